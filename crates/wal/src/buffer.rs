@@ -1,0 +1,170 @@
+//! The group: records that wait, already in the shape of chunks, to be written together.
+
+use ishigaki_base::{Lsn, crc32c};
+use ishigaki_device::AlignedBuffer;
+
+use crate::format::{CHUNK_HEADER, ChunkHeader, NO_RECORD, RECORD_HEADER, RecordHeader};
+
+/// One chunk being filled: room for the header, then record bytes.
+#[derive(Debug)]
+pub(crate) struct Block {
+    bytes: AlignedBuffer,
+    filled: usize,
+    first_record: u32,
+}
+
+impl Block {
+    fn new(bytes: AlignedBuffer) -> Self {
+        Self { bytes, filled: CHUNK_HEADER, first_record: NO_RECORD }
+    }
+
+    fn free(&self) -> usize {
+        self.bytes.len() - self.filled
+    }
+
+    fn mark_record(&mut self) {
+        if self.first_record == NO_RECORD {
+            self.first_record = (self.filled - CHUNK_HEADER) as u32;
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+    }
+
+    /// Completes the chunk: pads it, writes the header, and gives the bytes for the device. Of `header` the block fills
+    /// in what it knows itself: lengths and checksums.
+    pub(crate) fn seal(&mut self, header: ChunkHeader) -> &[u8] {
+        let header = ChunkHeader {
+            payload: (self.filled - CHUNK_HEADER) as u32,
+            first_record: self.first_record,
+            payload_crc: crc32c(&self.bytes[CHUNK_HEADER..self.filled]),
+            ..header
+        };
+        let length = header.length();
+        self.bytes[self.filled..length].fill(0);
+        header.encode(&mut self.bytes[..CHUNK_HEADER]);
+        &self.bytes[..length]
+    }
+}
+
+/// The records of one stream that have an LSN and are not yet being written.
+#[derive(Debug)]
+pub(crate) struct Group {
+    blocks: Vec<Block>,
+    /// Emptied memory, kept for the next group.
+    pool: Vec<AlignedBuffer>,
+    chunk_limit: usize,
+    first: Lsn,
+    records: usize,
+    bytes: u64,
+}
+
+/// How many emptied blocks a stream keeps: one to fill while one is in flight.
+const POOLED_BLOCKS: usize = 2;
+
+impl Group {
+    pub(crate) fn new(chunk_limit: usize) -> Self {
+        Self { blocks: Vec::new(), pool: Vec::new(), chunk_limit, first: Lsn::MAX, records: 0, bytes: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// The smallest LSN in the group, [`Lsn::MAX`] when it is empty.
+    pub(crate) fn first(&self) -> Lsn {
+        self.first
+    }
+
+    pub(crate) fn records(&self) -> usize {
+        self.records
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most bytes on the medium that a record of `payload` bytes can add to the group, padding to `block` included.
+    pub(crate) fn cost(&self, payload: usize, block: usize) -> u64 {
+        let per_chunk = (self.chunk_limit - CHUNK_HEADER - RECORD_HEADER) as u64;
+        let length = (RECORD_HEADER + payload) as u64;
+        // One chunk more than whole ones fit: the record may begin at the end of one.
+        let chunks = length / per_chunk + 2;
+        length + chunks * (CHUNK_HEADER + RECORD_HEADER + block) as u64
+    }
+
+    /// Takes a record in. A record's header lies in one chunk; its payload may go on in the next ones.
+    pub(crate) fn push(&mut self, header: RecordHeader, mut payload: &[u8]) {
+        self.block_with(RECORD_HEADER).mark_record();
+        self.block_with(RECORD_HEADER).put(&header.encode());
+        self.bytes += (RECORD_HEADER + payload.len()) as u64;
+        while !payload.is_empty() {
+            let block = self.block_with(1);
+            let (now, later) = payload.split_at(payload.len().min(block.free()));
+            block.put(now);
+            payload = later;
+        }
+        self.first = self.first.min(header.lsn);
+        self.records += 1;
+    }
+
+    /// The block to fill, with at least `room` bytes free.
+    fn block_with(&mut self, room: usize) -> &mut Block {
+        if self.blocks.last().is_none_or(|block| block.free() < room) {
+            let bytes = self.pool.pop().unwrap_or_else(|| AlignedBuffer::zeroed(self.chunk_limit));
+            self.blocks.push(Block::new(bytes));
+        }
+        self.blocks.last_mut().expect("a block was just pushed if there was none")
+    }
+
+    /// Empties the group into the chunks to write.
+    pub(crate) fn take(&mut self) -> Vec<Block> {
+        self.first = Lsn::MAX;
+        self.records = 0;
+        self.bytes = 0;
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// Takes the memory of written chunks back.
+    pub(crate) fn recycle(&mut self, blocks: Vec<Block>) {
+        let room = POOLED_BLOCKS.saturating_sub(self.pool.len());
+        self.pool.extend(blocks.into_iter().take(room).map(|block| block.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Kind;
+
+    fn record(lsn: u64, length: usize) -> RecordHeader {
+        RecordHeader { lsn: Lsn(lsn), kind: Kind::Payload, length: length as u64 }
+    }
+
+    #[test]
+    fn a_long_record_goes_on_in_further_chunks() {
+        let mut group = Group::new(4096);
+        let payload = vec![7; 10_000];
+        group.push(record(5, payload.len()), &payload);
+        let cost = group.cost(payload.len(), 512);
+        let blocks = group.take();
+        assert_eq!(blocks.iter().map(|block| block.first_record).collect::<Vec<_>>(), [0, NO_RECORD, NO_RECORD]);
+        let padded: usize = blocks.iter().map(|block| block.filled.next_multiple_of(512)).sum();
+        assert!(padded as u64 <= cost, "{padded} <= {cost}");
+    }
+
+    #[test]
+    fn a_record_header_is_never_split() {
+        let mut group = Group::new(4096);
+        let fill = 4096 - CHUNK_HEADER - RECORD_HEADER - 10;
+        group.push(record(1, fill), &vec![1; fill]);
+        group.push(record(2, 3), &[2; 3]);
+        let blocks = group.take();
+        assert_eq!(blocks.len(), 2);
+        assert_eq!((blocks[0].filled, blocks[1].first_record), (4086, 0));
+        assert!(group.is_empty());
+        assert_eq!(group.first(), Lsn::MAX);
+    }
+}

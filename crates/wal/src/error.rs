@@ -1,0 +1,90 @@
+//! What can go wrong with a log.
+
+use std::sync::Arc;
+
+use ishigaki_base::{ErrorKind, Lsn, StreamId};
+
+/// The result of asking a log for something.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong. Cheap to clone: one failure is told to everybody who waits.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A write or sync failed and closed the log for good; nothing is acknowledged any more.
+    #[error("the log is closed after a failure ({cause}); what was acknowledged is safe: reopen the database")]
+    Failed {
+        /// The first failure.
+        cause: Arc<ishigaki_device::Error>,
+    },
+    /// The log was closed by its owner.
+    #[error("the log is closed")]
+    Closed,
+    /// Stored bytes are not what was written.
+    #[error("the log is damaged{}: {what}; restore it from a copy", place(*stream))]
+    Corrupt {
+        /// The stream, where it is one stream's damage.
+        stream: Option<StreamId>,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// Acknowledged records are missing.
+    #[error("the log is damaged: records {first} to {last} were durable once and are missing; restore it from a copy")]
+    Missing {
+        /// The first missing one.
+        first: Lsn,
+        /// The last record known to have been durable.
+        last: Lsn,
+    },
+    /// The log was written by a version of the format that this program does not know.
+    #[error("the log has format version {found}; this program reads version {known}")]
+    Version {
+        /// Of the log.
+        found: u8,
+        /// The newest one known here.
+        known: u8,
+    },
+    /// The settings or a request can not be.
+    #[error("{reason}")]
+    Invalid {
+        /// Why not.
+        reason: String,
+    },
+    /// The medium failed before anything was promised.
+    #[error(transparent)]
+    Device(Arc<ishigaki_device::Error>),
+    /// The engine above could not apply a record during recovery.
+    #[error("record {lsn} could not be replayed: {cause}")]
+    Replay {
+        /// The record.
+        lsn: Lsn,
+        /// The engine's error.
+        cause: Arc<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+fn place(stream: Option<StreamId>) -> String {
+    stream.map(|id| format!(" in stream {id}")).unwrap_or_default()
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Failed { .. } | Self::Closed => ErrorKind::Closed,
+            Self::Corrupt { .. } | Self::Missing { .. } => ErrorKind::Corrupt,
+            Self::Version { .. } | Self::Invalid { .. } | Self::Replay { .. } => ErrorKind::Invalid,
+            Self::Device(cause) => cause.kind(),
+        }
+    }
+
+    pub(crate) fn corrupt(stream: StreamId, what: impl Into<String>) -> Self {
+        Self::Corrupt { stream: Some(stream), what: what.into() }
+    }
+}
+
+impl From<ishigaki_device::Error> for Error {
+    fn from(error: ishigaki_device::Error) -> Self {
+        Self::Device(Arc::new(error))
+    }
+}

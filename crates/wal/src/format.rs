@@ -1,0 +1,80 @@
+//! The bytes of the log: chunks, records, the control block and file names. `docs/format/wal.md` has the pictures.
+//!
+//! A stream is a row of segments; a segment is a row of chunks; the payloads of a stream's chunks, joined, are a row of
+//! records. Everything is little-endian. What a reader does not know it refuses.
+
+mod chunk;
+mod control;
+mod record;
+
+pub(crate) use chunk::{CHUNK_HEADER, ChunkHeader, NO_RECORD, Unfit};
+pub(crate) use control::Control;
+pub(crate) use record::{Kind, RECORD_HEADER, RecordHeader};
+
+use ishigaki_base::StreamId;
+
+/// Version of everything here. A log of another version is refused.
+pub(crate) const VERSION: u8 = 1;
+
+/// The most bytes of one chunk, header and padding included; in a small segment a quarter of it.
+pub(crate) const MAX_CHUNK: u64 = 1 << 20;
+
+/// The fewest bytes of a segment.
+pub(crate) const MIN_SEGMENT: u64 = 16 << 10;
+
+/// The name of the control block's device.
+pub(crate) const CONTROL: &str = "wal-control";
+
+/// The most bytes of one chunk in a segment of that length.
+pub(crate) fn longest_chunk(segment_length: u64) -> u64 {
+    MAX_CHUNK.min(segment_length / 4)
+}
+
+/// The name of the device that holds a stream's segment.
+pub(crate) fn segment_name(stream: StreamId, index: u64) -> String {
+    format!("wal-{:03}-{index:08}", stream.0)
+}
+
+/// What [`segment_name`] made a name of; `None` for any other name.
+pub(crate) fn parse_segment_name(name: &str) -> Option<(StreamId, u64)> {
+    let (stream, index) = name.strip_prefix("wal-")?.split_once('-')?;
+    let parsed = (StreamId(stream.parse().ok()?), index.parse().ok()?);
+    (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
+}
+
+/// Reads little-endian integers out of a fixed header.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    /// The `N` bytes at `offset`; headers are as long as their fields say.
+    fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
+        self.0[offset..offset + N].try_into().expect("a slice of N bytes is an array of N bytes")
+    }
+
+    fn u16(&self, offset: usize) -> u16 {
+        u16::from_le_bytes(self.array(offset))
+    }
+
+    fn u32(&self, offset: usize) -> u32 {
+        u32::from_le_bytes(self.array(offset))
+    }
+
+    fn u64(&self, offset: usize) -> u64 {
+        u64::from_le_bytes(self.array(offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_name_reads_back_and_others_do_not() {
+        let name = segment_name(StreamId(7), 123);
+        assert_eq!(name, "wal-007-00000123");
+        assert_eq!(parse_segment_name(&name), Some((StreamId(7), 123)));
+        for other in ["wal-control", "wal-7-123", "wal-007-", "catalog", "wal-999999-00000000"] {
+            assert_eq!(parse_segment_name(other), None, "{other}");
+        }
+    }
+}

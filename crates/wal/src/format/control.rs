@@ -1,0 +1,85 @@
+//! The control block: one sector that says which generation may be appended to.
+
+use ishigaki_base::{Generation, LogId, Lsn, crc32c};
+
+use super::{Fields, VERSION};
+use crate::{Error, Result};
+
+/// Bytes of the block that are used; the rest of its sector is zero.
+const CONTROL_BYTES: usize = 56;
+
+const MAGIC: [u8; 4] = *b"ISGC";
+
+/// The control block. It lies in one sector, which the medium writes whole; so it is overwritten in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Control {
+    /// The log's identity.
+    pub(crate) log: LogId,
+    /// The newest generation.
+    pub(crate) generation: Generation,
+    /// Its first LSN.
+    pub(crate) base: Lsn,
+    /// After a clean close the last LSN of the log: everything up to it must be found again.
+    pub(crate) clean: Option<Lsn>,
+}
+
+impl Control {
+    /// The block's sector.
+    pub(crate) fn encode(&self, sector: &mut [u8]) {
+        sector.fill(0);
+        sector[0..4].copy_from_slice(&MAGIC);
+        sector[4] = VERSION;
+        sector[5] = u8::from(self.clean.is_some());
+        sector[8..16].copy_from_slice(&self.log.0.to_le_bytes());
+        sector[16..24].copy_from_slice(&self.generation.0.to_le_bytes());
+        sector[24..32].copy_from_slice(&self.base.0.to_le_bytes());
+        sector[32..40].copy_from_slice(&self.clean.unwrap_or_default().0.to_le_bytes());
+        let crc = crc32c(&sector[..CONTROL_BYTES - 4]);
+        sector[CONTROL_BYTES - 4..CONTROL_BYTES].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    pub(crate) fn decode(sector: &[u8]) -> Result<Self> {
+        let damaged =
+            || Error::Corrupt { stream: None, what: "its control block does not fit its checksum".to_owned() };
+        let bytes = sector.get(..CONTROL_BYTES).ok_or_else(damaged)?;
+        let fields = Fields(bytes);
+        if bytes[0..4] != MAGIC || fields.u32(CONTROL_BYTES - 4) != crc32c(&bytes[..CONTROL_BYTES - 4]) {
+            return Err(damaged());
+        }
+        if bytes[4] != VERSION {
+            return Err(Error::Version { found: bytes[4], known: VERSION });
+        }
+        Ok(Self {
+            log: LogId(fields.u64(8)),
+            generation: Generation(fields.u64(16)),
+            base: Lsn(fields.u64(24)),
+            clean: (bytes[5] == 1).then(|| Lsn(fields.u64(32))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTROL: Control = Control { log: LogId(9), generation: Generation(3), base: Lsn(40), clean: Some(Lsn(41)) };
+
+    #[test]
+    fn a_control_block_reads_back() {
+        let mut sector = [0xaa; 512];
+        for control in [CONTROL, Control { clean: None, ..CONTROL }] {
+            control.encode(&mut sector);
+            assert_eq!(Control::decode(&sector).unwrap(), control);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found() {
+        for bit in 0..CONTROL_BYTES * 8 {
+            let mut sector = [0; 512];
+            CONTROL.encode(&mut sector);
+            sector[bit / 8] ^= 1 << (bit % 8);
+            assert!(Control::decode(&sector).is_err(), "bit {bit}");
+        }
+    }
+}

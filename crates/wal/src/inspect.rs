@@ -1,0 +1,136 @@
+//! A look at a log on a medium, without changing it.
+
+use ishigaki_base::{Generation, LogId, Lsn, StreamId};
+use ishigaki_device::Directory;
+
+use crate::format::CONTROL;
+use crate::log::read_control;
+use crate::recovery::{End, StreamReader, merge, open_readers};
+use crate::{Error, Result};
+
+/// What a log holds.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The log's identity.
+    pub log: LogId,
+    /// The newest generation; appended to by whoever has the log open.
+    pub generation: Generation,
+    /// The first LSN of that generation.
+    pub base: Lsn,
+    /// After a clean close the last LSN; `None` when the log is open or has crashed.
+    pub clean: Option<Lsn>,
+    /// The streams on the medium.
+    pub streams: Vec<StreamReport>,
+    /// Payload records that recovery would replay.
+    pub records: u64,
+    /// Records that it would drop, behind the first missing LSN of their generation.
+    pub dropped: u64,
+    /// The last LSN that it would keep.
+    pub cut: Lsn,
+    /// The largest watermark noted in a chunk: what was certainly acknowledged.
+    pub watermark: Lsn,
+    /// What recovery would refuse to open the log for. The counts then say how far it came.
+    pub problem: Option<Error>,
+}
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct StreamReport {
+    /// Its number.
+    pub stream: StreamId,
+    /// Segments on the medium, those that are still blank included.
+    pub segments: usize,
+    /// Bytes of all segments.
+    pub capacity: u64,
+    /// Bytes of all chunks, padding included.
+    pub bytes: u64,
+    /// What it holds, generation by generation.
+    pub generations: Vec<GenerationReport>,
+    /// The segment in which reading stopped.
+    pub end_segment: u64,
+    /// The offset in that segment at which it stopped, in bytes.
+    pub end_offset: u64,
+    /// Why it stopped there.
+    pub end_reason: String,
+}
+
+/// A stream's part of one generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerationReport {
+    /// Which one.
+    pub generation: Generation,
+    /// Its first LSN, over all streams.
+    pub base: Lsn,
+    /// Valid chunks.
+    pub chunks: u64,
+    /// Complete records, fillers included.
+    pub records: u64,
+    /// The first and last LSN of those.
+    pub lsns: Option<(Lsn, Lsn)>,
+}
+
+/// Reads the log of a directory as recovery would and reports, also when recovery would refuse it. Nothing is written; of
+/// a log that is in use it shows some recent moment.
+pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
+    let device = directory.open(CONTROL)?;
+    let control = read_control(device.as_ref())?;
+    let mut readers = open_readers(directory, &control)?;
+    let (mut records, mut cut) = (0, Lsn::ZERO);
+    let merged = merge(&mut readers, &control, |lsn, kind, _| {
+        cut = lsn;
+        records += u64::from(kind == crate::format::Kind::Payload);
+        Ok(())
+    });
+    let (dropped, problem) = match merged {
+        Ok(merged) => (merged.dropped, None),
+        Err(error) => (0, Some(error)),
+    };
+    let passages = readers.iter().flat_map(|reader| &reader.chunks().generations);
+    let watermark = passages.map(|passage| passage.watermark).max().unwrap_or_default();
+    let mut problem = problem;
+    let mut streams = Vec::new();
+    for reader in readers {
+        streams.push(report(&reader));
+        if problem.is_none() {
+            problem = reader.into_tail().err();
+        }
+    }
+    Ok(Inspection {
+        log: control.log,
+        generation: control.generation,
+        base: control.base,
+        clean: control.clean,
+        streams,
+        records,
+        dropped,
+        cut,
+        watermark,
+        problem,
+    })
+}
+
+fn report(reader: &StreamReader) -> StreamReport {
+    let chunks = reader.chunks();
+    let place = reader.place();
+    let generations = chunks.generations.iter().map(|passage| GenerationReport {
+        generation: passage.generation,
+        base: passage.base,
+        chunks: passage.chunks,
+        records: passage.records,
+        lsns: passage.lsns,
+    });
+    StreamReport {
+        stream: reader.stream(),
+        segments: reader.segments().len(),
+        capacity: reader.segments().iter().map(|segment| segment.device.len()).sum(),
+        bytes: chunks.bytes,
+        generations: generations.collect(),
+        end_segment: reader.segments().get(place.segment).map_or(0, |segment| segment.index),
+        end_offset: place.offset,
+        end_reason: match reader.end() {
+            Some(End::Blank) => "nothing was written behind".to_owned(),
+            Some(End::Torn) => "the last chunk is torn: its write was cut off and never acknowledged".to_owned(),
+            None => "reading stopped early".to_owned(),
+        },
+    }
+}

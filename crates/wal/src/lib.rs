@@ -1,0 +1,37 @@
+//! The parallel write-ahead log (paper 1: Kamiya, Kawashima, Hoshino, Tatebe 2017).
+//!
+//! One [`Log`] has several streams. A session is bound to one of them and puts its records there, so that no two streams
+//! share a buffer or a place on the medium; they share one cache line, the counter that gives each record its LSN. Flash
+//! serves their writes side by side.
+//!
+//! ```text
+//!  session ─┐                       ┌─ group ── chunk ──▶ segments of stream 0
+//!  session ─┴─ LSN + record ────────┤
+//!  session ──── LSN + record ───────┴─ group ── chunk ──▶ segments of stream 1
+//!                 │                                             │
+//!              counter                watermark = smallest bound of the streams ──▶ acknowledge
+//! ```
+//!
+//! A record is durable when everything with a smaller LSN is too: [`Watermark`] knows without a lock up to where that
+//! holds. Recovery merges the streams by LSN up to the first gap. The bytes are pictured in `docs/format/wal.md`; what an
+//! LSN or a record *means* is left to the engine above.
+
+mod buffer;
+mod error;
+mod format;
+mod inspect;
+mod keeper;
+mod log;
+mod recovery;
+mod segment;
+mod settings;
+mod stream;
+mod watermark;
+
+pub use error::{Error, Result};
+pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
+pub use log::Log;
+pub use recovery::{Recovery, Replay};
+pub use settings::{Group, Settings};
+pub use stream::{Draw, Stream};
+pub use watermark::Watermark;

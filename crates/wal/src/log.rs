@@ -1,0 +1,292 @@
+//! The log as a whole: its streams, its watermark, and how it opens, fails and closes.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ishigaki_base::random::Seed;
+use ishigaki_base::{Generation, LogId, Lsn, StreamId};
+use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
+
+use crate::format::{CONTROL, Control, parse_segment_name};
+use crate::keeper::Keeper;
+use crate::recovery::{self, Recovered, Replay};
+use crate::stream::{State, refuse};
+use crate::watermark::Watermark;
+use crate::{Error, Recovery, Result, Settings, Stream};
+
+/// The parallel write-ahead log.
+///
+/// Records are opaque bytes. Each gets an LSN, the order of all records over all streams, and goes into one stream's
+/// buffer; a record is durable once the watermark has reached its LSN.
+///
+/// *Threads*: everything takes `&self` and may be called from any number of threads. *Drop* closes the log as
+/// [`close`](Self::close) does, without telling of errors. *A crash* at any moment loses nothing that a
+/// [`Stream::wait`] returned `Ok` for; the next [`open`](Self::open) replays it. *The first failed write or sync* closes
+/// the log for good.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use ishigaki_device::MemoryDirectory;
+/// use ishigaki_wal::{Log, Settings};
+///
+/// let directory = Arc::new(MemoryDirectory::new());
+/// let (log, _) = Log::open(directory.clone(), Settings::default(), &mut |_, _| Ok(()))?;
+/// let stream = log.assign();
+/// let lsn = stream.append(b"to be or not to be")?;
+/// stream.wait(lsn)?;
+/// log.close()?;
+///
+/// let mut seen = Vec::new();
+/// Log::open(directory, Settings::default(), &mut |lsn, payload| Ok(seen.push((lsn, payload.to_vec()))))?;
+/// assert_eq!(seen, [(lsn, b"to be or not to be".to_vec())]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Log {
+    shared: Arc<Shared>,
+    control: Arc<dyn Device>,
+    /// Sessions assigned so far.
+    assigned: AtomicUsize,
+    keeper: Option<Keeper>,
+}
+
+/// What the log, its streams' handles and its background thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) settings: Settings,
+    pub(crate) log: LogId,
+    pub(crate) generation: Generation,
+    /// The first LSN of this generation.
+    pub(crate) base: Lsn,
+    pub(crate) chunk_limit: usize,
+    pub(crate) block_size: usize,
+    pub(crate) watermark: Watermark,
+    pub(crate) streams: Vec<State>,
+    /// The first failure, which closes the log for good.
+    failure: OnceLock<Error>,
+    /// Closed by its owner.
+    closed: AtomicBool,
+    /// Set by the background thread when it sleeps for lack of work.
+    pub(crate) keeper_sleeps: AtomicBool,
+    pub(crate) keeper_wakes: OnceLock<std::thread::Thread>,
+}
+
+impl Log {
+    /// Opens the log of a directory and recovers it; makes one where there is none. `replay` is given every record that
+    /// survived, once, in LSN order. The caller holds the directory's lock.
+    ///
+    /// Recovery keeps every record up to the first LSN that no stream has. What it drops was never acknowledged and can
+    /// never come back: a new generation, durable before the first append, voids it.
+    pub fn open(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        replay: Replay<'_>,
+    ) -> Result<(Arc<Self>, Recovery)> {
+        settings.validate()?;
+        let control_device = open_control(directory.as_ref())?;
+        // A process may have died between a rename or creation and its sync; what is seen here must stay.
+        directory.sync()?;
+        let control = read_control(control_device.as_ref())?;
+        let Recovered { next, tails, report } = recovery::recover(directory.as_ref(), &control, replay)?;
+
+        let chunk_limit = settings.chunk_limit();
+        let mut streams = Vec::new();
+        for id in (0..settings.streams).map(StreamId) {
+            let tail = tails.iter().find(|tail| tail.stream == id);
+            streams.push(recovery::resume(directory.as_ref(), id, tail, &settings)?);
+        }
+        let generation = control.generation.next();
+        let opened = Control { generation, base: next, clean: None, ..control };
+        write_control(control_device.as_ref(), &opened)?;
+        tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
+
+        let background = settings.background;
+        let shared = Arc::new(Shared {
+            directory,
+            log: control.log,
+            generation,
+            base: next,
+            chunk_limit,
+            block_size: control_device.promise().block_size,
+            watermark: Watermark::new(settings.streams, next),
+            streams,
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            keeper_sleeps: AtomicBool::new(false),
+            keeper_wakes: OnceLock::new(),
+            settings,
+        });
+        let keeper = background.then(|| Keeper::start(&shared)).transpose()?;
+        let log = Self { shared, control: control_device, assigned: AtomicUsize::new(0), keeper };
+        Ok((Arc::new(log), Recovery { generation, ..report }))
+    }
+
+    /// A handle on a stream for one more session; streams are given out in turn.
+    pub fn assign(&self) -> Stream {
+        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.streams.len();
+        Stream::new(self.shared.clone(), place)
+    }
+
+    /// A handle on the stream of that number.
+    pub fn stream(&self, id: StreamId) -> Option<Stream> {
+        let place = usize::from(id.0);
+        (place < self.shared.streams.len()).then(|| Stream::new(self.shared.clone(), place))
+    }
+
+    /// Every record with an LSN up to this one is durable.
+    pub fn watermark(&self) -> Lsn {
+        self.shared.observe()
+    }
+
+    /// The largest LSN drawn so far.
+    pub fn last_drawn(&self) -> Lsn {
+        self.shared.watermark.last_drawn()
+    }
+
+    /// Whether every record with an LSN up to `lsn` is durable. Never waits.
+    pub fn is_durable(&self, lsn: Lsn) -> bool {
+        self.shared.watermark.reached() >= lsn || self.shared.observe() >= lsn
+    }
+
+    /// Why the log takes no more records, when it has failed.
+    pub fn failure(&self) -> Option<Error> {
+        self.shared.failure.get().cloned()
+    }
+
+    /// Returns when everything drawn so far is durable.
+    pub fn flush(&self) -> Result<()> {
+        self.shared.wait(0, self.last_drawn())
+    }
+
+    /// Flushes, takes no more records, and notes the end of the log durably: a log that was closed must be found whole.
+    pub fn close(&self) -> Result<()> {
+        if self.shared.closed.swap(true, Ordering::SeqCst) {
+            return refuse(self.shared.failure.get(), false);
+        }
+        if let Some(keeper) = &self.keeper {
+            keeper.stop();
+        }
+        // A draw that was past the door still holds its stream's lock; after these it has its record in the buffer.
+        self.shared.streams.iter().for_each(State::wake_all);
+        self.flush()?;
+        let shared = &self.shared;
+        let (log, generation, base) = (shared.log, shared.generation, shared.base);
+        write_control(self.control.as_ref(), &Control { log, generation, base, clean: Some(self.last_drawn()) })
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if self.shared.failure.get().is_none()
+            && let Err(error) = self.close()
+        {
+            tracing::warn!(%error, "the log could not be closed cleanly");
+        }
+        if let Some(keeper) = &self.keeper {
+            keeper.stop();
+        }
+    }
+}
+
+impl Shared {
+    /// Fails once the log has failed.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        refuse(self.failure.get(), false)
+    }
+
+    /// Fails once the log has failed or was closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        refuse(self.failure.get(), self.closed.load(Ordering::SeqCst))
+    }
+
+    /// Closes the log for good and tells everybody who waits. The first failure counts.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let failure = match error {
+            Error::Device(cause) => Error::Failed { cause },
+            other => other,
+        };
+        if self.failure.set(failure.clone()).is_ok() {
+            tracing::error!(error = %failure, "the log failed and is closed");
+        }
+        self.streams.iter().for_each(State::wake_all);
+        self.failure.get().cloned().unwrap_or(failure)
+    }
+
+    /// The watermark; it stands still once the log has failed.
+    pub(crate) fn observe(&self) -> Lsn {
+        if self.failure.get().is_some() { self.watermark.reached() } else { self.watermark.observe() }
+    }
+
+    /// See [`Stream::wait`].
+    pub(crate) fn wait(&self, own: usize, lsn: Lsn) -> Result<()> {
+        if self.watermark.reached() >= lsn {
+            return Ok(());
+        }
+        let lsn = lsn.min(self.watermark.last_drawn());
+        self.streams[own].flush(self, lsn)?;
+        loop {
+            // The order matters: nothing that is settled after a failure is acknowledged.
+            let reached = self.observe();
+            self.check_alive()?;
+            if reached >= lsn {
+                return Ok(());
+            }
+            for stream in self.streams.iter().filter(|stream| self.watermark.bound(stream.id()) <= lsn) {
+                stream.flush(self, lsn)?;
+            }
+        }
+    }
+
+    /// Wakes the background thread if it sleeps for lack of work.
+    pub(crate) fn nudge(&self) {
+        if self.keeper_sleeps.load(Ordering::Relaxed)
+            && self.keeper_sleeps.swap(false, Ordering::SeqCst)
+            && let Some(thread) = self.keeper_wakes.get()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+/// The control block's device; makes the log's first one in a directory that has no log.
+fn open_control(directory: &dyn Directory) -> Result<Arc<dyn Device>> {
+    let names = directory.list()?;
+    if names.iter().any(|name| name == CONTROL) {
+        return Ok(directory.open(CONTROL)?);
+    }
+    if let Some(segment) = names.iter().find(|name| parse_segment_name(name).is_some()) {
+        return Err(Error::Corrupt { stream: None, what: format!("there is {segment} but no {CONTROL}") });
+    }
+    // Born under another name, so that a control block is always a whole one.
+    let unborn = format!("{CONTROL}.new");
+    if names.contains(&unborn) {
+        directory.remove(&unborn)?;
+    }
+    let device = directory.create(&unborn, MAX_BLOCK_SIZE as u64)?;
+    let log = LogId(Seed::from_entropy().0);
+    write_control(
+        device.as_ref(),
+        &Control { log, generation: Generation(0), base: Lsn::FIRST, clean: Some(Lsn::ZERO) },
+    )?;
+    directory.rename(&unborn, CONTROL)?;
+    directory.sync()?;
+    Ok(device)
+}
+
+pub(crate) fn read_control(device: &dyn Device) -> Result<Control> {
+    if device.len() < MAX_BLOCK_SIZE as u64 {
+        return Err(Error::Corrupt { stream: None, what: format!("{CONTROL} is too short") });
+    }
+    let mut block = AlignedBuffer::zeroed(MAX_BLOCK_SIZE);
+    device.read_at(0, &mut block)?;
+    Control::decode(&block[..SECTOR])
+}
+
+fn write_control(device: &dyn Device, control: &Control) -> Result<()> {
+    let mut block = AlignedBuffer::zeroed(device.promise().block_size);
+    control.encode(&mut block[..SECTOR]);
+    Ok(device.write_durable(0, &block)?)
+}

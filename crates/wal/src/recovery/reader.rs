@@ -1,0 +1,322 @@
+//! One stream, read from its beginning: chunks that are valid, and the records in them.
+
+use std::ops::Range;
+
+use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
+use ishigaki_device::{AlignedBuffer, MAX_BLOCK_SIZE, SECTOR};
+
+use super::tail::{End, Place, Tail};
+use crate::format::{
+    CHUNK_HEADER, ChunkHeader, Control, Kind, NO_RECORD, RECORD_HEADER, RecordHeader, Unfit, longest_chunk,
+};
+use crate::segment::Segment;
+use crate::{Error, Result};
+
+/// Bytes read from the medium at once.
+const WINDOW: usize = 1 << 20;
+
+/// The record a reader stands at.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) generation: Generation,
+    /// The first LSN of that generation.
+    pub(crate) base: Lsn,
+    pub(crate) lsn: Lsn,
+    pub(crate) kind: Kind,
+}
+
+/// What a reader has seen, by generation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chunks {
+    /// Bytes of all chunks, padding included.
+    pub(crate) bytes: u64,
+    pub(crate) generations: Vec<Passage>,
+}
+
+/// A stream's part of one generation.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    pub(crate) generation: Generation,
+    pub(crate) base: Lsn,
+    pub(crate) chunks: u64,
+    pub(crate) records: u64,
+    /// Of the complete records; `None` while there is none.
+    pub(crate) lsns: Option<(Lsn, Lsn)>,
+    /// The largest watermark that a chunk notes: everything up to it was durable.
+    pub(crate) watermark: Lsn,
+}
+
+/// Reads one stream. Memory: one window and the record it stands at.
+#[derive(Debug)]
+pub(crate) struct StreamReader {
+    stream: StreamId,
+    log: LogId,
+    newest: Generation,
+    segments: Vec<Segment>,
+    place: Place,
+    sequence: u64,
+    generation: Generation,
+    window: Window,
+    /// What of the current chunk's payload is still to be read, in the window.
+    payload: Range<usize>,
+    /// The record being put together: its header and the bytes there are.
+    header: Option<RecordHeader>,
+    body: Vec<u8>,
+    last_chunk: Option<(Place, usize)>,
+    chunks: Chunks,
+    end: Option<End>,
+}
+
+impl StreamReader {
+    pub(crate) fn new(stream: StreamId, control: &Control, segments: Vec<Segment>) -> Self {
+        Self {
+            stream,
+            log: control.log,
+            newest: control.generation,
+            segments,
+            place: Place { segment: 0, offset: 0 },
+            sequence: 0,
+            generation: Generation::default(),
+            window: Window::default(),
+            payload: 0..0,
+            header: None,
+            body: Vec::new(),
+            last_chunk: None,
+            chunks: Chunks::default(),
+            end: None,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// What has been read so far.
+    pub(crate) fn chunks(&self) -> &Chunks {
+        &self.chunks
+    }
+
+    /// The payload of the record it stands at.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Where it stands.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Why the stream ended, once it has.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Goes to the next complete record; `None` at the stream's end.
+    pub(crate) fn advance(&mut self) -> Result<Option<Record>> {
+        self.header = None;
+        self.body.clear();
+        loop {
+            if self.header.is_none() && self.payload.len() >= RECORD_HEADER {
+                self.begin_record()?;
+            }
+            if let Some(header) = self.header {
+                let missing = header.length - self.body.len() as u64;
+                let here = self.payload.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
+                let from = self.payload.start;
+                self.body.extend_from_slice(&self.window.bytes[from..from + here]);
+                self.payload.start += here;
+                if self.body.len() as u64 == header.length {
+                    return Ok(Some(self.finish_record(header)));
+                }
+            }
+            if self.end.is_some() || !self.next_chunk()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn begin_record(&mut self) -> Result<()> {
+        let at = self.payload.start;
+        let bytes = self.window.bytes[at..at + RECORD_HEADER].try_into().expect("the range is as long as a header");
+        let header = RecordHeader::decode(bytes).ok_or_else(|| self.damage("a record of unknown kind"))?;
+        let last = self.chunks.generations.last().and_then(|passage| passage.lsns);
+        if last.is_some_and(|(_, last)| header.lsn <= last) {
+            return Err(self.damage(&format!("record {} is out of order", header.lsn)));
+        }
+        self.payload.start += RECORD_HEADER;
+        self.header = Some(header);
+        Ok(())
+    }
+
+    fn finish_record(&mut self, header: RecordHeader) -> Record {
+        let passage = self.chunks.generations.last_mut().expect("a record lies in a chunk, which was counted");
+        passage.records += 1;
+        passage.lsns = Some((passage.lsns.map_or(header.lsn, |(first, _)| first), header.lsn));
+        Record { generation: self.generation, base: passage.base, lsn: header.lsn, kind: header.kind }
+    }
+
+    /// Reads the next valid chunk into the window. False at the stream's end, which it then knows.
+    fn next_chunk(&mut self) -> Result<bool> {
+        let Some(header) = self.next_header()? else { return Ok(false) };
+        let length = header.length();
+        let start = self.window.load(&self.segments, self.place, length)?;
+        let payload = start + CHUNK_HEADER..start + CHUNK_HEADER + header.payload as usize;
+        if crc32c(&self.window.bytes[payload.clone()]) != header.payload_crc {
+            return self.judge_torn(start, length).map(|()| false);
+        }
+        self.enter(&header)?;
+        self.payload = payload;
+        self.last_chunk = Some((self.place, length));
+        self.place.offset += length as u64;
+        self.sequence += 1;
+        self.chunks.bytes += length as u64;
+        Ok(true)
+    }
+
+    /// The header of the next chunk, wherever it lies; `None` at the end. Whatever stands there must belong there: the
+    /// space behind the last chunk is blank, so anything else is damage.
+    fn next_header(&mut self) -> Result<Option<ChunkHeader>> {
+        let segment_length = self.segments[self.place.segment].device.len();
+        let unfit = if self.place.offset + SECTOR as u64 > segment_length {
+            Unfit::Blank
+        } else {
+            let start = self.window.load(&self.segments, self.place, SECTOR)?;
+            match ChunkHeader::decode(&self.window.bytes[start..start + SECTOR]) {
+                Ok(header) => return self.check_header(header).map(Some),
+                Err(unfit) => unfit,
+            }
+        };
+        match unfit {
+            Unfit::Version(found) => Err(Error::Version { found, known: crate::format::VERSION }),
+            Unfit::Damaged => Err(self.damage("the header of a chunk is damaged")),
+            Unfit::Blank if self.goes_on_in_next_segment()? => {
+                self.place = Place { segment: self.place.segment + 1, offset: 0 };
+                self.next_header()
+            }
+            Unfit::Blank => {
+                self.end = Some(End::Blank);
+                Ok(None)
+            }
+        }
+    }
+
+    fn goes_on_in_next_segment(&mut self) -> Result<bool> {
+        let next = Place { segment: self.place.segment + 1, offset: 0 };
+        if next.segment >= self.segments.len() {
+            return Ok(false);
+        }
+        let start = self.window.load(&self.segments, next, SECTOR)?;
+        Ok(self.window.bytes[start..start + SECTOR].iter().any(|&byte| byte != 0))
+    }
+
+    fn check_header(&self, header: ChunkHeader) -> Result<ChunkHeader> {
+        let room = self.segments[self.place.segment].device.len() - self.place.offset;
+        let limit = longest_chunk(self.segments[self.place.segment].device.len()).min(room);
+        if header.stream != self.stream || header.log != self.log {
+            return Err(self.damage(&format!("a chunk of stream {} of log {} is here", header.stream, header.log)));
+        }
+        if header.sequence != self.sequence {
+            return Err(self.damage(&format!("chunk {} is where {} belongs", header.sequence, self.sequence)));
+        }
+        if header.generation < self.generation || header.generation > self.newest {
+            return Err(self.damage(&format!("a chunk of generation {} is here", header.generation)));
+        }
+        if header.length() as u64 > limit {
+            return Err(self.damage("a chunk is longer than its segment allows"));
+        }
+        Ok(header)
+    }
+
+    /// Takes note of a chunk's generation and watermark, and of whether the record before goes on in it.
+    fn enter(&mut self, header: &ChunkHeader) -> Result<()> {
+        let new_generation = self.chunks.generations.last().is_none_or(|last| last.generation != header.generation);
+        if new_generation {
+            // What the generation before left incomplete was never acknowledged.
+            self.header = None;
+            self.body.clear();
+            self.generation = header.generation;
+            self.chunks.generations.push(Passage {
+                generation: header.generation,
+                base: header.base,
+                chunks: 0,
+                records: 0,
+                lsns: None,
+                watermark: Lsn::ZERO,
+            });
+        }
+        let missing = self.header.map_or(0, |header| header.length - self.body.len() as u64);
+        let first = if missing < u64::from(header.payload) { missing as u32 } else { NO_RECORD };
+        let passage = self.chunks.generations.last_mut().expect("the generation was just pushed if it was new");
+        if passage.base != header.base || first != header.first_record {
+            return Err(self.damage("the header of a chunk contradicts the chunks before it"));
+        }
+        passage.chunks += 1;
+        passage.watermark = passage.watermark.max(header.watermark);
+        Ok(())
+    }
+
+    /// A chunk whose payload does not fit its checksum was torn by a power cut if one of its sectors was never written.
+    /// The first one was. If all were, what is there is not what was written.
+    fn judge_torn(&mut self, start: usize, length: usize) -> Result<()> {
+        let mut sectors = self.window.bytes[start..start + length].chunks(SECTOR);
+        if sectors.any(|sector| sector.iter().all(|&byte| byte == 0)) {
+            self.end = Some(End::Torn);
+            Ok(())
+        } else {
+            Err(self.damage("the payload of a chunk does not fit its checksum"))
+        }
+    }
+
+    fn damage(&self, what: &str) -> Error {
+        let segment = self.segments[self.place.segment].index;
+        Error::corrupt(self.stream, format!("{what}, segment {segment}, byte {}", self.place.offset))
+    }
+
+    /// How the stream ended, judged with everything behind its end.
+    pub(crate) fn into_tail(self) -> Result<Tail> {
+        Tail::judge(self.stream, self.segments, self.place, self.sequence, self.last_chunk)
+    }
+}
+
+/// A part of a segment in memory.
+#[derive(Debug)]
+struct Window {
+    bytes: AlignedBuffer,
+    /// Which segment it is of, and from which offset; `None` before the first load.
+    at: Option<Place>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { bytes: AlignedBuffer::zeroed(0), at: None }
+    }
+}
+
+impl Window {
+    /// Makes `length` bytes from `place` available and says where in `bytes` they begin.
+    fn load(&mut self, segments: &[Segment], place: Place, length: usize) -> Result<usize> {
+        if let Some(at) = self.at
+            && at.segment == place.segment
+            && at.offset <= place.offset
+            && place.offset + length as u64 <= at.offset + self.bytes.len() as u64
+        {
+            return Ok((place.offset - at.offset) as usize);
+        }
+        let device = &segments[place.segment].device;
+        let offset = place.offset / MAX_BLOCK_SIZE as u64 * MAX_BLOCK_SIZE as u64;
+        let skip = (place.offset - offset) as usize;
+        let wanted = (skip + length).max(WINDOW).next_multiple_of(MAX_BLOCK_SIZE) as u64;
+        let available = wanted.min(device.len() - offset) as usize;
+        if self.bytes.len() != available {
+            self.bytes = AlignedBuffer::zeroed(available);
+        }
+        self.at = None;
+        device.read_at(offset, &mut self.bytes)?;
+        self.at = Some(Place { segment: place.segment, offset });
+        Ok(skip)
+    }
+}

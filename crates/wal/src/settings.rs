@@ -1,0 +1,98 @@
+//! How a log is laid out and how it groups its writes.
+
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use ishigaki_base::ByteSize;
+
+use crate::format::{MAX_CHUNK, MIN_SEGMENT};
+use crate::{Error, Result};
+
+/// Settings of a [`Log`](crate::Log). The default works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Parallel streams, 1 to 256. Streams are not threads: any number of sessions share them. Default: one per core, at
+    /// most four.
+    pub streams: u16,
+    /// When a stream's group of records is written without anybody waiting for it.
+    pub group: Group,
+    /// Bytes of one preallocated segment of a stream, 16 KiB to 4 GiB. Default 16 MiB.
+    pub segment: ByteSize,
+    /// Whether a thread of the log enforces [`Group::time`] and prepares segments ahead. Without it nothing happens but
+    /// what callers do, in their own threads: the same calls do the same writes, which crash tests need. Default true.
+    pub background: bool,
+}
+
+/// Caps on a group: a stream writes what it holds when one of them is reached. None of them is ever waited for; a lone
+/// session that waits for its commit has it written at once (paper 1 has only the first of the three).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Records in the buffer. Default 16, as in the paper.
+    pub transactions: usize,
+    /// Bytes in the buffer. Default 256 KiB.
+    pub bytes: ByteSize,
+    /// Age of the oldest record in the buffer; needs [`Settings::background`]. Default 1 ms.
+    pub time: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self { streams: cores.min(4) as u16, group: Group::default(), segment: ByteSize::mib(16), background: true }
+    }
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { transactions: 16, bytes: ByteSize::kib(256), time: Duration::from_millis(1) }
+    }
+}
+
+impl Settings {
+    /// Says what about the settings can not be.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let invalid = |reason: String| Err(Error::Invalid { reason });
+        if !(1..=256).contains(&self.streams) {
+            return invalid(format!("a log has 1 to 256 streams, not {}", self.streams));
+        }
+        if self.segment.0 < MIN_SEGMENT || self.segment > ByteSize::gib(4) || !self.segment.0.is_multiple_of(4096) {
+            let least = ByteSize(MIN_SEGMENT);
+            return invalid(format!("a segment has {least} to 4 GiB in multiples of 4 KiB, not {}", self.segment));
+        }
+        if self.group.transactions == 0 || self.group.bytes.0 == 0 || self.group.time.is_zero() {
+            return invalid("the caps of a group are larger than zero".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.
+    pub(crate) fn chunk_limit(&self) -> usize {
+        let wanted = self.group.bytes.0.next_multiple_of(4096);
+        wanted.min(MAX_CHUNK).min(self.segment.0 / 4) as usize / 4096 * 4096
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid() {
+        assert!(Settings::default().validate().is_ok());
+        assert_eq!(Settings::default().chunk_limit(), 256 << 10);
+    }
+
+    #[test]
+    fn impossible_settings_are_refused_with_a_reason() {
+        let settings = Settings { streams: 0, ..Settings::default() };
+        assert!(settings.validate().unwrap_err().to_string().contains("1 to 256"));
+        let settings = Settings { segment: ByteSize::kib(5), ..Settings::default() };
+        assert!(settings.validate().unwrap_err().to_string().contains("not 5.0 KiB"));
+    }
+
+    #[test]
+    fn four_chunks_fit_into_the_smallest_segment() {
+        let settings = Settings { segment: ByteSize(MIN_SEGMENT), ..Settings::default() };
+        assert_eq!(settings.chunk_limit(), 4096);
+    }
+}

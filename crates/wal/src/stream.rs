@@ -1,0 +1,333 @@
+//! One stream: its buffer, its device slot, and how a group gets from the one to the other.
+//!
+//! A record goes into the open [`Group`] under the stream's lock, together with the drawing of its LSN. The stream has one
+//! device slot, the [`Pen`]. Whoever needs a record durable and finds the slot free takes pen and group and writes, in
+//! its own thread and without the lock; what arrives meanwhile is the next group, and whoever waits for that finds either
+//! its record durable or the slot free again. So flushing clocks itself: nobody waits for a timer or a group to fill, and
+//! a lone session's commit is one device write.
+
+use std::sync::Arc;
+
+use ishigaki_base::{Lsn, StreamId};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::buffer::Group;
+use crate::format::{ChunkHeader, Kind, NO_RECORD, RecordHeader};
+use crate::log::Shared;
+use crate::segment::{Pen, Segment};
+use crate::{Error, Result};
+
+/// Groups that may pile up behind a busy device before whoever adds to them is slowed down.
+const PILED_GROUPS: u64 = 4;
+
+/// The state of one stream.
+#[derive(Debug)]
+pub(crate) struct State {
+    id: StreamId,
+    inner: Mutex<Inner>,
+    /// Told when a group has been written, a segment made, or the log has failed.
+    changed: Condvar,
+}
+
+/// What the stream's lock guards. While it is held, this stream's bound in the watermark does not change.
+#[derive(Debug)]
+struct Inner {
+    /// Records that have an LSN and are not being written yet.
+    open: Group,
+    /// The device slot; `None` while a group is in flight.
+    pen: Option<Pen>,
+    /// Segments made for the pen while it was away.
+    spares: Vec<Segment>,
+    /// Bytes that records may still cost before another segment must be made. Recomputed when the pen comes back.
+    room: u64,
+    /// What the open group has cost so far.
+    cost: u64,
+    /// Index of the next segment to make.
+    next_segment: u64,
+    /// Another thread is making that segment at the moment.
+    making_segment: bool,
+    /// The log's background thread has seen the open group before: it is at least one tick old.
+    seen: bool,
+}
+
+impl State {
+    /// A stream that goes on where `pen` stands; `next_segment` is the index of the segment to make next.
+    pub(crate) fn new(id: StreamId, pen: Pen, next_segment: u64, chunk_limit: usize) -> Self {
+        let room = pen.room(chunk_limit);
+        let inner = Inner {
+            open: Group::new(chunk_limit),
+            pen: Some(pen),
+            spares: Vec::new(),
+            room,
+            cost: 0,
+            next_segment,
+            making_segment: false,
+            seen: false,
+        };
+        Self { id, inner: Mutex::new(inner), changed: Condvar::new() }
+    }
+
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Wakes everybody who waits for something of this stream. Taking the lock first leaves no gap between somebody's
+    /// last look and his falling asleep.
+    pub(crate) fn wake_all(&self) {
+        drop(self.inner.lock());
+        self.changed.notify_all();
+    }
+
+    /// Returns when every record of *this* stream with an LSN up to `lsn` is durable.
+    pub(crate) fn flush(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
+        let mut inner = self.inner.lock();
+        while shared.watermark.bound(self.id) <= lsn {
+            shared.check_alive()?;
+            if inner.pen.is_some() {
+                inner = self.write_group(shared, inner);
+            } else {
+                self.changed.wait(&mut inner);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the group if its caps are reached and the slot is free; slows the caller down when groups pile up.
+    pub(crate) fn pace(&self, shared: &Shared) {
+        let caps = &shared.settings.group;
+        let mut inner = self.inner.lock();
+        if inner.open.records() < caps.transactions && inner.open.bytes() < caps.bytes.0 {
+            return;
+        }
+        while inner.pen.is_none() && inner.open.bytes() >= PILED_GROUPS * caps.bytes.0 && shared.check_alive().is_ok() {
+            self.changed.wait(&mut inner);
+        }
+        if inner.pen.is_some() && !inner.open.is_empty() && shared.check_alive().is_ok() {
+            drop(self.write_group(shared, inner));
+        }
+    }
+
+    /// One tick of the background thread: writes a group that was there at the tick before. True when the stream holds
+    /// anything.
+    pub(crate) fn tick(&self, shared: &Shared) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.open.is_empty() {
+            return inner.pen.is_none();
+        }
+        if inner.seen && inner.pen.is_some() && shared.check_alive().is_ok() {
+            inner = self.write_group(shared, inner);
+        }
+        inner.seen = !inner.open.is_empty();
+        true
+    }
+
+    /// Takes group and pen, writes without the lock, settles the bound, and wakes who waits.
+    fn write_group<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        let mut pen = inner.pen.take().expect("callers have seen that the slot is free");
+        pen.extend(inner.spares.drain(..));
+        let mut blocks = inner.open.take();
+        inner.cost = 0;
+        inner.seen = false;
+        drop(inner);
+
+        let header = ChunkHeader {
+            block: 0,
+            stream: self.id,
+            log: shared.log,
+            generation: shared.generation,
+            base: shared.base,
+            sequence: 0,
+            watermark: shared.observe(),
+            payload: 0,
+            first_record: NO_RECORD,
+            payload_crc: 0,
+        };
+        let written = pen.write(&mut blocks, header);
+        if let Err(error) = written {
+            // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
+            shared.fail(error);
+            return self.inner.lock();
+        }
+
+        let mut inner = self.inner.lock();
+        let left = (!inner.open.is_empty()).then(|| inner.open.first());
+        shared.watermark.settle(self.id, left);
+        inner.open.recycle(blocks);
+        let spare: u64 = inner.spares.iter().map(|segment| segment.device.len() - shared.chunk_limit as u64).sum();
+        inner.room = (pen.room(shared.chunk_limit) + spare).saturating_sub(inner.cost);
+        inner.pen = Some(pen);
+        self.changed.notify_all();
+        inner
+    }
+
+    /// Makes sure that a record of `payload` bytes can be written whenever its group's turn comes, before it has an LSN.
+    fn reserve<'a>(
+        &'a self,
+        shared: &Shared,
+        mut inner: MutexGuard<'a, Inner>,
+        payload: usize,
+    ) -> Result<MutexGuard<'a, Inner>> {
+        let cost = inner.open.cost(payload, shared.block_size);
+        while inner.room < cost {
+            shared.check_alive()?;
+            if inner.making_segment {
+                self.changed.wait(&mut inner);
+                continue;
+            }
+            inner = self.add_segment(shared, inner)?;
+        }
+        inner.room -= cost;
+        inner.cost += cost;
+        Ok(inner)
+    }
+
+    /// Makes the stream's next segment, without the lock.
+    fn add_segment<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> Result<MutexGuard<'a, Inner>> {
+        inner.making_segment = true;
+        let index = inner.next_segment;
+        drop(inner);
+        let made = Segment::create(shared.directory.as_ref(), self.id, index, shared.settings.segment.0);
+
+        let mut inner = self.inner.lock();
+        inner.making_segment = false;
+        self.changed.notify_all();
+        match made {
+            Ok(segment) => {
+                inner.next_segment += 1;
+                inner.room += segment.device.len() - shared.chunk_limit as u64;
+                inner.spares.push(segment);
+                Ok(inner)
+            }
+            // A full medium is no failure of the log: what has an LSN has its room. Anything else leaves unknown state.
+            Err(error) if error.kind() == ishigaki_base::ErrorKind::Exhausted => Err(error),
+            Err(error) => {
+                drop(inner);
+                Err(shared.fail(error))
+            }
+        }
+    }
+
+    /// Makes a segment ahead of need when the current one is half full. A full medium is left for `reserve` to report.
+    pub(crate) fn prepare_segment(&self, shared: &Shared) {
+        let inner = self.inner.lock();
+        let wanted = inner.spares.is_empty() && inner.pen.as_ref().is_some_and(Pen::runs_short);
+        if wanted
+            && !inner.making_segment
+            && shared.check_alive().is_ok()
+            && let Err(error) = self.add_segment(shared, inner)
+        {
+            tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead");
+        }
+    }
+}
+
+/// A handle on one of a log's streams. Cheap to clone; any number of sessions may share a stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    shared: Arc<Shared>,
+    place: usize,
+}
+
+impl Stream {
+    pub(crate) fn new(shared: Arc<Shared>, place: usize) -> Self {
+        Self { shared, place }
+    }
+
+    fn state(&self) -> &State {
+        &self.shared.streams[self.place]
+    }
+
+    /// Which stream it is.
+    pub fn id(&self) -> StreamId {
+        self.state().id
+    }
+
+    /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Nothing is written to the medium
+    /// here, so a caller may hold locks; after releasing them it calls [`pace`](Self::pace), and [`wait`](Self::wait) when
+    /// it needs the record durable.
+    ///
+    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
+    pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
+        Ok(self.draw(payload.len())?.record(payload))
+    }
+
+    /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
+    /// nobody else gets at this stream.
+    pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
+        let (shared, state) = (&*self.shared, self.state());
+        shared.check_open()?;
+        let inner = state.reserve(shared, state.inner.lock(), payload)?;
+        // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
+        shared.check_open()?;
+        let idle = inner.open.is_empty() && inner.pen.is_some();
+        let lsn = shared.watermark.draw(state.id, idle);
+        Ok(Draw { shared, inner, lsn, room: payload, used: false })
+    }
+
+    /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
+    /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up.
+    pub fn pace(&self) {
+        self.state().pace(&self.shared);
+    }
+
+    /// Returns when every record with an LSN up to `lsn`, of every stream, is durable: only then may a commit be
+    /// acknowledged (notification control, P-WAL section 3).
+    ///
+    /// The caller writes its own stream's group itself if nobody else is at it, then sees to the streams that lag behind
+    /// `lsn`: so no stream whose sessions fell silent can hold an acknowledgement back, and no thread needs to watch.
+    pub fn wait(&self, lsn: Lsn) -> Result<()> {
+        self.shared.wait(self.place, lsn)
+    }
+}
+
+/// An LSN that has been drawn. [`record`](Self::record) uses it; dropping it leaves a filler in the log, so that recovery
+/// finds no gap.
+#[derive(Debug)]
+pub struct Draw<'a> {
+    shared: &'a Shared,
+    inner: MutexGuard<'a, Inner>,
+    lsn: Lsn,
+    room: usize,
+    used: bool,
+}
+
+impl Draw<'_> {
+    /// The LSN.
+    pub fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// Puts the record into the stream's buffer.
+    ///
+    /// # Panics
+    /// When `payload` is longer than announced to [`Stream::draw`].
+    pub fn record(mut self, payload: &[u8]) -> Lsn {
+        assert!(payload.len() <= self.room, "a record is no longer than the room drawn for it");
+        self.used = true;
+        self.push(Kind::Payload, payload);
+        self.lsn
+    }
+
+    fn push(&mut self, kind: Kind, payload: &[u8]) {
+        let header = RecordHeader { lsn: self.lsn, kind, length: payload.len() as u64 };
+        self.inner.open.push(header, payload);
+        self.shared.nudge();
+    }
+}
+
+impl Drop for Draw<'_> {
+    fn drop(&mut self) {
+        if !self.used {
+            self.push(Kind::Filler, &[]);
+        }
+    }
+}
+
+/// The error of a log that takes no more records, if it is such a one.
+pub(crate) fn refuse(failure: Option<&Error>, closed: bool) -> Result<()> {
+    match failure {
+        Some(error) => Err(error.clone()),
+        None if closed => Err(Error::Closed),
+        None => Ok(()),
+    }
+}
