@@ -1,0 +1,68 @@
+//! The [`Device`] trait: what an engine may ask of a medium, and what the medium promises back.
+
+use std::fmt::Debug;
+
+use crate::Result;
+
+/// The smallest unit that a medium writes whole: after a power cut a sector is old or new, never a mixture.
+pub const SECTOR: usize = 512;
+
+/// The largest block size a device may have, and the memory alignment that satisfies every device.
+pub const MAX_BLOCK_SIZE: usize = 4096;
+
+/// What a medium promises about its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// Offsets, lengths and memory addresses of reads and writes are multiples of this many bytes; a power of two,
+    /// between [`SECTOR`] and [`MAX_BLOCK_SIZE`].
+    pub block_size: usize,
+    /// A write of up to this many bytes, aligned to its own size, is all there or not at all after a power cut. At least
+    /// [`SECTOR`].
+    pub atomic_write: usize,
+    /// Reads and writes go to the medium itself, past the operating system's page cache.
+    pub direct: bool,
+    /// [`Device::trim`] gives the space back to the medium.
+    pub trim: bool,
+}
+
+/// A run of blocks that keeps what was made durable.
+///
+/// All methods take `&self` and may be called from many threads at once; writes that overlap in space and time leave
+/// either's bytes, block by block.
+///
+/// A write is *in flight* until a later [`sync`](Device::sync) of the same device, begun after the write returned, has
+/// succeeded; a power cut keeps any subset of the sectors in flight. [`write_durable`](Device::write_durable) leaves
+/// nothing of its own in flight and says nothing about other writes. After a write or sync failed, what of it is durable
+/// is unknown: the caller must stop trusting the device, not try again.
+pub trait Device: Send + Sync + Debug {
+    /// What the medium promises.
+    fn promise(&self) -> Promise;
+
+    /// Its length in bytes, a multiple of the block size.
+    fn len(&self) -> u64;
+
+    /// True when there is not a single block.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer` from `offset`. All three of offset, length and memory must be aligned.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Writes `bytes` at `offset`, in flight until the next sync.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Writes `bytes` at `offset` and returns when exactly these bytes are durable: one synchronous device write where
+    /// the medium has such a thing.
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
+
+    /// Returns when everything written before is durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Tells the medium that `length` bytes from `offset` hold nothing any more. They read as anything until they are
+    /// written again. A medium that cannot do it says so in its promise and does nothing.
+    fn trim(&self, offset: u64, length: u64) -> Result<()>;
+}

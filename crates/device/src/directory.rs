@@ -1,0 +1,51 @@
+//! The [`Directory`] trait: named devices, and when a name is durable.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::{Device, Result};
+
+/// Held while a directory belongs to one user alone; dropping it, or the death of its process, gives the directory free.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    /// Whatever the implementation keeps to hold its lock.
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+impl DirectoryLock {
+    /// A lock that lasts as long as `held` lives.
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self { _held: Box::new(held) }
+    }
+}
+
+/// A flat set of named devices.
+///
+/// Names are ASCII letters, digits, `.`, `-` and `_`, at most 100 bytes, do not begin with a dot, and are not `LOCK`. A
+/// device's own bytes obey its own syncs; its *name* is durable only after [`sync`](Directory::sync) of the directory.
+/// Until then a power cut may undo any subset of the creations, renames and removals, in any order; each of them is undone
+/// as a whole.
+pub trait Directory: Send + Sync + Debug {
+    /// Makes a device of `length` bytes, all zero. Its zeros, its space and its length are durable when this returns; its
+    /// name is not. The length is rounded up to whole blocks. A creation that fails leaves no name behind.
+    fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>>;
+
+    /// Opens a device for reading and writing.
+    fn open(&self, name: &str) -> Result<Arc<dyn Device>>;
+
+    /// The names, sorted.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Gives a device another name; a device that had that name is gone. Seen at once and whole, durable after `sync`.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a name. The device lives until its last user lets go.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Returns when every creation, rename and removal before it is durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Takes the directory for one user alone, over all processes. A second one gets [`crate::Error::Locked`] at once.
+    fn lock(&self) -> Result<DirectoryLock>;
+}

@@ -1,0 +1,78 @@
+//! What can go wrong with a medium.
+
+use std::io;
+
+use ishigaki_base::ErrorKind;
+
+/// The result of asking a medium for something.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, with the device's name in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no device of that name.
+    #[error("{name}: no such device")]
+    NotFound {
+        /// The device.
+        name: String,
+    },
+    /// A device of that name is there already.
+    #[error("{name}: exists already")]
+    AlreadyExists {
+        /// The device.
+        name: String,
+    },
+    /// Another user holds the directory.
+    #[error("{directory}: in use by another process{}; stop that one first, or choose another directory", holder.as_ref().map(|h| format!(" ({h})")).unwrap_or_default())]
+    Locked {
+        /// The directory.
+        directory: String,
+        /// Who holds it, where that is known (`pid 4711`).
+        holder: Option<String>,
+    },
+    /// A request the device could never serve: misaligned, out of range, an impossible name.
+    #[error("{name}: {reason}")]
+    Invalid {
+        /// The device.
+        name: String,
+        /// What about the request is wrong.
+        reason: String,
+    },
+    /// The medium is full.
+    #[error("{name}: no space left on the medium for {needed} bytes")]
+    NoSpace {
+        /// The device.
+        name: String,
+        /// How much was asked for.
+        needed: u64,
+    },
+    /// The medium or the operating system failed.
+    #[error("{name}: {operation} failed: {source}")]
+    Io {
+        /// The device.
+        name: String,
+        /// What was being done: `read`, `write`, `sync`, ….
+        operation: &'static str,
+        /// The operating system's word for it.
+        source: io::Error,
+    },
+    /// The simulated power went off; nothing works until the survivors are opened.
+    #[error("{name}: the power is off")]
+    PowerCut {
+        /// The device.
+        name: String,
+    },
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } | Self::AlreadyExists { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::NoSpace { .. } => ErrorKind::Exhausted,
+            Self::Locked { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::PowerCut { .. } => ErrorKind::Closed,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Opening a path, past the page cache if it can be, and finding out what it promises.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use crate::request::is_block_size;
+use crate::{AlignedBuffer, MAX_BLOCK_SIZE, Promise, SECTOR};
+
+/// Whether the operating system keeps what was read and written in its page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caching {
+    /// Transfers go to the medium itself.
+    Avoided,
+    /// Transfers go through the page cache.
+    Used,
+}
+
+/// Opens a path for reading and writing. Falls back to the page cache where the file system refuses to go without.
+pub(super) fn open(
+    directory: impl AsFd,
+    path: &Path,
+    flags: OFlags,
+    wanted: Caching,
+) -> rustix::io::Result<(OwnedFd, Caching)> {
+    let open = |flags| rustix::fs::openat(directory.as_fd(), path, flags, Mode::RUSR | Mode::WUSR);
+    let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+    let mut again = flags;
+    if wanted == Caching::Avoided {
+        match open(flags | OFlags::DIRECT) {
+            Ok(file) if can_be_direct(&file) => return Ok((file, Caching::Avoided)),
+            // Closed before it is opened again, or an exclusive opening would find itself in the way.
+            Ok(file) => drop(file),
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno),
+        }
+        if flags.contains(OFlags::CREATE) {
+            // A file system may make the file before it finds out that it can not open it so: then it is there already.
+            again.remove(OFlags::EXCL);
+        }
+    }
+    Ok((open(again)?, Caching::Used))
+}
+
+/// Says that the page cache is in the way.
+pub(super) fn warn_about_cache(path: &Path) {
+    tracing::warn!(
+        path = %path.display(),
+        "the file system refuses direct I/O; reads and writes go through the page cache, which costs memory and speed, \
+         not durability"
+    );
+}
+
+/// False where the kernel says that direct transfers are impossible or need larger blocks than we know.
+fn can_be_direct(file: &OwnedFd) -> bool {
+    match told_alignment(file) {
+        Some(alignment) => is_block_size(alignment),
+        None => true,
+    }
+}
+
+/// The alignment of direct transfers, where the kernel tells it (Linux 6.1 and later, most file systems). 0: impossible.
+fn told_alignment(file: &OwnedFd) -> Option<usize> {
+    let status = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    if !StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::DIOALIGN) {
+        return None;
+    }
+    match status.stx_dio_offset_align {
+        0 => Some(0),
+        offset => Some((offset.max(status.stx_dio_mem_align) as usize).max(SECTOR)),
+    }
+}
+
+/// What a new, still empty file promises. Leaves it with any length and any content.
+pub(super) fn promise_of_new(file: &OwnedFd, caching: Caching) -> rustix::io::Result<Promise> {
+    let block_size = match (caching, told_alignment(file)) {
+        (Caching::Used, _) => SECTOR,
+        (Caching::Avoided, Some(alignment)) => alignment,
+        (Caching::Avoided, None) => {
+            rustix::fs::ftruncate(file, MAX_BLOCK_SIZE as u64)?;
+            let sector = &AlignedBuffer::zeroed(SECTOR)[..];
+            tried_alignment(|| rustix::io::pwrite(file, sector, SECTOR as u64))?
+        }
+    };
+    Ok(promise(block_size, caching, can_punch(file, MAX_BLOCK_SIZE as u64)))
+}
+
+/// What a file of that length promises.
+pub(super) fn promise_of_file(file: &OwnedFd, length: u64, caching: Caching) -> rustix::io::Result<Promise> {
+    let block_size = match (caching, told_alignment(file)) {
+        (Caching::Used, _) => SECTOR,
+        (Caching::Avoided, Some(alignment)) => alignment,
+        (Caching::Avoided, None) => {
+            let mut sector = AlignedBuffer::zeroed(SECTOR);
+            let offset = if length >= 2 * SECTOR as u64 { SECTOR as u64 } else { 0 };
+            tried_alignment(|| rustix::io::pread(file, &mut sector[..], offset))?
+        }
+    };
+    Ok(promise(block_size, caching, can_punch(file, length)))
+}
+
+/// What a raw block device promises.
+pub(super) fn promise_of_raw(file: &OwnedFd, caching: Caching) -> rustix::io::Result<Promise> {
+    let block_size = match caching {
+        Caching::Used => SECTOR,
+        Caching::Avoided => rustix::fs::ioctl_blksszget(file)? as usize,
+    };
+    if !is_block_size(block_size) {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let number = rustix::fs::fstat(file)?.st_rdev;
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    Ok(promise(block_size, caching, raw_can_discard(major, minor)))
+}
+
+fn promise(block_size: usize, caching: Caching, trim: bool) -> Promise {
+    // A medium with larger sectors may write more at once, but neither the file system nor a device below it says so in a
+    // way to rely on.
+    Promise { block_size, atomic_write: SECTOR, direct: caching == Caching::Avoided, trim }
+}
+
+/// The block size of a kernel that does not tell it: a sector if a transfer that is aligned to sectors only is taken.
+fn tried_alignment(transfer: impl FnOnce() -> rustix::io::Result<usize>) -> rustix::io::Result<usize> {
+    match transfer() {
+        Ok(_) => Ok(SECTOR),
+        Err(Errno::INVAL) => Ok(MAX_BLOCK_SIZE),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether holes can be punched: tried behind the end of the file, where there is nothing to lose.
+fn can_punch(file: &OwnedFd, length: u64) -> bool {
+    let end = length.next_multiple_of(MAX_BLOCK_SIZE as u64);
+    rustix::fs::fallocate(file, PUNCH, end, MAX_BLOCK_SIZE as u64).is_ok()
+}
+
+/// How space is given back: the range reads as zeros, the length stays.
+pub(super) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
+
+/// Whether a raw device takes [`PUNCH`] and gives the space back, by the kernel's description of it. It can not be tried
+/// without losing something.
+fn raw_can_discard(major: u32, minor: u32) -> bool {
+    let limit = |name: &str| {
+        let device = format!("/sys/dev/block/{major}:{minor}");
+        // A partition has its limits one floor up, with the whole disk.
+        ["", "/.."].iter().any(|up| {
+            fs::read_to_string(format!("{device}{up}/queue/{name}"))
+                .is_ok_and(|text| text.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
+        })
+    };
+    limit("discard_max_bytes") && limit("write_zeroes_max_bytes")
+}

@@ -1,0 +1,45 @@
+//! Keeping a second process out of a directory.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::failed;
+use crate::request::LOCK_NAME;
+use crate::{Error, Result};
+
+/// An advisory lock on the file `LOCK`, which holds the process's number for whoever finds it locked. The operating system
+/// lets go of it when the process dies; the file stays.
+#[derive(Debug)]
+pub(super) struct FileLock {
+    _file: OwnedFd,
+}
+
+impl FileLock {
+    /// Takes the lock or fails at once.
+    pub(super) fn take(directory: &OwnedFd, path: &Path) -> Result<Self> {
+        let io = |errno: Errno| failed(path, "lock", errno);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::RUSR | Mode::WUSR).map_err(io)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Locked { directory: path.display().to_string(), holder: holder(&file) });
+            }
+            Err(errno) => return Err(io(errno)),
+        }
+        rustix::fs::ftruncate(&file, 0).map_err(io)?;
+        rustix::io::pwrite(&file, format!("{}\n", std::process::id()).as_bytes(), 0).map_err(io)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Who wrote the lock file, if it can be read.
+fn holder(file: &OwnedFd) -> Option<String> {
+    let mut text = [0; 32];
+    let length = rustix::io::pread(file, &mut text, 0).ok()?;
+    let pid: u32 = std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()?;
+    Some(format!("pid {pid}"))
+}

@@ -1,0 +1,26 @@
+//! Block devices as a trait: the one way by which bytes become durable.
+//!
+//! Engines above know a [`Device`] (blocks with an offset, a sync and a promise) and a [`Directory`] (named devices, whose
+//! names too become durable only by a sync). They never open a file themselves; so every engine runs unchanged on
+//!
+//! - [`FileDirectory`] / [`FileDevice`]: files and raw block devices, `O_DIRECT` where the medium takes it;
+//! - [`MemoryDirectory`]: memory, for tests and temporary databases;
+//! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
+//!   fails writes and syncs, runs out of space and flips bits at rest.
+
+mod buffer;
+mod device;
+mod directory;
+mod error;
+mod file;
+mod memory;
+mod request;
+mod sim;
+
+pub use buffer::AlignedBuffer;
+pub use device::{Device, MAX_BLOCK_SIZE, Promise, SECTOR};
+pub use directory::{Directory, DirectoryLock};
+pub use error::{Error, Result};
+pub use file::{FileDevice, FileDirectory};
+pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
+pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
