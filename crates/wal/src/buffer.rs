@@ -61,8 +61,8 @@ pub(crate) struct Group {
     bytes: u64,
 }
 
-/// How many emptied blocks a stream keeps: one to fill while one is in flight.
-const POOLED_BLOCKS: usize = 2;
+/// How many emptied blocks a stream keeps: what may pile up while a group is in flight.
+const POOLED_BLOCKS: usize = 6;
 
 impl Group {
     pub(crate) fn new(chunk_limit: usize) -> Self {

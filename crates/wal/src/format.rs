@@ -9,7 +9,7 @@ mod record;
 
 pub(crate) use chunk::{CHUNK_HEADER, ChunkHeader, NO_RECORD, Unfit};
 pub(crate) use control::Control;
-pub(crate) use record::{Kind, RECORD_HEADER, RecordHeader};
+pub(crate) use record::{Kind, LONGEST_RECORD, RECORD_HEADER, RecordHeader};
 
 use ishigaki_base::StreamId;
 

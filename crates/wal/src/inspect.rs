@@ -89,8 +89,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
     let watermark = passages.map(|passage| passage.watermark).max().unwrap_or_default();
     let mut problem = problem;
     let mut streams = Vec::new();
-    for reader in readers {
-        streams.push(report(&reader));
+    for mut reader in readers {
+        streams.push(report(&mut reader)?);
         if problem.is_none() {
             problem = reader.into_tail().err();
         }
@@ -109,7 +109,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
     })
 }
 
-fn report(reader: &StreamReader) -> StreamReport {
+fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
+    let (segments, capacity) = (reader.segments().count() as usize, reader.segments().capacity()?);
     let chunks = reader.chunks();
     let place = reader.place();
     let generations = chunks.generations.iter().map(|passage| GenerationReport {
@@ -119,18 +120,18 @@ fn report(reader: &StreamReader) -> StreamReport {
         records: passage.records,
         lsns: passage.lsns,
     });
-    StreamReport {
+    Ok(StreamReport {
         stream: reader.stream(),
-        segments: reader.segments().len(),
-        capacity: reader.segments().iter().map(|segment| segment.device.len()).sum(),
+        segments,
+        capacity,
         bytes: chunks.bytes,
         generations: generations.collect(),
-        end_segment: reader.segments().get(place.segment).map_or(0, |segment| segment.index),
+        end_segment: place.segment,
         end_offset: place.offset,
         end_reason: match reader.end() {
             Some(End::Blank) => "nothing was written behind".to_owned(),
-            Some(End::Torn) => "the last chunk is torn: its write was cut off and never acknowledged".to_owned(),
+            Some(End::Torn { .. }) => "the last chunk is torn: its write was cut off and never acknowledged".to_owned(),
             None => "reading stopped early".to_owned(),
         },
-    }
+    })
 }

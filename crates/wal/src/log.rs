@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use ishigaki_base::random::Seed;
 use ishigaki_base::{Generation, LogId, Lsn, StreamId};
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
+use parking_lot::Mutex;
 
 use crate::format::{CONTROL, Control, parse_segment_name};
 use crate::keeper::Keeper;
@@ -49,6 +50,8 @@ pub struct Log {
     control: Arc<dyn Device>,
     /// Sessions assigned so far.
     assigned: AtomicUsize,
+    /// How closing went, once it is over.
+    ended: Mutex<Option<Result<()>>>,
     keeper: Option<Keeper>,
 }
 
@@ -90,17 +93,19 @@ impl Log {
         // A process may have died between a rename or creation and its sync; what is seen here must stay.
         directory.sync()?;
         let control = read_control(control_device.as_ref())?;
-        let Recovered { next, tails, report } = recovery::recover(directory.as_ref(), &control, replay)?;
+        let Recovered { next, tails, report } =
+            recovery::recover(directory.as_ref(), &control, settings.chunk_limit(), replay)?;
 
+        // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
+        let generation = control.generation.next();
+        let opened = Control { generation, base: next, clean: None, ..control };
+        write_control(control_device.as_ref(), &opened)?;
         let chunk_limit = settings.chunk_limit();
         let mut streams = Vec::new();
         for id in (0..settings.streams).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
             streams.push(recovery::resume(directory.as_ref(), id, tail, &settings)?);
         }
-        let generation = control.generation.next();
-        let opened = Control { generation, base: next, clean: None, ..control };
-        write_control(control_device.as_ref(), &opened)?;
         tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
 
         let background = settings.background;
@@ -120,7 +125,8 @@ impl Log {
             settings,
         });
         let keeper = background.then(|| Keeper::start(&shared)).transpose()?;
-        let log = Self { shared, control: control_device, assigned: AtomicUsize::new(0), keeper };
+        let log =
+            Self { shared, control: control_device, assigned: AtomicUsize::new(0), ended: Mutex::new(None), keeper };
         Ok((Arc::new(log), Recovery { generation, ..report }))
     }
 
@@ -163,15 +169,21 @@ impl Log {
 
     /// Flushes, takes no more records, and notes the end of the log durably: a log that was closed must be found whole.
     pub fn close(&self) -> Result<()> {
-        if self.shared.closed.swap(true, Ordering::SeqCst) {
-            return refuse(self.shared.failure.get(), false);
-        }
+        let mut ended = self.ended.lock();
+        ended.get_or_insert_with(|| self.end()).clone()
+    }
+
+    fn end(&self) -> Result<()> {
+        self.shared.closed.store(true, Ordering::SeqCst);
         if let Some(keeper) = &self.keeper {
             keeper.stop();
         }
         // A draw that was past the door still holds its stream's lock; after these it has its record in the buffer.
         self.shared.streams.iter().for_each(State::wake_all);
-        self.flush()?;
+        let flushed = self.shared.check_alive().and_then(|()| self.flush());
+        // Whoever opens the log next must not find one of our writes still on its way.
+        self.shared.streams.iter().for_each(State::come_to_rest);
+        flushed.and_then(|()| self.shared.check_alive())?;
         let shared = &self.shared;
         let (log, generation, base) = (shared.log, shared.generation, shared.base);
         write_control(self.control.as_ref(), &Control { log, generation, base, clean: Some(self.last_drawn()) })
@@ -180,13 +192,8 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if self.shared.failure.get().is_none()
-            && let Err(error) = self.close()
-        {
+        if let Err(error) = self.close() {
             tracing::warn!(%error, "the log could not be closed cleanly");
-        }
-        if let Some(keeper) = &self.keeper {
-            keeper.stop();
         }
     }
 }
@@ -254,10 +261,20 @@ impl Shared {
 /// The control block's device; makes the log's first one in a directory that has no log.
 fn open_control(directory: &dyn Directory) -> Result<Arc<dyn Device>> {
     let names = directory.list()?;
+    let mut control = Control {
+        log: LogId(Seed::from_entropy().0),
+        generation: Generation(0),
+        base: Lsn::FIRST,
+        clean: Some(Lsn::ZERO),
+    };
     if names.iter().any(|name| name == CONTROL) {
-        return Ok(directory.open(CONTROL)?);
-    }
-    if let Some(segment) = names.iter().find(|name| parse_segment_name(name).is_some()) {
+        let device = directory.open(CONTROL)?;
+        control = read_control(device.as_ref())?;
+        if control.generation > Generation(0) {
+            return Ok(device);
+        }
+        // The log was never opened: the sync of this name may have failed, and then no later one helps. It is made again.
+    } else if let Some(segment) = names.iter().find(|name| parse_segment_name(name).is_some()) {
         return Err(Error::Corrupt { stream: None, what: format!("there is {segment} but no {CONTROL}") });
     }
     // Born under another name, so that a control block is always a whole one.
@@ -266,11 +283,7 @@ fn open_control(directory: &dyn Directory) -> Result<Arc<dyn Device>> {
         directory.remove(&unborn)?;
     }
     let device = directory.create(&unborn, MAX_BLOCK_SIZE as u64)?;
-    let log = LogId(Seed::from_entropy().0);
-    write_control(
-        device.as_ref(),
-        &Control { log, generation: Generation(0), base: Lsn::FIRST, clean: Some(Lsn::ZERO) },
-    )?;
+    write_control(device.as_ref(), &control)?;
     directory.rename(&unborn, CONTROL)?;
     directory.sync()?;
     Ok(device)

@@ -7,15 +7,17 @@
 
 mod merge;
 mod reader;
+mod segments;
 mod tail;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ishigaki_base::{Generation, Lsn, StreamId};
 use ishigaki_device::Directory;
 
 pub(crate) use merge::{Merged, merge};
 pub(crate) use reader::StreamReader;
+use segments::Segments;
 pub(crate) use tail::{End, Tail};
 
 use crate::format::{Control, Kind, parse_segment_name};
@@ -56,7 +58,12 @@ pub(crate) struct Recovered {
 }
 
 /// Replays what survived and makes every stream's end durable and blank behind it.
-pub(crate) fn recover(directory: &dyn Directory, control: &Control, replay: Replay<'_>) -> Result<Recovered> {
+pub(crate) fn recover(
+    directory: &dyn Directory,
+    control: &Control,
+    chunk_limit: usize,
+    replay: Replay<'_>,
+) -> Result<Recovered> {
     let mut readers = open_readers(directory, control)?;
     let Merged { next, records, dropped } = merge(&mut readers, control, |lsn, kind, payload| match kind {
         Kind::Filler => Ok(()),
@@ -71,28 +78,28 @@ pub(crate) fn recover(directory: &dyn Directory, control: &Control, replay: Repl
         streams: readers.len() as u16,
         clean: control.clean.is_some(),
     };
-    let tails: Vec<Tail> = readers.into_iter().map(StreamReader::into_tail).collect::<Result<_>>()?;
-    for tail in &tails {
-        tail.settle()?;
+    let mut tails: Vec<Tail> = readers.into_iter().map(StreamReader::into_tail).collect::<Result<_>>()?;
+    for tail in &mut tails {
+        tail.settle(directory, control.clean.is_some(), chunk_limit)?;
     }
     Ok(Recovered { next, tails, report })
 }
 
-/// The streams of a directory, by number, each with a reader at its first segment.
-pub(crate) fn open_readers(directory: &dyn Directory, control: &Control) -> Result<Vec<StreamReader>> {
-    let mut streams: BTreeMap<StreamId, Vec<Segment>> = BTreeMap::new();
+/// The streams of a directory, by number, each with a reader at its beginning.
+pub(crate) fn open_readers<'a>(directory: &'a dyn Directory, control: &Control) -> Result<Vec<StreamReader<'a>>> {
+    let mut streams: BTreeMap<StreamId, BTreeSet<u64>> = BTreeMap::new();
     for name in directory.list()? {
-        if let Some((stream, index)) = parse_segment_name(&name) {
-            let device = directory.open(&name)?;
-            streams.entry(stream).or_default().push(Segment { index, device });
+        if let Some((stream, segment)) = parse_segment_name(&name) {
+            streams.entry(stream).or_default().insert(segment);
         }
     }
-    let reader = |(stream, segments): (StreamId, Vec<Segment>)| {
-        let gap = segments.iter().zip(0..).find(|(segment, expected)| segment.index != *expected);
-        match gap {
-            Some((_, missing)) => Err(Error::corrupt(stream, format!("its segment {missing} is missing"))),
-            None => Ok(StreamReader::new(stream, control, segments)),
+    let reader = |(stream, segments): (StreamId, BTreeSet<u64>)| {
+        if let Some(missing) =
+            (0..).zip(&segments).find_map(|(expected, &found)| (found != expected).then_some(expected))
+        {
+            return Err(Error::corrupt(stream, format!("its segment {missing} is missing")));
         }
+        Ok(StreamReader::new(control, Segments::new(directory, stream, segments.len() as u64)))
     };
     streams.into_iter().map(reader).collect()
 }
@@ -104,18 +111,11 @@ pub(crate) fn resume(
     tail: Option<&Tail>,
     settings: &Settings,
 ) -> Result<State> {
-    let (mut segments, offset, sequence, mut next_segment) = match tail {
-        Some(tail) => tail.go_on(),
-        None => (VecDeque::new(), 0, 0, 0),
-    };
     let chunk_limit = settings.chunk_limit();
-    // A segment of an opening with larger segments takes our chunks; one with smaller segments may not.
-    segments.retain(|segment| segment.device.len() / 4 >= chunk_limit as u64);
-    let offset =
-        if segments.front().is_some_and(|first| tail.is_some_and(|tail| tail.is_in(first))) { offset } else { 0 };
+    let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(chunk_limit));
     if segments.is_empty() {
-        segments.push_back(Segment::create(directory, stream, next_segment, settings.segment.0)?);
-        next_segment += 1;
+        segments.push(Segment::create(directory, stream, next, settings.segment.0)?);
+        next += 1;
     }
-    Ok(State::new(stream, Pen::new(segments, offset, sequence), next_segment, chunk_limit))
+    Ok(State::new(stream, Pen::new(segments.into(), offset, sequence), next, chunk_limit))
 }

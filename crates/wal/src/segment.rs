@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ishigaki_base::StreamId;
 use ishigaki_device::{Device, Directory};
 
-use crate::Result;
 use crate::buffer::Block;
 use crate::format::{ChunkHeader, longest_chunk, segment_name};
+use crate::{Error, Result};
 
 /// One preallocated, zero-filled piece of a stream.
 #[derive(Clone, Debug)]
@@ -78,9 +78,11 @@ impl Pen {
             if self.offset + chunk.len() as u64 > self.segments[0].device.len() {
                 self.segments.pop_front();
                 self.offset = 0;
-                assert!(!self.segments.is_empty(), "room was reserved before the record's LSN was drawn");
             }
-            let device = &self.segments[0].device;
+            // Room was reserved before the record's LSN was drawn. Were it not so, the log fails, and no thread with it.
+            let Some(Segment { device, .. }) = self.segments.front() else {
+                return Err(Error::Invalid { reason: "a stream ran out of the room reserved for it".to_owned() });
+            };
             debug_assert!(chunk.len() as u64 <= longest_chunk(device.len()));
             device.write_durable(self.offset, chunk)?;
             self.offset += chunk.len() as u64;

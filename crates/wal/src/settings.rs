@@ -67,8 +67,8 @@ impl Settings {
 
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.
     pub(crate) fn chunk_limit(&self) -> usize {
-        let wanted = self.group.bytes.0.next_multiple_of(4096);
-        wanted.min(MAX_CHUNK).min(self.segment.0 / 4) as usize / 4096 * 4096
+        let wanted = self.group.bytes.0.min(MAX_CHUNK).next_multiple_of(4096);
+        wanted.min(self.segment.0 / 4) as usize / 4096 * 4096
     }
 }
 

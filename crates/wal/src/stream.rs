@@ -6,13 +6,14 @@
 //! its record durable or the slot free again. So flushing clocks itself: nobody waits for a timer or a group to fill, and
 //! a lone session's commit is one device write.
 
+use std::mem::replace;
 use std::sync::Arc;
 
 use ishigaki_base::{Lsn, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::buffer::Group;
-use crate::format::{ChunkHeader, Kind, NO_RECORD, RecordHeader};
+use crate::format::{ChunkHeader, Kind, LONGEST_RECORD, NO_RECORD, RecordHeader};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
 use crate::{Error, Result};
@@ -34,8 +35,7 @@ pub(crate) struct State {
 struct Inner {
     /// Records that have an LSN and are not being written yet.
     open: Group,
-    /// The device slot; `None` while a group is in flight.
-    pen: Option<Pen>,
+    slot: Slot,
     /// Segments made for the pen while it was away.
     spares: Vec<Segment>,
     /// Bytes that records may still cost before another segment must be made. Recomputed when the pen comes back.
@@ -46,22 +46,46 @@ struct Inner {
     next_segment: u64,
     /// Another thread is making that segment at the moment.
     making_segment: bool,
+    /// The pen was past the middle of its last segment when it last came back: time to make the next one.
+    runs_short: bool,
     /// The log's background thread has seen the open group before: it is at least one tick old.
     seen: bool,
+}
+
+/// The device slot of a stream.
+#[derive(Debug)]
+enum Slot {
+    /// Whoever needs something durable takes the pen and writes.
+    Free(Pen),
+    /// A group is on its way to the medium.
+    Taken,
+    /// The log has failed or closed; nobody writes any more.
+    Gone,
+}
+
+impl Slot {
+    fn is_free(&self) -> bool {
+        matches!(self, Self::Free(_))
+    }
+
+    fn is_taken(&self) -> bool {
+        matches!(self, Self::Taken)
+    }
 }
 
 impl State {
     /// A stream that goes on where `pen` stands; `next_segment` is the index of the segment to make next.
     pub(crate) fn new(id: StreamId, pen: Pen, next_segment: u64, chunk_limit: usize) -> Self {
-        let room = pen.room(chunk_limit);
+        let (room, runs_short) = (pen.room(chunk_limit), pen.runs_short());
         let inner = Inner {
             open: Group::new(chunk_limit),
-            pen: Some(pen),
+            slot: Slot::Free(pen),
             spares: Vec::new(),
             room,
             cost: 0,
             next_segment,
             making_segment: false,
+            runs_short,
             seen: false,
         };
         Self { id, inner: Mutex::new(inner), changed: Condvar::new() }
@@ -78,12 +102,23 @@ impl State {
         self.changed.notify_all();
     }
 
+    /// Returns when nobody writes to the stream's segments or makes one any more, and lets go of them. The log takes no
+    /// more records, so that nobody begins again.
+    pub(crate) fn come_to_rest(&self) {
+        let mut inner = self.inner.lock();
+        while inner.slot.is_taken() || inner.making_segment {
+            self.changed.wait(&mut inner);
+        }
+        inner.slot = Slot::Gone;
+        inner.spares.clear();
+    }
+
     /// Returns when every record of *this* stream with an LSN up to `lsn` is durable.
     pub(crate) fn flush(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
         let mut inner = self.inner.lock();
         while shared.watermark.bound(self.id) <= lsn {
             shared.check_alive()?;
-            if inner.pen.is_some() {
+            if inner.slot.is_free() {
                 inner = self.write_group(shared, inner);
             } else {
                 self.changed.wait(&mut inner);
@@ -99,10 +134,13 @@ impl State {
         if inner.open.records() < caps.transactions && inner.open.bytes() < caps.bytes.0 {
             return;
         }
-        while inner.pen.is_none() && inner.open.bytes() >= PILED_GROUPS * caps.bytes.0 && shared.check_alive().is_ok() {
+        while inner.slot.is_taken()
+            && inner.open.bytes() >= caps.bytes.0.saturating_mul(PILED_GROUPS)
+            && shared.check_alive().is_ok()
+        {
             self.changed.wait(&mut inner);
         }
-        if inner.pen.is_some() && !inner.open.is_empty() && shared.check_alive().is_ok() {
+        if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
             drop(self.write_group(shared, inner));
         }
     }
@@ -112,9 +150,9 @@ impl State {
     pub(crate) fn tick(&self, shared: &Shared) -> bool {
         let mut inner = self.inner.lock();
         if inner.open.is_empty() {
-            return inner.pen.is_none();
+            return inner.slot.is_taken();
         }
-        if inner.seen && inner.pen.is_some() && shared.check_alive().is_ok() {
+        if inner.seen && inner.slot.is_free() && shared.check_alive().is_ok() {
             inner = self.write_group(shared, inner);
         }
         inner.seen = !inner.open.is_empty();
@@ -123,7 +161,9 @@ impl State {
 
     /// Takes group and pen, writes without the lock, settles the bound, and wakes who waits.
     fn write_group<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
-        let mut pen = inner.pen.take().expect("callers have seen that the slot is free");
+        let Slot::Free(mut pen) = replace(&mut inner.slot, Slot::Taken) else {
+            unreachable!("callers have seen, under this lock, that the slot is free");
+        };
         pen.extend(inner.spares.drain(..));
         let mut blocks = inner.open.take();
         inner.cost = 0;
@@ -146,7 +186,10 @@ impl State {
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
             shared.fail(error);
-            return self.inner.lock();
+            let mut inner = self.inner.lock();
+            inner.slot = Slot::Gone;
+            self.changed.notify_all();
+            return inner;
         }
 
         let mut inner = self.inner.lock();
@@ -155,7 +198,8 @@ impl State {
         inner.open.recycle(blocks);
         let spare: u64 = inner.spares.iter().map(|segment| segment.device.len() - shared.chunk_limit as u64).sum();
         inner.room = (pen.room(shared.chunk_limit) + spare).saturating_sub(inner.cost);
-        inner.pen = Some(pen);
+        inner.runs_short = pen.runs_short() && inner.spares.is_empty();
+        inner.slot = Slot::Free(pen);
         self.changed.notify_all();
         inner
     }
@@ -169,7 +213,8 @@ impl State {
     ) -> Result<MutexGuard<'a, Inner>> {
         let cost = inner.open.cost(payload, shared.block_size);
         while inner.room < cost {
-            shared.check_alive()?;
+            // Under the lock: nobody makes a segment for a log that has come to rest.
+            shared.check_open()?;
             if inner.making_segment {
                 self.changed.wait(&mut inner);
                 continue;
@@ -209,13 +254,13 @@ impl State {
 
     /// Makes a segment ahead of need when the current one is half full. A full medium is left for `reserve` to report.
     pub(crate) fn prepare_segment(&self, shared: &Shared) {
-        let inner = self.inner.lock();
-        let wanted = inner.spares.is_empty() && inner.pen.as_ref().is_some_and(Pen::runs_short);
-        if wanted
-            && !inner.making_segment
-            && shared.check_alive().is_ok()
-            && let Err(error) = self.add_segment(shared, inner)
-        {
+        let mut inner = self.inner.lock();
+        if !inner.runs_short || inner.making_segment || shared.check_open().is_err() {
+            return;
+        }
+        // Once a turn: where there is no space, trying at every tick would not make any.
+        inner.runs_short = false;
+        if let Err(error) = self.add_segment(shared, inner) {
             tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead");
         }
     }
@@ -242,8 +287,8 @@ impl Stream {
         self.state().id
     }
 
-    /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Nothing is written to the medium
-    /// here, so a caller may hold locks; after releasing them it calls [`pace`](Self::pace), and [`wait`](Self::wait) when
+    /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Records are not written to the medium
+    /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls [`pace`](Self::pace), and [`wait`](Self::wait) when
     /// it needs the record durable.
     ///
     /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
@@ -252,14 +297,19 @@ impl Stream {
     }
 
     /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
-    /// nobody else gets at this stream.
+    /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
     pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
         let (shared, state) = (&*self.shared, self.state());
         shared.check_open()?;
+        if payload as u64 > LONGEST_RECORD {
+            return Err(Error::Invalid {
+                reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
+            });
+        }
         let inner = state.reserve(shared, state.inner.lock(), payload)?;
         // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
         shared.check_open()?;
-        let idle = inner.open.is_empty() && inner.pen.is_some();
+        let idle = inner.open.is_empty() && !inner.slot.is_taken();
         let lsn = shared.watermark.draw(state.id, idle);
         Ok(Draw { shared, inner, lsn, room: payload, used: false })
     }

@@ -10,6 +10,9 @@ pub(crate) const RECORD_HEADER: usize = 16;
 /// Bits of a record's length: 48, enough for 256 TiB.
 const LENGTH_BITS: u32 = 48;
 
+/// The most bytes of a record's payload.
+pub(crate) const LONGEST_RECORD: u64 = (1 << LENGTH_BITS) - 1;
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {

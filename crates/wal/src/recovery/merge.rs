@@ -26,12 +26,13 @@ pub(crate) struct Merged {
 
 /// Gives out every surviving record in LSN order, in O(records · log streams).
 pub(crate) fn merge(
-    readers: &mut [StreamReader],
+    readers: &mut [StreamReader<'_>],
     control: &Control,
     mut give: impl FnMut(Lsn, Kind, &[u8]) -> Result<()>,
 ) -> Result<Merged> {
     let mut merged = Merged { next: Lsn::FIRST, records: 0, dropped: 0 };
     let mut generation = Generation::default();
+    let mut checked = None;
     let mut gap = false;
     let mut heads = BinaryHeap::with_capacity(readers.len());
     for (place, reader) in readers.iter_mut().enumerate() {
@@ -39,7 +40,8 @@ pub(crate) fn merge(
     }
     while let Some(Reverse((of, lsn, place, base, kind))) = heads.pop() {
         if of > generation {
-            check_end(readers, generation, merged.next)?;
+            check_end(readers, checked, generation, merged.next)?;
+            checked = Some(generation);
             check_base(of, base, merged.next)?;
             generation = of;
             gap = false;
@@ -57,7 +59,7 @@ pub(crate) fn merge(
         }
         heads.extend(head(&mut readers[place], place)?);
     }
-    check_end(readers, control.generation, merged.next)?;
+    check_end(readers, checked, control.generation, merged.next)?;
     if control.generation > generation {
         check_base(control.generation, control.base, merged.next)?;
     }
@@ -70,7 +72,7 @@ pub(crate) fn merge(
 /// What the heap orders: generation and LSN first. A stream has one head at a time, so the rest never decides.
 type Head = Reverse<(Generation, Lsn, usize, Lsn, Kind)>;
 
-fn head(reader: &mut StreamReader, place: usize) -> Result<Option<Head>> {
+fn head(reader: &mut StreamReader<'_>, place: usize) -> Result<Option<Head>> {
     let record = reader.advance()?;
     Ok(record.map(|Record { generation, base, lsn, kind }| Reverse((generation, lsn, place, base, kind))))
 }
@@ -87,10 +89,12 @@ fn check_base(generation: Generation, base: Lsn, next: Lsn) -> Result<()> {
     Ok(())
 }
 
-/// Everything that a chunk of generations up to this one knew to be durable must be there.
-fn check_end(readers: &[StreamReader], generation: Generation, next: Lsn) -> Result<()> {
-    let passages = readers.iter().flat_map(|reader| &reader.chunks().generations);
-    let claims = passages.filter(|passage| passage.generation <= generation).map(|passage| passage.watermark);
+/// Everything that a chunk of this generation, or of one since `after`, knew to be durable must be there.
+fn check_end(readers: &[StreamReader<'_>], after: Option<Generation>, generation: Generation, next: Lsn) -> Result<()> {
+    let claims = readers.iter().flat_map(|reader| {
+        let passages = reader.chunks().generations.iter().rev().skip_while(|passage| passage.generation > generation);
+        passages.take_while(|passage| Some(passage.generation) > after).map(|passage| passage.watermark)
+    });
     match claims.max() {
         Some(last) if last >= next => Err(Error::Missing { first: next, last }),
         _ => Ok(()),

@@ -5,11 +5,11 @@ use std::ops::Range;
 use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
 use ishigaki_device::{AlignedBuffer, MAX_BLOCK_SIZE, SECTOR};
 
+use super::segments::Segments;
 use super::tail::{End, Place, Tail};
 use crate::format::{
     CHUNK_HEADER, ChunkHeader, Control, Kind, NO_RECORD, RECORD_HEADER, RecordHeader, Unfit, longest_chunk,
 };
-use crate::segment::Segment;
 use crate::{Error, Result};
 
 /// Bytes read from the medium at once.
@@ -48,11 +48,10 @@ pub(crate) struct Passage {
 
 /// Reads one stream. Memory: one window and the record it stands at.
 #[derive(Debug)]
-pub(crate) struct StreamReader {
-    stream: StreamId,
+pub(crate) struct StreamReader<'a> {
     log: LogId,
     newest: Generation,
-    segments: Vec<Segment>,
+    segments: Segments<'a>,
     place: Place,
     sequence: u64,
     generation: Generation,
@@ -62,15 +61,14 @@ pub(crate) struct StreamReader {
     /// The record being put together: its header and the bytes there are.
     header: Option<RecordHeader>,
     body: Vec<u8>,
-    last_chunk: Option<(Place, usize)>,
+    last_chunk: Option<(Place, u64)>,
     chunks: Chunks,
     end: Option<End>,
 }
 
-impl StreamReader {
-    pub(crate) fn new(stream: StreamId, control: &Control, segments: Vec<Segment>) -> Self {
+impl<'a> StreamReader<'a> {
+    pub(crate) fn new(control: &Control, segments: Segments<'a>) -> Self {
         Self {
-            stream,
             log: control.log,
             newest: control.generation,
             segments,
@@ -88,11 +86,11 @@ impl StreamReader {
     }
 
     pub(crate) fn stream(&self) -> StreamId {
-        self.stream
+        self.segments.stream()
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
+    pub(crate) fn segments(&mut self) -> &mut Segments<'a> {
+        &mut self.segments
     }
 
     /// What has been read so far.
@@ -133,6 +131,9 @@ impl StreamReader {
                     return Ok(Some(self.finish_record(header)));
                 }
             }
+            if !self.payload.is_empty() {
+                return Err(self.damage("a chunk ends with bytes that belong to no record"));
+            }
             if self.end.is_some() || !self.next_chunk()? {
                 return Ok(None);
             }
@@ -163,14 +164,14 @@ impl StreamReader {
     fn next_chunk(&mut self) -> Result<bool> {
         let Some(header) = self.next_header()? else { return Ok(false) };
         let length = header.length();
-        let start = self.window.load(&self.segments, self.place, length)?;
+        let start = self.window.load(&mut self.segments, self.place, length)?;
         let payload = start + CHUNK_HEADER..start + CHUNK_HEADER + header.payload as usize;
         if crc32c(&self.window.bytes[payload.clone()]) != header.payload_crc {
-            return self.judge_torn(start, length).map(|()| false);
+            return self.judge_torn(start, &header).map(|()| false);
         }
         self.enter(&header)?;
         self.payload = payload;
-        self.last_chunk = Some((self.place, length));
+        self.last_chunk = Some((self.place, length as u64));
         self.place.offset += length as u64;
         self.sequence += 1;
         self.chunks.bytes += length as u64;
@@ -180,11 +181,11 @@ impl StreamReader {
     /// The header of the next chunk, wherever it lies; `None` at the end. Whatever stands there must belong there: the
     /// space behind the last chunk is blank, so anything else is damage.
     fn next_header(&mut self) -> Result<Option<ChunkHeader>> {
-        let segment_length = self.segments[self.place.segment].device.len();
+        let segment_length = self.segments.device(self.place.segment)?.len();
         let unfit = if self.place.offset + SECTOR as u64 > segment_length {
             Unfit::Blank
         } else {
-            let start = self.window.load(&self.segments, self.place, SECTOR)?;
+            let start = self.window.load(&mut self.segments, self.place, SECTOR)?;
             match ChunkHeader::decode(&self.window.bytes[start..start + SECTOR]) {
                 Ok(header) => return self.check_header(header).map(Some),
                 Err(unfit) => unfit,
@@ -206,17 +207,17 @@ impl StreamReader {
 
     fn goes_on_in_next_segment(&mut self) -> Result<bool> {
         let next = Place { segment: self.place.segment + 1, offset: 0 };
-        if next.segment >= self.segments.len() {
+        if next.segment >= self.segments.count() {
             return Ok(false);
         }
-        let start = self.window.load(&self.segments, next, SECTOR)?;
+        let start = self.window.load(&mut self.segments, next, SECTOR)?;
         Ok(self.window.bytes[start..start + SECTOR].iter().any(|&byte| byte != 0))
     }
 
-    fn check_header(&self, header: ChunkHeader) -> Result<ChunkHeader> {
-        let room = self.segments[self.place.segment].device.len() - self.place.offset;
-        let limit = longest_chunk(self.segments[self.place.segment].device.len()).min(room);
-        if header.stream != self.stream || header.log != self.log {
+    fn check_header(&mut self, header: ChunkHeader) -> Result<ChunkHeader> {
+        let segment_length = self.segments.device(self.place.segment)?.len();
+        let limit = longest_chunk(segment_length).min(segment_length - self.place.offset);
+        if header.stream != self.stream() || header.log != self.log {
             return Err(self.damage(&format!("a chunk of stream {} of log {} is here", header.stream, header.log)));
         }
         if header.sequence != self.sequence {
@@ -261,10 +262,12 @@ impl StreamReader {
 
     /// A chunk whose payload does not fit its checksum was torn by a power cut if one of its sectors was never written.
     /// The first one was. If all were, what is there is not what was written.
-    fn judge_torn(&mut self, start: usize, length: usize) -> Result<()> {
-        let mut sectors = self.window.bytes[start..start + length].chunks(SECTOR);
+    fn judge_torn(&mut self, start: usize, header: &ChunkHeader) -> Result<()> {
+        // Without the padding: that is zero anyway.
+        let written = (CHUNK_HEADER + header.payload as usize).next_multiple_of(SECTOR);
+        let mut sectors = self.window.bytes[start..start + written].chunks(SECTOR);
         if sectors.any(|sector| sector.iter().all(|&byte| byte == 0)) {
-            self.end = Some(End::Torn);
+            self.end = Some(End::Torn { length: header.length() as u64 });
             Ok(())
         } else {
             Err(self.damage("the payload of a chunk does not fit its checksum"))
@@ -272,13 +275,13 @@ impl StreamReader {
     }
 
     fn damage(&self, what: &str) -> Error {
-        let segment = self.segments[self.place.segment].index;
-        Error::corrupt(self.stream, format!("{what}, segment {segment}, byte {}", self.place.offset))
+        let Place { segment, offset } = self.place;
+        Error::corrupt(self.stream(), format!("{what}, segment {segment}, byte {offset}"))
     }
 
     /// How the stream ended, judged with everything behind its end.
     pub(crate) fn into_tail(self) -> Result<Tail> {
-        Tail::judge(self.stream, self.segments, self.place, self.sequence, self.last_chunk)
+        Tail::judge(self.segments, self.place, self.end, self.sequence, self.last_chunk)
     }
 }
 
@@ -298,7 +301,7 @@ impl Default for Window {
 
 impl Window {
     /// Makes `length` bytes from `place` available and says where in `bytes` they begin.
-    fn load(&mut self, segments: &[Segment], place: Place, length: usize) -> Result<usize> {
+    fn load(&mut self, segments: &mut Segments<'_>, place: Place, length: usize) -> Result<usize> {
         if let Some(at) = self.at
             && at.segment == place.segment
             && at.offset <= place.offset
@@ -306,7 +309,7 @@ impl Window {
         {
             return Ok((place.offset - at.offset) as usize);
         }
-        let device = &segments[place.segment].device;
+        let device = segments.device(place.segment)?;
         let offset = place.offset / MAX_BLOCK_SIZE as u64 * MAX_BLOCK_SIZE as u64;
         let skip = (place.offset - offset) as usize;
         let wanted = (skip + length).max(WINDOW).next_multiple_of(MAX_BLOCK_SIZE) as u64;

@@ -1,19 +1,18 @@
 //! The end of a stream: where appending goes on, and what had to be put right before.
 
-use std::collections::VecDeque;
-
 use ishigaki_base::StreamId;
-use ishigaki_device::{AlignedBuffer, Device, MAX_BLOCK_SIZE, SECTOR};
+use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
 
-use crate::format::longest_chunk;
+use super::segments::Segments;
+use crate::format::{longest_chunk, segment_name};
 use crate::segment::Segment;
 use crate::{Error, Result};
 
 /// Where in a stream something lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Index into the stream's segments.
-    pub(crate) segment: usize,
+    /// Number of the segment.
+    pub(crate) segment: u64,
     /// Bytes from the segment's beginning.
     pub(crate) offset: u64,
 }
@@ -23,48 +22,77 @@ pub(crate) struct Place {
 pub(crate) enum End {
     /// Nothing was written behind.
     Blank,
-    /// The last chunk was torn.
-    Torn,
+    /// The last chunk was torn; its header is there and tells its length in bytes.
+    Torn { length: u64 },
+}
+
+/// Some bytes of a segment.
+#[derive(Debug)]
+struct Stretch {
+    segment: Segment,
+    offset: u64,
+    length: u64,
 }
 
 /// A stream's end.
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) stream: StreamId,
-    segments: Vec<Segment>,
     place: Place,
+    /// The segment of that place; `None` in a stream that has no segment.
+    current: Option<Segment>,
+    /// Segments behind it, all blank.
+    behind: Vec<Segment>,
     sequence: u64,
-    /// The last valid chunk: where, and how long.
-    last_chunk: Option<(Place, usize)>,
-    /// What a torn chunk has left behind the end: where, and how many bytes.
-    litter: Vec<(Place, u64)>,
+    /// The last valid chunk.
+    last_chunk: Option<Stretch>,
+    /// What a torn chunk has left behind the end.
+    litter: Vec<Stretch>,
 }
 
 impl Tail {
     /// Looks at what lies behind the end: nothing, or the rest of one torn chunk. Anything further means that a chunk
     /// which was durable once is gone, since each was durable before the next began.
     pub(crate) fn judge(
-        stream: StreamId,
-        segments: Vec<Segment>,
+        mut segments: Segments<'_>,
         place: Place,
+        end: Option<End>,
         sequence: u64,
-        last_chunk: Option<(Place, usize)>,
+        last_chunk: Option<(Place, u64)>,
     ) -> Result<Self> {
-        let mut litter = Vec::new();
-        for (index, segment) in segments.iter().enumerate().skip(place.segment) {
+        let stream = segments.stream();
+        let (mut rest, mut litter) = (Vec::new(), Vec::new());
+        for index in place.segment..segments.count() {
+            let segment = segments.open(index)?;
             let device = segment.device.as_ref();
-            let from = if index == place.segment { place.offset } else { 0 };
-            let torn = longest_chunk(device.len());
-            // A chunk behind the torn one would begin within the longest chunk's length.
-            let Some(last) = last_written(device, from, (from + 2 * torn).min(device.len()))? else { continue };
+            let offset = if index == place.segment { place.offset } else { 0 };
             // The chunk that was torn was to lie here, or at the beginning of the next segment if it did not fit.
-            if index > place.segment + 1 || last - from > torn {
-                let what = format!("there is something behind its end, segment {}, byte {from}", segment.index);
-                return Err(Error::corrupt(stream, what));
+            let longest = longest_chunk(device.len());
+            let torn = match end {
+                Some(End::Torn { length }) if index == place.segment => length,
+                Some(End::Torn { .. }) => 0,
+                _ if index > place.segment + 1 => 0,
+                _ => longest,
+            };
+            // A chunk behind the torn one would begin within the longest chunk's length.
+            let looked_at = (offset + 2 * longest).min(device.len());
+            if let Some(last) = last_written(device, offset, looked_at)? {
+                if last - offset > torn {
+                    let what = format!("there is something behind its end, segment {index}, byte {offset}");
+                    return Err(Error::corrupt(stream, what));
+                }
+                litter.push(Stretch { segment: segment.clone(), offset, length: last - offset });
             }
-            litter.push((Place { segment: index, offset: from }, last - from));
+            rest.push(segment);
         }
-        Ok(Self { stream, segments, place, sequence, last_chunk, litter })
+        let last_chunk = match last_chunk {
+            Some((Place { segment, offset }, length)) => {
+                Some(Stretch { segment: segments.open(segment)?, offset, length })
+            }
+            None => None,
+        };
+        let behind = rest.split_off(rest.len().min(1));
+        Ok(Self { stream, place, current: rest.pop(), behind, sequence, last_chunk, litter })
     }
 
     /// Makes the end durable as it was read.
@@ -73,37 +101,64 @@ impl Tail {
     /// and the sync, or a sync may have failed, and what was replayed must not vanish with the next power cut. Earlier
     /// chunks were durable before it began. Then the litter of a torn chunk is blanked, so that the next recovery finds
     /// blank space behind the end again. Both can be cut at any point: the bytes only become what they are read as.
-    pub(crate) fn settle(&self) -> Result<()> {
-        if let Some((place, length)) = self.last_chunk {
-            let device = self.segments[place.segment].device.as_ref();
-            rewrite(device, place.offset, length as u64, |_| ())?;
+    pub(crate) fn settle(&mut self, directory: &dyn Directory, clean: bool, chunk_limit: usize) -> Result<()> {
+        if let Some(chunk) = &self.last_chunk {
+            chunk.rewrite(|_| ())?;
         }
-        for &(place, length) in &self.litter {
-            tracing::info!(stream = %self.stream, bytes = length, "a torn chunk is blanked");
-            rewrite(self.segments[place.segment].device.as_ref(), place.offset, length, |bytes| bytes.fill(0))?;
+        for litter in &self.litter {
+            tracing::info!(stream = %self.stream, bytes = litter.length, "a torn chunk is blanked");
+            litter.rewrite(|bytes| bytes.fill(0))?;
+        }
+        self.remove_blank(directory, clean, chunk_limit)
+    }
+
+    /// Removes blank segments that can not be relied upon, the last one first, so that there is never a hole in their
+    /// numbers: after a crash, because the sync of their names may have failed, and then no later sync helps; and when one
+    /// of them is too small for our chunks.
+    fn remove_blank(&mut self, directory: &dyn Directory, clean: bool, chunk_limit: usize) -> Result<()> {
+        let current_is_blank = self.place.offset == 0 && self.current.is_some();
+        let fits = |segment: &Segment| longest_chunk(segment.device.len()) >= chunk_limit as u64;
+        let mut blank = self.behind.iter().chain(self.current.iter().filter(|_| current_is_blank));
+        if clean && blank.all(fits) {
+            return Ok(());
+        }
+        while let Some(last) = self.behind.pop().or_else(|| self.current.take_if(|_| current_is_blank)) {
+            let name = segment_name(self.stream, last.index);
+            drop(last);
+            directory.remove(&name)?;
+            directory.sync()?;
         }
         Ok(())
     }
 
-    /// Where to go on: segments from the one being written, offset in the first, next sequence, next segment's index.
-    pub(crate) fn go_on(&self) -> (VecDeque<Segment>, u64, u64, u64) {
-        let next_segment = self.segments.len() as u64;
-        let mut segments: VecDeque<Segment> = self.segments[self.place.segment..].iter().cloned().collect();
-        let mut offset = self.place.offset;
-        let fits = segments.front().is_some_and(|first| {
-            offset.is_multiple_of(first.device.promise().block_size as u64) && offset < first.device.len()
+    /// Where to go on: the segments that are there, the offset in the first of them, the next sequence, the number of
+    /// the segment to make next.
+    pub(crate) fn go_on(&self, chunk_limit: usize) -> (Vec<Segment>, u64, u64, u64) {
+        let offset = self.place.offset;
+        let current = self.current.as_ref().filter(|current| {
+            // A medium may have larger blocks than before, and we larger chunks: then the next segment is begun.
+            let device = &current.device;
+            let block = device.promise().block_size as u64;
+            longest_chunk(device.len()) >= chunk_limit as u64 && offset.is_multiple_of(block) && offset < device.len()
         });
-        if !fits {
-            // The medium has larger blocks than before, or the segment is full: the stream goes on in the next one.
-            segments.pop_front();
-            offset = 0;
-        }
-        (segments, offset, self.sequence, next_segment)
+        let offset = if current.is_some() { offset } else { 0 };
+        let next = self.place.segment + u64::from(self.current.is_some()) + self.behind.len() as u64;
+        (current.into_iter().chain(&self.behind).cloned().collect(), offset, self.sequence, next)
     }
+}
 
-    /// Whether the stream ended in that segment.
-    pub(crate) fn is_in(&self, segment: &Segment) -> bool {
-        self.segments[self.place.segment].index == segment.index
+impl Stretch {
+    /// Writes the bytes durably as they are, after `change`. Whole blocks are written; those around keep their bytes.
+    fn rewrite(&self, change: impl FnOnce(&mut [u8])) -> Result<()> {
+        let device = self.segment.device.as_ref();
+        let block = device.promise().block_size as u64;
+        let start = self.offset / block * block;
+        let end = (self.offset + self.length).next_multiple_of(block).min(device.len());
+        let mut bytes = AlignedBuffer::zeroed((end - start) as usize);
+        device.read_at(start, &mut bytes)?;
+        let skip = (self.offset - start) as usize;
+        change(&mut bytes[skip..skip + self.length as usize]);
+        Ok(device.write_durable(start, &bytes)?)
     }
 }
 
@@ -120,15 +175,4 @@ fn last_written(device: &dyn Device, from: u64, to: u64) -> Result<Option<u64>> 
     let mut sectors = bytes[(from - start) as usize..].chunks(SECTOR);
     let last = sectors.rposition(|sector| sector.iter().any(|&byte| byte != 0));
     Ok(last.map(|index| from + (index as u64 + 1) * SECTOR as u64))
-}
-
-/// Writes a range durably with the bytes it has, after `change`. Whole blocks are written; those around keep their bytes.
-fn rewrite(device: &dyn Device, offset: u64, length: u64, change: impl FnOnce(&mut [u8])) -> Result<()> {
-    let block = device.promise().block_size as u64;
-    let start = offset / block * block;
-    let end = (offset + length).next_multiple_of(block).min(device.len());
-    let mut bytes = AlignedBuffer::zeroed((end - start) as usize);
-    device.read_at(start, &mut bytes)?;
-    change(&mut bytes[(offset - start) as usize..(offset + length - start) as usize]);
-    Ok(device.write_durable(start, &bytes)?)
 }

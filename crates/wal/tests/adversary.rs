@@ -1,0 +1,12 @@
+//! Attempts to break the log: lives under changing settings, threads in each other's way, bytes that lie.
+
+#[path = "adversary/bytes.rs"]
+mod bytes;
+#[path = "adversary/lives.rs"]
+mod lives;
+#[path = "adversary/threads.rs"]
+mod threads;
+#[path = "adversary/watched.rs"]
+mod watched;
+#[path = "adversary/workbench.rs"]
+mod workbench;

@@ -1,0 +1,179 @@
+//! Lives under changing settings, and names that were lost.
+
+use std::sync::Arc;
+
+use ishigaki_base::random::Seed;
+use ishigaki_base::{ByteSize, Lsn, StreamId};
+use ishigaki_device::{Fault, MemoryDirectory, SimDirectory};
+use ishigaki_testkit::seeded_runs;
+use ishigaki_wal::{Log, Result, Settings, inspect};
+
+use super::watched::*;
+use super::workbench::*;
+
+/// What was appended, and how much of it was acknowledged.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    appended: Records,
+    acknowledged: u64,
+}
+
+impl Model {
+    fn check(&mut self, shown: &Records, cut: Lsn) {
+        assert!(cut.0 >= self.acknowledged, "acknowledged up to {}, kept up to {cut}", self.acknowledged);
+        self.appended.retain(|&lsn, _| lsn <= cut.0);
+        assert!(*shown == self.appended, "recovery shows other records than were appended");
+        self.acknowledged = cut.0;
+    }
+}
+
+fn work(log: &Log, streams: u16, model: &mut Model, random: &mut fastrand::Rng) -> Result<()> {
+    for _ in 0..random.usize(..50) {
+        let stream = log.stream(StreamId(random.u16(0..streams))).expect("it is one of them");
+        let length = if random.u8(0..10) == 0 { random.usize(..20_000) } else { random.usize(..400) };
+        // Zeros now and then: a chunk with blank sectors is the hardest to judge.
+        let blank = random.u8(0..4) == 0;
+        let payload: Vec<u8> = (0..length).map(|_| if blank { 0 } else { random.u8(..) }).collect();
+        if random.u8(0..12) == 0 {
+            let room = if random.u8(0..4) == 0 { 60_000 } else { length };
+            drop(stream.draw(room)?);
+        }
+        let lsn = stream.append(&payload)?;
+        model.appended.insert(lsn.0, payload);
+        if random.bool() {
+            stream.pace();
+        }
+        if random.u8(0..3) == 0 {
+            stream.wait(lsn)?;
+            model.acknowledged = model.acknowledged.max(lsn.0);
+        }
+    }
+    Ok(())
+}
+
+/// One life of a log: opened with any settings on a medium of any block size, worked on, ended in any way. Gives what the
+/// next life finds.
+fn life(directory: &SimDirectory, model: &mut Model, random: &mut fastrand::Rng) -> SimDirectory {
+    let settings = any_settings(random);
+    let block_size = if random.bool() { 512 } else { 4096 };
+    let planned = random.u8(0..5);
+    match planned {
+        0 => directory.inject(Fault::PowerCut { operation: directory.operations() + random.u64(..60) }),
+        1 => directory.inject(Fault::WriteError { nth: directory.writes() + random.u64(..40) }),
+        _ => {}
+    }
+    let watched = Arc::new(Watched::with_blocks(Arc::new(directory.clone()), block_size));
+    let opened = open(watched, settings.clone());
+    let log = match opened {
+        Ok((log, recovery, shown)) => {
+            model.check(&shown, recovery.cut);
+            Some(log)
+        }
+        Err(error) => {
+            assert!(planned < 2, "{error}, with {settings:?}, blocks of {block_size}");
+            None
+        }
+    };
+    let worked = log.as_ref().is_some_and(|log| work(log, settings.streams, model, random).is_ok());
+    assert!(worked || planned < 2, "nothing went wrong and yet it failed");
+    if !directory.power_is_on() || planned == 2 {
+        directory.power_cut_now();
+        drop(log);
+        return directory.survivors(Seed(random.u64(..)));
+    }
+    if planned == 3 {
+        let next = directory.process_crash();
+        drop(log);
+        return next;
+    }
+    if let Some(log) = log
+        && log.close().is_ok()
+    {
+        model.acknowledged = log.last_drawn().0;
+    }
+    if random.bool() { directory.process_crash() } else { directory.survivors(Seed(random.u64(..))) }
+}
+
+#[test]
+fn a_log_survives_many_lives_under_changing_settings() {
+    seeded_runs("a_log_survives_many_lives_under_changing_settings", 20, |seed| {
+        let mut random = seed.generator();
+        let mut directory = SimDirectory::with_seed(seed);
+        let mut model = Model::default();
+        for _ in 0..40 {
+            directory = life(&directory, &mut model, &mut random);
+        }
+        let seen = inspect(&directory).unwrap();
+        assert!(seen.problem.is_none(), "{:?}", seen.problem);
+    });
+}
+
+#[test]
+fn blank_segments_that_became_too_small_do_not_end_the_stream() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let (log, ..) = open(directory.clone(), quiet(1)).unwrap();
+    // Room for a long record is made and not used.
+    drop(log.assign().draw(60_000).unwrap());
+    commit(&log.assign(), b"small");
+    log.close().unwrap();
+    let large = Settings { segment: ByteSize::mib(1), ..quiet(1) };
+    let (log, ..) = open(directory.clone(), large.clone()).unwrap();
+    commit(&log.assign(), b"large");
+    log.close().unwrap();
+    drop(log);
+    let (_, _, records) = open(directory, large).expect("a healthy log is opened");
+    assert_eq!(records.into_values().collect::<Vec<_>>(), [b"small".to_vec(), b"large".to_vec()]);
+}
+
+#[test]
+fn the_number_and_length_of_blocks_may_change_between_openings() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let mut expected = Vec::new();
+    for block_size in [512, 4096, 512, 512, 4096, 4096, 2048, 1024] {
+        let watched = Arc::new(Watched::with_blocks(directory.clone(), block_size));
+        let (log, _, records) = open(watched, quiet(2)).unwrap();
+        assert_eq!(records.into_values().collect::<Vec<_>>(), expected);
+        for length in [3, 5000, 1, 600] {
+            let payload = vec![block_size as u8 | 1; length];
+            commit(&log.assign(), &payload);
+            expected.push(payload);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_acknowledged_in_a_segment_whose_name_a_failed_sync_has_lost() {
+    for nth in 0.. {
+        let directory = SimDirectory::with_seed(Seed(nth));
+        directory.inject(Fault::SyncError { nth });
+        let first = open(Arc::new(directory.clone()), quiet(1));
+        let mut acknowledged = 0;
+        if let Ok((log, ..)) = first {
+            let stream = log.assign();
+            while acknowledged < 40
+                && let Ok(lsn) = stream.append(&[7; 900])
+            {
+                stream.wait(lsn).unwrap();
+                acknowledged += 1;
+            }
+        }
+        if directory.syncs() <= nth {
+            assert!(nth > 3, "only {nth} syncs have failed");
+            break;
+        }
+        // Whoever comes next sees the name and can not know that it may vanish.
+        let (log, recovery, _) = open(Arc::new(directory.clone()), quiet(1)).unwrap();
+        assert_eq!(recovery.records, acknowledged);
+        for _ in 0..40 {
+            commit(&log.assign(), &[8; 900]);
+            acknowledged += 1;
+        }
+        directory.power_cut_now();
+        drop(log);
+        for survivor in 0..20 {
+            let survivors = directory.survivors(Seed(survivor));
+            let shown = open(Arc::new(survivors), quiet(1)).map(|(_, recovery, _)| recovery.records);
+            assert_eq!(shown.ok(), Some(acknowledged), "sync {nth} failed, survivor {survivor}");
+        }
+    }
+}
