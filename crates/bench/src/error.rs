@@ -1,0 +1,62 @@
+//! What can keep a workload from giving figures.
+
+use std::io;
+use std::path::PathBuf;
+
+use ishigaki_base::ErrorKind;
+
+/// The result of a workload.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] ishigaki_txn::Error),
+    /// The bare device failed.
+    #[error("the bare device failed: {0}")]
+    Device(#[from] ishigaki_device::Error),
+    /// The workload's own check failed: what is stored is not what was acknowledged.
+    #[error("{workload}: the result is wrong, so no figure is given: {reason}; keep {} for a closer look", path.display())]
+    Wrong {
+        /// Which workload.
+        workload: &'static str,
+        /// What does not fit.
+        reason: String,
+        /// Where the data lies.
+        path: PathBuf,
+    },
+    /// A setting makes no sense.
+    #[error("{setting}: {reason}")]
+    Invalid {
+        /// Which one.
+        setting: &'static str,
+        /// Why, and what it could be.
+        reason: String,
+    },
+    /// The operating system refused something about a file or an output.
+    #[error("{}: {operation} failed: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What was being done.
+        operation: &'static str,
+        /// The operating system's word for it.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Engine(error) => error.kind(),
+            Self::Device(error) => error.kind(),
+            Self::Wrong { .. } => ErrorKind::Corrupt,
+            Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Io { .. } => ErrorKind::Unavailable,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Latencies of one round: a histogram per thread, added up at the end.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// The longest time that is told apart; whatever takes longer counts as this long.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// How long operations took, to three significant digits.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies {
+    nanoseconds: Histogram<u64>,
+}
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        let longest = LONGEST.as_nanos() as u64;
+        let nanoseconds = Histogram::new_with_bounds(1, longest, 3).expect("fixed bounds that a histogram accepts");
+        Self { nanoseconds }
+    }
+
+    pub(crate) fn record(&mut self, time: Duration) {
+        self.nanoseconds.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.nanoseconds.add(&other.nanoseconds).expect("both have the same bounds");
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.nanoseconds.len()
+    }
+
+    /// The time in seconds that this share of the operations stayed within.
+    pub(crate) fn quantile(&self, share: f64) -> f64 {
+        self.nanoseconds.value_at_quantile(share) as f64 / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_seconds() {
+        let mut all = Latencies::new();
+        for part in [0..50_u64, 50..100] {
+            let mut latencies = Latencies::new();
+            part.for_each(|at| latencies.record(Duration::from_micros(at + 1)));
+            all.add(&latencies);
+        }
+        assert_eq!(all.count(), 100);
+        assert!((all.quantile(0.5) - 50e-6).abs() < 1e-7);
+        assert!((all.quantile(0.99) - 99e-6).abs() < 1e-7);
+        all.record(Duration::MAX);
+        assert!(all.quantile(1.0) >= 599.0);
+    }
+}

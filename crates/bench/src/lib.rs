@@ -1,0 +1,21 @@
+//! Workloads that check their own results before they print a number.
+//!
+//! Every workload is a function from plain settings to [`Line`]s: one measured figure each, with its median and spread
+//! over rounds and what it was measured on. Both sides of a comparison run in the same call, alternating. A [`Progress`]
+//! hears how far the work is; nothing here prints or reads the environment.
+//!
+//! - [`commit`]: how long a small transaction takes until it is durable, beside the bare device's synchronous write.
+//! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
+
+pub mod bank;
+pub mod commit;
+mod error;
+mod latency;
+mod line;
+mod origin;
+mod progress;
+
+pub use error::{Error, Result};
+pub use line::{Case, Line, Metric, table};
+pub use origin::Origin;
+pub use progress::{Progress, Silent};
