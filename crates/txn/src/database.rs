@@ -1,0 +1,204 @@
+//! The database: a directory, opened and recovered, that hands out sessions.
+
+mod replay;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ishigaki_base::clock::{Clock, SystemClock};
+use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
+use ishigaki_wal::Log;
+use parking_lot::Mutex;
+
+use crate::memory::Memory;
+use crate::protocol::{Age, Patience, TransactionId};
+use crate::table::Tables;
+use crate::{Error, MemoryUse, Result, Session, Settings};
+use replay::Replay;
+
+/// Ordered tables of byte keys and byte values, changed by serializable transactions, durable through the log.
+///
+/// *Threads*: a handle; clones mean the same database, and everything may be called from any number of threads.
+/// *Drop*: when the last handle, session, transaction and ticket are gone, the log is flushed and closed, without telling
+/// of errors; [`close`](Database::close) does it at once and tells. *A crash*, of the process or of the power, at any
+/// moment: the next [`open`](Database::open) has every transaction whose [`Ticket::wait`](crate::Ticket::wait) had
+/// returned, and of the others each one whole or not at all. *A failed write or sync* closes the database for good: every
+/// later begin, commit and wait returns [`Error::Log`] with the cause; open it again.
+///
+/// One process at a time: the directory is locked while the database is open.
+///
+/// ```
+/// # fn main() -> ishigaki_txn::Result<()> {
+/// # use std::sync::Arc;
+/// use ishigaki_device::MemoryDirectory;
+/// use ishigaki_txn::{Database, Settings};
+///
+/// // `Database::open("some/directory", Settings::default())` for one on disk.
+/// let database = Database::open_in(Arc::new(MemoryDirectory::new()), Settings::default())?;
+/// let session = database.session();
+///
+/// let mut txn = session.begin()?;
+/// let fruit = txn.create_table("fruit")?;
+/// txn.put(fruit, b"apple", b"red")?;
+/// txn.commit()?.wait()?; // durable from here on
+///
+/// let mut txn = session.begin()?;
+/// assert_eq!(txn.get(fruit, b"apple")?.as_deref(), Some(b"red".as_slice()));
+/// txn.rollback();
+/// database.close()
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+/// What opening a database found and did.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// What the log reports.
+    pub log: ishigaki_wal::Recovery,
+    /// Tables that exist.
+    pub tables: usize,
+    /// Time from the lock on the directory to the finished recovery.
+    pub elapsed: Duration,
+}
+
+/// What all handles, sessions and transactions share.
+pub(crate) struct Shared {
+    pub(crate) log: Arc<Log>,
+    pub(crate) tables: Tables,
+    pub(crate) memory: Arc<Memory>,
+    settings: Settings,
+    recovery: Recovery,
+    ages: AtomicU64,
+    attempts: AtomicU64,
+    closed: AtomicBool,
+    /// Last, so that the directory is free only after everything else is gone.
+    lock: Mutex<Option<DirectoryLock>>,
+}
+
+impl Database {
+    /// Opens the database in the directory `path` of the file system, or makes an empty one there, and recovers it.
+    pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<Self> {
+        Self::open_in(Arc::new(FileDirectory::open(path)?), settings)
+    }
+
+    /// Opens the database in a directory of any kind.
+    ///
+    /// Errors: [`Error::Device`] if somebody else has it open, [`Error::Log`] or [`Error::Corrupt`] if stored bytes are
+    /// not what was written, [`Error::MemoryExhausted`] if the data does not fit into [`Settings::memory`].
+    pub fn open_in(directory: Arc<dyn Directory>, settings: Settings) -> Result<Self> {
+        let clock = SystemClock::new();
+        let lock = directory.lock()?;
+        let memory = Arc::new(Memory::new(settings.memory));
+        let mut replay = Replay::new(&memory);
+        let opened = Log::open(directory, settings.log.clone(), &mut |lsn, payload| Ok(replay.apply(lsn, payload)?));
+        let (log, report) = opened.map_err(own_error)?;
+        let tables = replay.finish();
+        let recovery = Recovery { log: report, tables: tables.count(), elapsed: clock.now() };
+        tracing::info!(records = recovery.log.records, tables = recovery.tables, elapsed = ?recovery.elapsed, "opened");
+        let shared = Shared {
+            log,
+            tables,
+            memory,
+            settings,
+            recovery,
+            ages: AtomicU64::new(1),
+            attempts: AtomicU64::new(0),
+            lock: Mutex::new(Some(lock)),
+            closed: AtomicBool::new(false),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What opening found and did.
+    pub fn recovery(&self) -> &Recovery {
+        &self.shared.recovery
+    }
+
+    /// A new session; they take the log's streams in turn.
+    pub fn session(&self) -> Session {
+        Session::new(Arc::clone(&self.shared), self.shared.log.assign())
+    }
+
+    /// How much memory is in use.
+    pub fn memory(&self) -> MemoryUse {
+        self.shared.memory.usage()
+    }
+
+    /// The log underneath.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.shared.log
+    }
+
+    /// Makes everything committed durable, marks the log as cleanly closed and lets go of the directory. Whoever still
+    /// has a session gets [`Error::Log`] from its next begin or commit.
+    pub fn close(self) -> Result<()> {
+        self.shared.close()
+    }
+}
+
+/// What `Replay` said, if the log failed to open because of it.
+fn own_error(error: ishigaki_wal::Error) -> Error {
+    let own = match &error {
+        ishigaki_wal::Error::Replay { cause, .. } => cause.downcast_ref::<Error>().cloned(),
+        _ => None,
+    };
+    own.unwrap_or(Error::Log(error))
+}
+
+impl Shared {
+    /// The identity of a transaction that is younger than all others.
+    pub(crate) fn youngest(&self) -> TransactionId {
+        TransactionId::first(Age(self.ages.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The identity of one more attempt at a transaction.
+    pub(crate) fn again(&self, age: Age) -> TransactionId {
+        TransactionId::again(age, self.attempts.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(self.settings.lock_wait)
+    }
+
+    pub(crate) fn range_protection(&self) -> bool {
+        self.settings.range_protection
+    }
+
+    /// Fails once the log has failed or was closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Log(ishigaki_wal::Error::Closed));
+        }
+        self.log.failure().map_or(Ok(()), |failure| Err(Error::Log(failure)))
+    }
+
+    fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Relaxed);
+        let closed = self.log.close();
+        drop(self.lock.lock().take());
+        Ok(closed?)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.closed.load(Ordering::Relaxed)
+            && self.log.failure().is_none()
+            && let Err(error) = self.close()
+        {
+            tracing::warn!(%error, "the database could not be closed cleanly");
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("memory", &self.memory()).finish_non_exhaustive()
+    }
+}

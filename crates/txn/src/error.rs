@@ -1,0 +1,178 @@
+//! What can go wrong in a transaction, and what its caller can do about it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ishigaki_base::{ByteSize, ErrorKind};
+
+use crate::TableId;
+
+/// The result of working with a database.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a transaction had to give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConflictReason {
+    /// An older transaction holds, or has been waiting for, what this one asked for (wait-die: the younger gives way).
+    OlderInTheWay,
+    /// A younger transaction did not let go within [`Settings::lock_wait`](crate::Settings::lock_wait).
+    WaitedTooLong,
+}
+
+impl fmt::Display for ConflictReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OlderInTheWay => "an older transaction is in the way",
+            Self::WaitedTooLong => "another transaction did not let go of a lock in time",
+        })
+    }
+}
+
+/// Bytes as a person can read them: text where it is printable ASCII, hexadecimal escapes elsewhere, at most 64 bytes.
+struct Readable<'a>(&'a [u8]);
+
+impl fmt::Display for Readable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.0[..self.0.len().min(64)];
+        write!(f, "\"{}\"{}", shown.escape_ascii(), if shown.len() < self.0.len() { "…" } else { "" })
+    }
+}
+
+/// What went wrong.
+///
+/// After [`Conflict`](Error::Conflict) the transaction is dead and holds nothing any more; after every other error it
+/// lives on and the failed call had no effect.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction was in the way. Run the whole transaction again, best with its old [`Age`](crate::Age).
+    #[error("the transaction gave way to another one: {reason}; run it again from the start")]
+    Conflict {
+        /// Why.
+        reason: ConflictReason,
+    },
+    /// The key to insert is there already.
+    #[error("table {table}: key {} is there already", Readable(key))]
+    DuplicateKey {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// There is no such table (any more).
+    #[error("there is no table {table}")]
+    NoSuchTable {
+        /// Its name, or its number where that was what the caller gave.
+        table: String,
+    },
+    /// A table of that name is there already.
+    #[error("a table named {name} is there already; choose another name or drop that one first")]
+    TableExists {
+        /// The name.
+        name: String,
+    },
+    /// Every table number has been used; they are never used twice.
+    #[error("four billion tables were created in the life of this database; copy its data into a new one")]
+    TooManyTables,
+    /// The memory budget is used up.
+    #[error(
+        "out of memory: {used} of {budget} are in use and {needed} more are needed; delete data, make the transaction \
+         smaller, or open the database with a larger `Settings::memory`"
+    )]
+    MemoryExhausted {
+        /// In use by all tables and write sets.
+        used: ByteSize,
+        /// What the failed request asked for.
+        needed: ByteSize,
+        /// The limit.
+        budget: ByteSize,
+    },
+    /// The key is longer than [`MAX_KEY`](crate::MAX_KEY).
+    #[error("a key of {length} is too long; the limit is {limit}")]
+    KeyTooLong {
+        /// Of the key.
+        length: ByteSize,
+        /// The most there may be.
+        limit: ByteSize,
+    },
+    /// The value is longer than [`MAX_VALUE`](crate::MAX_VALUE).
+    #[error("a value of {length} is too long; the limit is {limit}")]
+    ValueTooLong {
+        /// Of the value.
+        length: ByteSize,
+        /// The most there may be.
+        limit: ByteSize,
+    },
+    /// The flag given to [`Transaction::set_interrupt`](crate::Transaction::set_interrupt) was raised.
+    #[error("interrupted")]
+    Interrupted,
+    /// The log failed or is closed; its own words say why and what to do.
+    #[error("log: {0}")]
+    Log(#[from] ishigaki_wal::Error),
+    /// The directory could not be used.
+    #[error(transparent)]
+    Device(Arc<ishigaki_device::Error>),
+    /// A record that the log gave back whole is not one of this database's.
+    #[error("the redo record with LSN {lsn} can not be applied: {reason}; restore the directory from a copy")]
+    Corrupt {
+        /// Its place in the log.
+        lsn: u64,
+        /// What about it is wrong.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::DuplicateKey { .. }
+            | Self::NoSuchTable { .. }
+            | Self::TableExists { .. }
+            | Self::KeyTooLong { .. }
+            | Self::ValueTooLong { .. } => ErrorKind::Invalid,
+            Self::MemoryExhausted { .. } | Self::TooManyTables => ErrorKind::Exhausted,
+            Self::Interrupted => ErrorKind::Cancelled,
+            Self::Log(error) => error.kind(),
+            Self::Device(error) => error.kind(),
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+        }
+    }
+
+    /// The error of a transaction that gives way.
+    pub(crate) fn conflict(reason: ConflictReason) -> Self {
+        Self::Conflict { reason }
+    }
+
+    /// The error of asking for a table by a number that stands for none.
+    pub(crate) fn no_such_id(id: TableId) -> Self {
+        Self::NoSuchTable { table: id.to_string() }
+    }
+}
+
+impl From<ishigaki_device::Error> for Error {
+    fn from(error: ishigaki_device::Error) -> Self {
+        Self::Device(Arc::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duplicate_key_is_named_in_readable_form() {
+        let error = Error::DuplicateKey { table: TableId(7), key: b"a\x00b".to_vec() };
+        assert_eq!(error.to_string(), "table #7: key \"a\\x00b\" is there already");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn exhausted_memory_names_the_remedy() {
+        let size = ByteSize::mib(1);
+        let text = Error::MemoryExhausted { used: size, needed: size, budget: size }.to_string();
+        assert!(text.contains("Settings::memory"), "{text}");
+    }
+}

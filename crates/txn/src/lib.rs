@@ -1,0 +1,46 @@
+//! Serializable transactions on ordered tables of byte keys and byte values, durable through the parallel log.
+//!
+//! ```text
+//! Session ── begin ──> Transaction: reads and writes go through the protocol (locks), writes stay in the write set
+//!                          │ commit
+//!                          ├─ encode the write set as one redo record, append it to the session's log stream: LSN
+//!                          ├─ install the values in the tables, release the locks (early lock release)
+//!                          └─> Ticket ── wait ──> durable: now it may be told to the world
+//! ```
+//!
+//! - [`Database`] opens a directory, recovers, and hands out [`Session`]s, each bound to one stream of the log.
+//! - [`Transaction`] reads, writes, scans, creates and drops tables; what others see of it is all or nothing.
+//! - [`Ticket`] is a committed transaction's claim on durability; waiting for it is where group commit happens.
+//!
+//! Isolation is serializability, by strict two-phase locking behind a seam (`protocol`) that an optimistic protocol can
+//! fill as well. The log is redo only: bytes of a transaction that did not commit never reach storage. All data lives in
+//! memory, within a budget; the log is what survives.
+//!
+//! This crate knows no SQL, no types and no files: keys and values are bytes, ordered as bytes are, and every durable byte
+//! goes through `ishigaki_wal` to an `ishigaki_device`.
+
+mod database;
+mod error;
+mod index;
+mod key;
+mod memory;
+mod protocol;
+mod record;
+mod redo;
+mod session;
+mod settings;
+mod table;
+mod ticket;
+mod transaction;
+mod write_set;
+
+pub use database::{Database, Recovery};
+pub use error::{ConflictReason, Error, Result};
+pub use key::{MAX_KEY, MAX_VALUE};
+pub use memory::MemoryUse;
+pub use protocol::Age;
+pub use session::Session;
+pub use settings::Settings;
+pub use table::TableId;
+pub use ticket::Ticket;
+pub use transaction::{Savepoint, Transaction};

@@ -1,0 +1,177 @@
+//! The memory budget: one number for everything that grows with the data.
+//!
+//! What is counted is what is known to be held: keys, values, records with their place in the index, and the write sets of
+//! transactions. It is an estimate of the allocator's work, not a measurement of it; locks held for reading, the log's
+//! buffers and memory that waits for its epoch to pass are not in it.
+//!
+//! Bytes are reserved before anything is done with them, so a refusal has no effect to undo. A transaction reserves through
+//! its [`Purse`], in steps, so that small transactions touch the shared counter twice, not once per write. Bytes that a
+//! commit leaves in a table pass to that table, which gives them back when it is dropped.
+
+use std::mem::size_of;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ishigaki_base::ByteSize;
+
+use crate::key::{Key, Value};
+use crate::record::Record;
+use crate::{Error, Result};
+
+/// Memory in use, and the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Taken by keys, values, records and write sets.
+    pub used: ByteSize,
+    /// The most that may be taken.
+    pub budget: ByteSize,
+}
+
+/// The budget of one database.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    budget: u64,
+    used: AtomicU64,
+}
+
+impl Memory {
+    pub(crate) fn new(budget: ByteSize) -> Self {
+        Self { budget: budget.as_u64(), used: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn usage(&self) -> MemoryUse {
+        MemoryUse { used: ByteSize::b(self.used.load(Ordering::Relaxed)), budget: ByteSize::b(self.budget) }
+    }
+
+    /// Takes `bytes` out of the budget, or nothing at all.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.budget);
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Ok(()),
+            Err(used) => Err(Error::MemoryExhausted {
+                used: ByteSize::b(used),
+                needed: ByteSize::b(bytes),
+                budget: ByteSize::b(self.budget),
+            }),
+        }
+    }
+
+    pub(crate) fn release(&self, bytes: u64) {
+        if bytes > 0 {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What one transaction has reserved.
+#[derive(Debug, Default)]
+pub(crate) struct Purse {
+    reserved: u64,
+    spent: u64,
+}
+
+impl Purse {
+    /// Reserved at once, if the budget has it, so that the shared counter is left alone for the next writes.
+    const STEP: u64 = 8 << 10;
+
+    /// Spends `bytes`, from what is reserved or from the budget.
+    pub(crate) fn spend(&mut self, memory: &Memory, bytes: u64) -> Result<()> {
+        let short = (self.spent + bytes).saturating_sub(self.reserved);
+        if short > 0 {
+            let step = short.max(Self::STEP);
+            if memory.reserve(step).is_ok() {
+                self.reserved += step;
+            } else {
+                memory.reserve(short)?;
+                self.reserved += short;
+            }
+        }
+        self.spent += bytes;
+        Ok(())
+    }
+
+    /// Takes `bytes` that were spent back into the purse.
+    pub(crate) fn refund(&mut self, bytes: u64) {
+        self.spent -= bytes;
+    }
+
+    /// `bytes` that were spent belong to a table from now on.
+    pub(crate) fn hand_over(&mut self, bytes: u64) {
+        self.spent -= bytes;
+        self.reserved -= bytes;
+    }
+
+    /// Gives all that is left back to the budget.
+    pub(crate) fn empty(&mut self, memory: &Memory) {
+        memory.release(self.reserved);
+        *self = Self::default();
+    }
+}
+
+/// What a key and its record cost while they are in a table: its slot in the index (leaves are about two thirds full) and
+/// the record behind it with its two reference counts.
+pub(crate) fn record_cost(key: &Key) -> u64 {
+    (slot_cost() + 2 * size_of::<usize>() + size_of::<Record>() + key.heap()) as u64
+}
+
+/// What a value costs, in a table or in a write set.
+pub(crate) fn value_cost(value: &Value) -> u64 {
+    // The allocation's header: a pointer pair for reclamation.
+    let fixed = size_of::<Value>() + 2 * size_of::<usize>();
+    (fixed + if value.spilled() { value.len() } else { 0 }) as u64
+}
+
+/// What an entry of a write set costs beside its value, its lock included.
+pub(crate) fn write_cost(key: &Key) -> u64 {
+    (2 * slot_cost() + 2 * key.heap()) as u64
+}
+
+/// An ordered node's share of one key and one pointer.
+fn slot_cost() -> usize {
+    (size_of::<Key>() + size_of::<usize>()) * 3 / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_reservation_takes_nothing() {
+        let memory = Memory::new(ByteSize::b(100));
+        memory.reserve(60).unwrap();
+        assert!(matches!(memory.reserve(41), Err(Error::MemoryExhausted { .. })));
+        assert!(memory.reserve(u64::MAX).is_err());
+        memory.reserve(40).unwrap();
+        memory.release(100);
+        assert_eq!(memory.usage().used, ByteSize::b(0));
+    }
+
+    #[test]
+    fn a_purse_gives_back_what_it_did_not_hand_over() {
+        let memory = Memory::new(ByteSize::kib(64));
+        let mut purse = Purse::default();
+        purse.spend(&memory, 100).unwrap();
+        purse.spend(&memory, 20_000).unwrap();
+        purse.refund(50);
+        purse.hand_over(1000);
+        purse.empty(&memory);
+        assert_eq!(memory.usage().used, ByteSize::b(1000));
+    }
+
+    #[test]
+    fn a_purse_takes_exactly_what_it_needs_near_the_limit() {
+        let memory = Memory::new(ByteSize::b(100));
+        let mut purse = Purse::default();
+        purse.spend(&memory, 100).unwrap();
+        assert!(purse.spend(&memory, 1).is_err());
+        purse.refund(10);
+        purse.spend(&memory, 10).unwrap();
+    }
+
+    #[test]
+    fn short_keys_and_values_need_no_second_allocation() {
+        assert_eq!(Key::new(&[1; 23]).unwrap().heap(), 0);
+        assert!(Key::new(&[1; 24]).unwrap().heap() >= 24);
+        assert!(value_cost(&Value::from_slice(&[1; 36])) < 80);
+        assert!(size_of::<Key>() <= 32 && size_of::<Value>() <= 48, "{} {}", size_of::<Key>(), size_of::<Value>());
+    }
+}

@@ -1,0 +1,160 @@
+//! The seam of concurrency control: what a transaction asks of a protocol, and what it keeps to itself.
+//!
+//! A [`Protocol`] value lives as long as its transaction. It decides what may be read, who may write, and whether the
+//! transaction may commit; it keeps its state in the words that records and tables carry for it ([`RecordState`],
+//! [`TableState`]). Outside of it, and the same for every protocol: the write set and reading one's own writes, redo
+//! encoding, the log, memory, tickets, and the table of tables.
+//!
+//! ```text
+//! begin ── read / scan / reserve / monopolize …  ── prepare ── (LSN drawn) ── install each write ── release
+//!                                                └───────────── abort ───────────────────────────── release
+//! ```
+//!
+//! Nothing in the trait says that a read locks: an optimistic protocol (`TicToc`) only remembers what it saw and decides in
+//! `prepare`, where it may also lock what `reserve` merely looked up. What must hold, whoever implements it: from
+//! `prepare` until `release`, no conflicting transaction may get past its own `prepare`; then the order of LSNs, drawn in
+//! between, is a serialization order (invariant 1 of the log).
+//!
+//! [`locking`] is the one implementation there is: strict two-phase locking with wait-die.
+
+pub(crate) mod locking;
+mod patience;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ishigaki_base::Lsn;
+use sdd::Owned;
+
+use crate::Result;
+use crate::key::{Key, KeyRange, Value};
+use crate::memory::{Memory, Purse};
+use crate::record::Record;
+use crate::table::Table;
+
+pub(crate) use patience::{Interrupt, Patience};
+
+/// The protocol that transactions run under.
+pub(crate) type Chosen = locking::Locking;
+/// What the protocol keeps in every record.
+pub(crate) type RecordState = <Chosen as Protocol>::RecordState;
+/// What the protocol keeps in every table.
+pub(crate) type TableState = <Chosen as Protocol>::TableState;
+
+/// How long a transaction has been trying, relative to the others: smaller is older, and older ones win conflicts.
+///
+/// A transaction that is run again after a conflict should keep its age
+/// ([`Session::begin_with_age`](crate::Session::begin_with_age)): sooner or later it is the oldest, and then nobody can
+/// make it give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age(pub(crate) u64);
+
+/// The identity of a running transaction: its age, made unique. Never zero and never `u64::MAX`.
+///
+/// The low bits tell attempts apart, so that two transactions that were wrongly given the same age are still two.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TransactionId(u64);
+
+impl TransactionId {
+    const ATTEMPT_BITS: u32 = 16;
+
+    /// Of the first attempt. Ages count from one, and 2^48 of them last for centuries.
+    pub(crate) fn first(age: Age) -> Self {
+        Self(age.0 << Self::ATTEMPT_BITS)
+    }
+
+    /// Of a later attempt, the `number`-th of all that are repeated.
+    pub(crate) fn again(age: Age, number: u64) -> Self {
+        let attempts = (1 << Self::ATTEMPT_BITS) - 1;
+        Self(Self::first(age).0 | (1 + number % attempts))
+    }
+
+    /// As a number that is never zero.
+    pub(crate) fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn age(self) -> Age {
+        Age(self.0 >> Self::ATTEMPT_BITS)
+    }
+}
+
+impl fmt::Debug for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "T{}.{}", self.age().0, self.0 & 0xffff)
+    }
+}
+
+/// What a transaction is about to do to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// Store a value, whatever is there.
+    Put,
+    /// Store a value if there is none. The presence told is a read: it must hold until the end.
+    Insert,
+    /// Remove what is there. The presence told is a read, as for `Insert`.
+    Delete,
+}
+
+/// What [`Protocol::reserve`] found.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    /// The key's record; it may be an absent one.
+    pub(crate) record: Arc<Record>,
+    /// Whether the key has a committed value.
+    pub(crate) present: bool,
+}
+
+/// Concurrency control on behalf of one transaction.
+pub(crate) trait Protocol: Sized + Send {
+    /// Kept in every record.
+    type RecordState: Default + fmt::Debug + Send + Sync;
+    /// Kept in every table.
+    type TableState: Default + fmt::Debug + Send + Sync;
+
+    /// Starts.
+    fn begin(id: TransactionId, patience: Patience, range_protection: bool) -> Self;
+
+    /// The limits of this transaction's waits.
+    fn patience(&mut self) -> &mut Patience;
+
+    /// Reads the committed value of a key; `visit` is called exactly once if this succeeds.
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R>;
+
+    /// Shows the committed values of a range in key order until `visit` breaks. What was shown, and what was not there up
+    /// to the point where it broke, is read.
+    fn scan(
+        &mut self,
+        table: &Arc<Table>,
+        range: KeyRange<'_>,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Gets the right to write a key, now or in `prepare`. `None` only for `Intent::Delete` of a key that is not there.
+    /// Memory of a new record is spent from `purse` and handed over to the table.
+    fn reserve(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        intent: Intent,
+        purse: &mut Purse,
+        memory: &Memory,
+    ) -> Result<Option<Reserved>>;
+
+    /// Gets a whole table for this transaction alone.
+    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()>;
+
+    /// Decides whether the transaction may commit. After this succeeded nothing but the log can refuse it.
+    fn prepare(&mut self) -> Result<()>;
+
+    /// The largest LSN that anything read so far depends on.
+    fn depends_on(&self) -> Lsn;
+
+    /// Makes one write visible under its LSN; returns what it replaced.
+    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, lsn: Lsn) -> Option<Owned<Value>>;
+
+    /// Lets go of everything, after all writes were installed or none. `dropped` says which monopolized tables are gone
+    /// for good.
+    fn release(&mut self, dropped: impl Fn(&Table) -> bool);
+}

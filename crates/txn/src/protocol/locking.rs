@@ -1,0 +1,419 @@
+//! Strict two-phase locking: every read and write takes its lock when it happens, all are let go together at the end.
+//!
+//! - A record that was found is locked shared for reading and exclusively for writing ([`record_lock`]).
+//! - A key that was not found, and a scan, is locked as a range of keys ([`ranges`]): a scan of a million records takes one
+//!   range, not a million locks.
+//! - A new key gets an *absent* record, locked exclusively before it can be seen. On abort, and after its deletion has
+//!   committed, an absent record leaves the index before its lock is let go.
+//!
+//! Deadlock is prevented by **wait-die**: an older transaction waits for a younger one, a younger one gives way at once.
+//! It costs one comparison, no graph and no thread, and a transaction that keeps its age when it is run again can not
+//! starve. Detection would save some of the restarts; but it has to see the waits of all tables at once, and a victim pays
+//! a whole wait before it learns of it.
+//!
+//! Locks are let go right after the LSN was drawn and the values installed, before the log is flushed (early lock release,
+//! paper 1, section 3). Who reads such a value can not be acknowledged before it is durable: a later writer has a larger
+//! LSN, and a reader keeps the largest LSN that it saw ([`Protocol::depends_on`]).
+
+mod owners;
+mod range_set;
+mod ranges;
+mod record_lock;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ishigaki_base::Lsn;
+use sdd::Guard;
+use sdd::Owned;
+use smallvec::SmallVec;
+
+use super::{Intent, Patience, Protocol, Reserved, TransactionId};
+use crate::index::behind;
+use crate::key::{self, Key, KeyRange, Value};
+use crate::memory::{self, Memory, Purse};
+use crate::record::Record;
+use crate::table::Table;
+use crate::{Error, Result};
+use range_set::Range;
+use ranges::Ranges;
+use record_lock::{Grant, RecordLock};
+
+/// Records that a scan shows before it lets go of the index for a moment, so that memory can be reclaimed.
+const STRIDE: usize = 1024;
+
+/// The locks of one transaction.
+#[derive(Debug)]
+pub(crate) struct Locking {
+    me: TransactionId,
+    patience: Patience,
+    range_protection: bool,
+    depends_on: Lsn,
+    tables: SmallVec<[Touched; 2]>,
+    shared: Vec<Arc<Record>>,
+    exclusive: Vec<Exclusive>,
+}
+
+/// A table that this transaction holds something in.
+#[derive(Debug)]
+struct Touched {
+    table: Arc<Table>,
+    has_ranges: bool,
+    monopolized: bool,
+}
+
+/// A record locked for writing, with all that it takes to remove it from its index.
+#[derive(Debug)]
+struct Exclusive {
+    slot: usize,
+    key: Key,
+    record: Arc<Record>,
+}
+
+/// Why a walk of the index was broken off.
+enum Pause {
+    /// Somebody else is writing this record.
+    Writer,
+    /// It is time to let go of the index.
+    Stride,
+    /// The visitor has seen enough.
+    Enough,
+}
+
+impl Protocol for Locking {
+    type RecordState = RecordLock;
+    type TableState = Ranges;
+
+    fn begin(id: TransactionId, patience: Patience, range_protection: bool) -> Self {
+        Self {
+            me: id,
+            patience,
+            range_protection,
+            depends_on: Lsn::ZERO,
+            tables: SmallVec::new(),
+            shared: Vec::new(),
+            exclusive: Vec::new(),
+        }
+    }
+
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
+    }
+
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
+        let Some(record) = self.lock_to_read(table, key)? else {
+            self.depend(table.deleted_up_to());
+            return Ok(visit(None));
+        };
+        let guard = Guard::new();
+        let value = record.value(&guard);
+        self.depend(if value.is_some() { record.version() } else { table.deleted_up_to() });
+        Ok(visit(value))
+    }
+
+    fn scan(
+        &mut self,
+        table: &Arc<Table>,
+        range: KeyRange<'_>,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if key::is_empty(range) {
+            return Ok(());
+        }
+        self.announce(table, Range::new(range))?;
+        let walked = self.walk(table, range, visit);
+        self.depend(table.deleted_up_to());
+        if self.range_protection {
+            // After an error all of it stays locked: the visitor has seen some of it.
+            table.state.settle(self.me, walked.as_ref().ok().cloned().flatten());
+        }
+        walked.map(drop)
+    }
+
+    fn reserve(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        intent: Intent,
+        purse: &mut Purse,
+        memory: &Memory,
+    ) -> Result<Option<Reserved>> {
+        let record = if intent == Intent::Delete {
+            let Some(record) = self.lock_to_delete(table, key)? else {
+                self.depend(table.deleted_up_to());
+                return Ok(None);
+            };
+            record
+        } else {
+            self.lock_to_store(table, key, purse, memory)?
+        };
+        let present = !record.is_absent();
+        if intent != Intent::Put {
+            self.depend(if present { record.version() } else { table.deleted_up_to() });
+        }
+        Ok(Some(Reserved { record, present }))
+    }
+
+    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
+        let slot = self.touch(table);
+        // Noted first: whatever happens now, `release` ends it.
+        self.tables[slot].monopolized = true;
+        let result = self.monopolize_records(table);
+        if result.is_err() {
+            table.state.end_monopoly(self.me, false);
+            self.tables[slot].monopolized = false;
+        }
+        result
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        // Every lock is held already.
+        Ok(())
+    }
+
+    fn depends_on(&self) -> Lsn {
+        self.depends_on
+    }
+
+    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, lsn: Lsn) -> Option<Owned<Value>> {
+        record.replace(value, lsn)
+    }
+
+    fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
+        for touched in self.tables.iter().filter(|touched| touched.monopolized) {
+            touched.table.state.end_monopoly(self.me, dropped(&touched.table));
+        }
+        for lock in std::mem::take(&mut self.exclusive) {
+            self.release_exclusive(&lock);
+        }
+        for record in self.shared.drain(..) {
+            record.state.release(self.me);
+        }
+        for touched in self.tables.drain(..).filter(|touched| touched.has_ranges) {
+            touched.table.state.retract(self.me);
+        }
+    }
+}
+
+impl Locking {
+    fn depend(&mut self, lsn: Lsn) {
+        self.depends_on = self.depends_on.max(lsn);
+    }
+
+    /// This transaction's place for `table`.
+    fn touch(&mut self, table: &Arc<Table>) -> usize {
+        if let Some(slot) = self.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
+            return slot;
+        }
+        self.tables.push(Touched { table: Arc::clone(table), has_ranges: false, monopolized: false });
+        self.tables.len() - 1
+    }
+
+    /// Waits until nobody else has the table for itself. After a lock was taken: one of the two sees the other.
+    fn enter(&self, table: &Table) -> Result<()> {
+        if table.state.await_shared(self.me, &self.patience)? { Ok(()) } else { Err(Error::no_such_id(table.id)) }
+    }
+
+    /// Locks a range for reading.
+    fn announce(&mut self, table: &Arc<Table>, range: Range) -> Result<()> {
+        if self.range_protection {
+            let slot = self.touch(table);
+            table.state.announce(self.me, range);
+            self.tables[slot].has_ranges = true;
+        }
+        self.enter(table)
+    }
+
+    /// Finds the record of `key`, or locks its absence.
+    fn find(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Arc<Record>>> {
+        if let Some(record) = table.index.find(key) {
+            return Ok(Some(record));
+        }
+        self.announce(table, Range::point(key))?;
+        if self.range_protection {
+            table.state.settle(self.me, None);
+        }
+        Ok(table.index.find(key))
+    }
+
+    /// The record of `key`, locked shared; `None` if its absence is locked instead.
+    fn lock_to_read(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Arc<Record>>> {
+        loop {
+            let Some(record) = self.find(table, key)? else { return Ok(None) };
+            match record.state.acquire_shared(self.me, &self.patience)? {
+                Grant::Dead => continue,
+                Grant::Held => {}
+                Grant::New | Grant::Upgraded => self.shared.push(Arc::clone(&record)),
+            }
+            self.enter(table)?;
+            return Ok(Some(record));
+        }
+    }
+
+    /// The record of `key`, locked exclusively; `None` if its absence is locked instead.
+    fn lock_to_delete(&mut self, table: &Arc<Table>, key: &Key) -> Result<Option<Arc<Record>>> {
+        loop {
+            let Some(record) = self.find(table, key)? else { return Ok(None) };
+            if self.lock_exclusive(table, key, &record)? {
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    /// The record of `key`, made if there is none, locked exclusively.
+    fn lock_to_store(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        purse: &mut Purse,
+        memory: &Memory,
+    ) -> Result<Arc<Record>> {
+        loop {
+            if let Some(record) = table.index.find(key) {
+                if self.lock_exclusive(table, key, &record)? {
+                    return Ok(record);
+                }
+            } else if let Some(record) = self.plant(table, key, purse, memory)? {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Puts an absent record into the index, locked; `None` if somebody else was faster.
+    fn plant(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        purse: &mut Purse,
+        memory: &Memory,
+    ) -> Result<Option<Arc<Record>>> {
+        let cost = memory::record_cost(key);
+        purse.spend(memory, cost)?;
+        let record = Arc::new(Record::placeholder(self.me));
+        if !table.index.insert(key, &record) {
+            purse.refund(cost);
+            return Ok(None);
+        }
+        purse.hand_over(cost);
+        table.take_over(cost);
+        self.keep(table, key, &record, Grant::New)?;
+        Ok(Some(record))
+    }
+
+    /// Locks a record for writing; false if it has left the index.
+    fn lock_exclusive(&mut self, table: &Arc<Table>, key: &Key, record: &Arc<Record>) -> Result<bool> {
+        match record.state.acquire_exclusive(self.me, &self.patience)? {
+            Grant::Dead => return Ok(false),
+            Grant::Held => {}
+            grant => self.keep(table, key, record, grant)?,
+        }
+        Ok(true)
+    }
+
+    /// Keeps a new exclusive lock, if no reader of its range and no monopolist stands against it.
+    fn keep(&mut self, table: &Arc<Table>, key: &Key, record: &Arc<Record>, grant: Grant) -> Result<()> {
+        let lock = Exclusive { slot: self.touch(table), key: key.clone(), record: Arc::clone(record) };
+        let unread =
+            if self.range_protection { table.state.await_unread(self.me, key, &self.patience) } else { Ok(()) };
+        match unread.and_then(|()| self.enter(table)) {
+            Ok(()) => self.exclusive.push(lock),
+            // The transaction may live on (an interrupted wait), and must not hold what it did not get.
+            Err(error) if grant == Grant::Upgraded => {
+                record.state.downgrade(self.me);
+                return Err(error);
+            }
+            Err(error) => {
+                self.release_exclusive(&lock);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of an exclusive lock. A record that is absent now leaves the index first.
+    fn release_exclusive(&self, lock: &Exclusive) {
+        if !lock.record.is_absent() {
+            lock.record.state.release(self.me);
+            return;
+        }
+        let table = &self.tables[lock.slot].table;
+        if table.index.remove(&lock.key, &lock.record) {
+            table.give_back(memory::record_cost(&lock.key));
+        }
+        lock.record.state.release_dead(self.me);
+    }
+
+    /// Shows the values of an announced range. Says the key at which the visitor broke, if it did.
+    fn walk(
+        &mut self,
+        table: &Table,
+        (mut start, end): KeyRange<'_>,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> Result<Option<Key>> {
+        // Keeps the key alive that `start` points to after the first pause.
+        let mut reached;
+        loop {
+            self.patience.interrupt.check()?;
+            let stretch = self.walk_stretch(table, (start, end), visit);
+            let ControlFlow::Break((key, record, pause)) = stretch else { return Ok(None) };
+            match pause {
+                Pause::Enough => return Ok(Some(key)),
+                Pause::Stride => {
+                    reached = key;
+                    (start, _) = behind(&reached, end);
+                }
+                Pause::Writer => {
+                    record.state.await_no_writer(self.me, &self.patience)?;
+                    reached = key;
+                    start = std::ops::Bound::Included(&reached);
+                }
+            }
+        }
+    }
+
+    fn walk_stretch(
+        &mut self,
+        table: &Table,
+        range: KeyRange<'_>,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> crate::index::Walked<Pause> {
+        let (me, mut seen, mut newest) = (self.me, 0, self.depends_on);
+        let walked = table.index.walk(range, |key, record, guard| {
+            if record.state.has_other_writer(me) {
+                return ControlFlow::Break(Pause::Writer);
+            }
+            if let Some(value) = record.value(guard) {
+                newest = newest.max(record.version());
+                if visit(key, value).is_break() {
+                    return ControlFlow::Break(Pause::Enough);
+                }
+            }
+            seen += 1;
+            if seen == STRIDE { ControlFlow::Break(Pause::Stride) } else { ControlFlow::Continue(()) }
+        });
+        self.depends_on = newest;
+        walked
+    }
+
+    /// Keeps all others out of the table and waits for those who are in it.
+    fn monopolize_records(&mut self, table: &Table) -> Result<()> {
+        if !table.state.monopolize(self.me, &self.patience)? {
+            return Err(Error::no_such_id(table.id));
+        }
+        let mut reached: Option<Key> = None;
+        loop {
+            let start = reached.as_ref().map_or(std::ops::Bound::Unbounded, |key| std::ops::Bound::Excluded(&**key));
+            let mut seen = 0;
+            let walked = table.index.walk((start, std::ops::Bound::Unbounded), |_, record, _| {
+                seen += 1;
+                if record.state.has_other_holder(self.me) || seen == STRIDE {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            let ControlFlow::Break((key, record, ())) = walked else { return Ok(()) };
+            record.state.await_nobody(self.me, &self.patience)?;
+            reached = Some(key);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! One key's place in a table: who wrote it last, its value, and its lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ishigaki_base::Lsn;
+use sdd::{AtomicOwned, Guard, Owned, Tag};
+
+use crate::key::Value;
+use crate::protocol::{RecordState, TransactionId};
+
+/// What the index holds for a key.
+///
+/// The value is immutable and replaced as a whole; readers under an epoch guard keep the old one alive. A record without
+/// a value is *absent*: a key being inserted, or one whose deletion has committed and that is about to leave the index.
+/// Who may replace the value, and when, is the protocol's business.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// LSN of the last writer. A field of its own so that an optimistic protocol can keep its timestamps here.
+    version: AtomicU64,
+    value: AtomicOwned<Value>,
+    /// The protocol's word on this record.
+    pub(crate) state: RecordState,
+}
+
+impl Record {
+    /// A record with a value, as recovery finds it.
+    pub(crate) fn committed(value: Owned<Value>, version: Lsn) -> Self {
+        Self { version: AtomicU64::new(version.0), value: AtomicOwned::from(value), state: RecordState::default() }
+    }
+
+    /// An absent record that `owner` alone may touch, from before it can be seen.
+    pub(crate) fn placeholder(owner: TransactionId) -> Self {
+        Self { version: AtomicU64::new(0), value: AtomicOwned::null(), state: RecordState::held_by(owner) }
+    }
+
+    /// LSN of the last writer.
+    pub(crate) fn version(&self) -> Lsn {
+        Lsn(self.version.load(Ordering::Acquire))
+    }
+
+    /// The value, as long as `guard` lives.
+    pub(crate) fn value<'g>(&self, guard: &'g Guard) -> Option<&'g Value> {
+        self.value.load(Ordering::Acquire, guard).as_ref()
+    }
+
+    /// True if there is no value.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.value.is_null(Ordering::Acquire)
+    }
+
+    /// Replaces value and version; returns the old value.
+    pub(crate) fn replace(&self, value: Option<Owned<Value>>, version: Lsn) -> Option<Owned<Value>> {
+        let (old, _) = self.value.swap((value, Tag::None), Ordering::AcqRel);
+        self.version.store(version.0, Ordering::Release);
+        old
+    }
+}

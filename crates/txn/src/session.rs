@@ -1,0 +1,115 @@
+//! Sessions: where transactions begin, each bound to one stream of the log.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ishigaki_base::random::Seed;
+use ishigaki_wal::Stream;
+
+use crate::database::Shared;
+use crate::protocol::{Age, Interrupt};
+use crate::{Error, Result, Transaction};
+
+/// Begins transactions whose commits go to one stream of the log.
+///
+/// *Threads*: a session may be cloned and used from any number of threads; they share its stream, not its transactions.
+/// One session per thread spreads commits best. A session, as everything that comes from it, keeps the database open.
+///
+/// ```
+/// # fn main() -> ishigaki_txn::Result<()> {
+/// # use std::sync::Arc;
+/// # let database = ishigaki_txn::Database::open_in(Arc::new(ishigaki_device::MemoryDirectory::new()), Default::default())?;
+/// let session = database.session();
+/// let total: u64 = session.run(|txn| {
+///     let counters = match txn.table("counters")? {
+///         Some(table) => table,
+///         None => txn.create_table("counters")?,
+///     };
+///     let old = txn.get_with(counters, b"visits", |value| value.len() as u64)?.unwrap_or(0);
+///     txn.put(counters, b"visits", &vec![b'|'; old as usize + 1])?;
+///     Ok::<_, ishigaki_txn::Error>(old + 1)
+/// })?;
+/// assert_eq!(total, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Session {
+    home: Arc<Home>,
+}
+
+/// A database and the stream that a session was given.
+pub(crate) struct Home {
+    pub(crate) database: Arc<Shared>,
+    pub(crate) stream: Stream,
+}
+
+impl Session {
+    pub(crate) fn new(database: Arc<Shared>, stream: Stream) -> Self {
+        Self { home: Arc::new(Home { database, stream }) }
+    }
+
+    /// Begins a transaction, the youngest of all. Fails once the log has failed or was closed.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.home.database.check_open()?;
+        Ok(Transaction::new(Arc::clone(&self.home), self.home.database.youngest()))
+    }
+
+    /// Begins a transaction in place of one that gave way to a conflict, with that one's
+    /// [`age`](Transaction::age): it is taken up again rather than sent to the end of the line.
+    pub fn begin_with_age(&self, age: Age) -> Result<Transaction> {
+        self.home.database.check_open()?;
+        Ok(Transaction::new(Arc::clone(&self.home), self.home.database.again(age)))
+    }
+
+    /// Runs `body` in a transaction and commits it; returns when it is durable.
+    ///
+    /// On a conflict everything starts again: `body` is called with a new transaction of the same age, after a short
+    /// pause. So `body` must have no effects but those on its transaction, or bear them being repeated. Any error of its
+    /// own rolls back and is returned. There is no limit on how often it is run; its age sees to it that it is not run for
+    /// ever, unless somebody never ends a transaction that is in the way. A flag given to
+    /// [`Transaction::set_interrupt`] ends the retries too.
+    pub fn run<T, E: From<Error>>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T, E>) -> Result<T, E> {
+        let mut txn = self.begin()?;
+        let age = txn.age();
+        let mut attempt = 0;
+        loop {
+            let outcome = body(&mut txn);
+            let interrupt = txn.interrupt();
+            // The transaction itself knows whether it died of a conflict, whatever `body` has made of the error.
+            match outcome {
+                Ok(value) => match txn.commit() {
+                    Ok(ticket) => return ticket.wait().map(|()| value).map_err(E::from),
+                    Err(Error::Conflict { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Err(error) if !txn.is_dead() => return Err(error),
+                Err(_) => drop(txn),
+            }
+            back_off(age, attempt, &interrupt)?;
+            attempt += 1;
+            txn = self.begin_with_age(age)?;
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("stream", &self.home.stream.id()).finish_non_exhaustive()
+    }
+}
+
+/// Pauses before the next attempt: a little longer each time, and differently for each transaction, so that two of them do
+/// not keep meeting. The first attempts only give the processor to somebody else.
+fn back_off(age: Age, attempt: u64, interrupt: &Interrupt) -> Result<()> {
+    interrupt.check()?;
+    let window = 10_u64 << attempt.min(8);
+    let pause = Seed(age.0).derive(attempt).0 % window;
+    if attempt < 2 {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(Duration::from_micros(pause));
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! One table: its index, its memory, and what a reader of an absence depends on.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ishigaki_base::Lsn;
+use parking_lot::RwLock;
+
+use crate::index::Index;
+use crate::memory::Memory;
+use crate::protocol::TableState;
+use crate::{Error, Result};
+
+/// The number of a table. Numbers are never used again, so a stale one finds nothing rather than something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+impl TableId {
+    /// The system table: names of tables to their numbers.
+    pub(crate) const SYSTEM: Self = Self(0);
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// A table in memory. Its memory goes back to the budget when the last user lets go of it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) id: TableId,
+    pub(crate) index: Index,
+    /// The protocol's word on this table.
+    pub(crate) state: TableState,
+    /// The largest LSN of a transaction that deleted a key here. Stored before the key leaves the index: who finds a key
+    /// absent and then reads this knows how durable the log must be for the absence to be durable.
+    deleted_up_to: AtomicU64,
+    bytes: AtomicU64,
+    memory: Arc<Memory>,
+}
+
+impl Table {
+    pub(crate) fn new(id: TableId, memory: &Arc<Memory>) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            index: Index::default(),
+            state: TableState::default(),
+            deleted_up_to: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            memory: Arc::clone(memory),
+        })
+    }
+
+    /// No key of this table was deleted by a transaction with a larger LSN.
+    pub(crate) fn deleted_up_to(&self) -> Lsn {
+        Lsn(self.deleted_up_to.load(Ordering::Acquire))
+    }
+
+    /// Notes a deletion, before its key leaves the index.
+    pub(crate) fn note_deletion(&self, lsn: Lsn) {
+        self.deleted_up_to.fetch_max(lsn.0, Ordering::AcqRel);
+    }
+
+    /// Takes over `bytes` that are reserved in the budget.
+    pub(crate) fn take_over(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives `bytes` of this table back to the budget.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.release(bytes);
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.memory.release(self.bytes.load(Ordering::Relaxed));
+    }
+}
+
+/// The tables that exist, by number.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    system: Arc<Table>,
+    named: RwLock<HashMap<TableId, Arc<Table>>>,
+    next: AtomicU32,
+}
+
+impl Tables {
+    pub(crate) fn new(memory: &Arc<Memory>) -> Self {
+        Self {
+            system: Table::new(TableId::SYSTEM, memory),
+            named: RwLock::new(HashMap::new()),
+            next: AtomicU32::new(TableId::SYSTEM.0 + 1),
+        }
+    }
+
+    pub(crate) fn system(&self) -> &Arc<Table> {
+        &self.system
+    }
+
+    pub(crate) fn get(&self, id: TableId) -> Option<Arc<Table>> {
+        self.named.read().get(&id).cloned()
+    }
+
+    /// A number that no table ever had.
+    pub(crate) fn next_id(&self) -> Result<TableId> {
+        let draw = |id: u32| id.checked_add(1);
+        let drawn = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, draw);
+        drawn.map(TableId).map_err(|_| Error::TooManyTables)
+    }
+
+    /// Makes a table known. Its number is never given out again.
+    pub(crate) fn add(&self, table: Arc<Table>) {
+        self.next.fetch_max(table.id.0.saturating_add(1), Ordering::Relaxed);
+        self.named.write().insert(table.id, table);
+    }
+
+    /// How many there are, the system table aside.
+    pub(crate) fn count(&self) -> usize {
+        self.named.read().len()
+    }
+
+    /// Forgets a table.
+    pub(crate) fn remove(&self, id: TableId) -> Option<Arc<Table>> {
+        self.named.write().remove(&id)
+    }
+}

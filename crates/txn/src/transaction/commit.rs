@@ -1,0 +1,115 @@
+//! How a transaction commits.
+
+use std::sync::Arc;
+
+use ishigaki_base::Lsn;
+use sdd::Guard;
+
+use super::Transaction;
+use crate::memory;
+use crate::protocol::Protocol;
+use crate::redo::{self, Encoder};
+use crate::table::TableId;
+use crate::write_set::{TableWrites, Write};
+use crate::{Result, Ticket};
+
+impl Transaction {
+    /// Makes the writes visible to all, together, and lets go of all locks. Durable is the transaction only after
+    /// [`Ticket::wait`].
+    ///
+    /// Errors come before anything is visible, and the transaction is then rolled back: a conflict that had ended it
+    /// already, or a log that failed, was closed, or has no space left.
+    pub fn commit(mut self) -> Result<Ticket> {
+        self.check_alive()?;
+        self.protocol.prepare()?;
+        let lsn = match self.encode() {
+            Some(payload) => {
+                let lsn = self.home.stream.append(&payload)?;
+                self.install(lsn);
+                self.release(true);
+                self.home.stream.pace();
+                lsn
+            }
+            None => self.commit_unchanged()?,
+        };
+        Ok(Ticket::new(Arc::clone(&self.home), lsn))
+    }
+
+    /// Ends a transaction that changed nothing: it draws no LSN, and is durable when what it read is.
+    fn commit_unchanged(&mut self) -> Result<Lsn> {
+        self.database().check_open()?;
+        let lsn = self.protocol.depends_on();
+        self.end();
+        Ok(lsn)
+    }
+
+    /// The redo record; none if the transaction wrote nothing. One whose writes cancel out has a place in the order all the
+    /// same, and so a record without operations.
+    fn encode(&self) -> Option<Vec<u8>> {
+        if self.writes.is_empty() {
+            return None;
+        }
+        let mut encoder = Encoder::new();
+        let tables = || self.writes.tables().iter();
+        for system in tables().filter(|table| table.table.id == TableId::SYSTEM) {
+            encode_tables(system, &mut encoder);
+        }
+        let lives = |table: &&TableWrites| table.table.id != TableId::SYSTEM && !self.dropped.contains(&table.table.id);
+        for TableWrites { table, writes } in tables().filter(lives) {
+            for (key, write) in writes.iter().filter(|(_, write)| changes(write)) {
+                encoder.write(table.id, key, write.value.as_deref());
+            }
+        }
+        Some(encoder.finish())
+    }
+
+    /// Makes every write visible, under locks that nobody can get past yet.
+    fn install(&mut self, lsn: Lsn) {
+        for TableWrites { table, writes } in self.writes.take() {
+            let (mut added, mut freed) = (0, 0);
+            for (_, Write { record, value }) in writes {
+                added += value.as_deref().map_or(0, memory::value_cost);
+                if value.is_none() {
+                    table.note_deletion(lsn);
+                }
+                let old = self.protocol.install(&record, value, lsn);
+                freed += old.as_deref().map_or(0, memory::value_cost);
+            }
+            self.purse.hand_over(added);
+            table.take_over(added);
+            table.give_back(freed);
+        }
+        self.install_tables(lsn);
+    }
+
+    fn install_tables(&mut self, lsn: Lsn) {
+        let tables = &self.home.database.tables;
+        for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
+            table.note_deletion(lsn);
+            tables.add(table);
+        }
+        for &id in &self.dropped {
+            tables.remove(id);
+        }
+    }
+}
+
+/// True unless the write deletes what is not there: a key that the transaction itself had inserted.
+fn changes(write: &Write) -> bool {
+    write.value.is_some() || !write.record.is_absent()
+}
+
+/// Writes to the system table are told as what they mean. Dropped before created: a name may change its table.
+fn encode_tables(system: &TableWrites, encoder: &mut Encoder) {
+    let guard = Guard::new();
+    for (name, write) in &system.writes {
+        if let Some(id) = write.record.value(&guard).and_then(|id| redo::decode_id(id)) {
+            encoder.drop(id, name);
+        }
+    }
+    for (name, write) in &system.writes {
+        if let Some(id) = write.value.as_deref().and_then(|id| redo::decode_id(id)) {
+            encoder.create(id, name);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Tables by name: rows of the system table, name to number.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use super::Transaction;
+use crate::protocol::{Intent, Protocol};
+use crate::redo::{decode_id, encode_id};
+use crate::table::Table;
+use crate::{Error, Result, TableId};
+
+impl Transaction {
+    /// Makes an empty table. Others see it after the commit.
+    pub fn create_table(&mut self, name: &str) -> Result<TableId> {
+        let id = self.database().tables.next_id()?;
+        let system = self.enter_system()?;
+        if !self.store(system, name.as_bytes(), &encode_id(id), Intent::Insert)? {
+            return Err(Error::TableExists { name: name.to_owned() });
+        }
+        let table = Table::new(id, &self.home.database.memory);
+        self.created.push(Arc::clone(&table));
+        self.tables.push(table);
+        Ok(id)
+    }
+
+    /// The number of a table; `None` if there is no table of that name. Either stays so until the transaction ends.
+    pub fn table(&mut self, name: &str) -> Result<Option<TableId>> {
+        let system = self.enter_system()?;
+        if let Some(write) = self.writes.get(TableId::SYSTEM, name.as_bytes()) {
+            return Ok(write.value.as_ref().and_then(|value| decode_id(value)));
+        }
+        let found =
+            self.protocol.read(&self.tables[system], name.as_bytes(), |id| id.and_then(|bytes| decode_id(bytes)));
+        self.settle(found)
+    }
+
+    /// The names and numbers of all tables, by name. No table can come or go until the transaction ends.
+    pub fn tables(&mut self) -> Result<Vec<(String, TableId)>> {
+        let system = self.enter_system()?;
+        let mut tables = Vec::new();
+        self.scan_in(system, (Bound::Unbounded, Bound::Unbounded), |name, id| {
+            tables.extend(decode_id(id).map(|id| (String::from_utf8_lossy(name).into_owned(), id)));
+            ControlFlow::Continue(())
+        })?;
+        Ok(tables)
+    }
+
+    /// Removes a table and all that is in it, at commit. Waits for everybody who uses it and lets nobody else in.
+    pub fn drop_table(&mut self, name: &str) -> Result<()> {
+        let missing = || Error::NoSuchTable { table: name.to_owned() };
+        let id = self.table(name)?.ok_or_else(missing)?;
+        let slot = self.enter(id)?;
+        let taken = self.protocol.monopolize(&self.tables[slot]);
+        self.settle(taken)?;
+        let system = self.enter_system()?;
+        if !self.change(system, name.as_bytes(), None, Intent::Delete)? {
+            return Err(missing());
+        }
+        self.dropped.push(id);
+        Ok(())
+    }
+}

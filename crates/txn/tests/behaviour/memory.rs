@@ -1,0 +1,93 @@
+//! The memory budget.
+
+use super::*;
+
+fn small(memory: ByteSize) -> Settings {
+    Settings { memory, ..settings() }
+}
+
+#[test]
+fn the_budget_refuses_what_does_not_fit_and_names_the_remedy() {
+    let (database, table) = open(small(ByteSize::kib(100)));
+    let session = database.session();
+    let mut txn = session.begin().unwrap();
+    txn.put(table, b"small", b"1").unwrap();
+    let error = txn.put(table, b"large", &vec![0; 200_000]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert!(matches!(error, Error::MemoryExhausted { budget, .. } if budget == ByteSize::kib(100)));
+    assert!(error.to_string().contains("Settings::memory"), "{error}");
+    // The refused call had no effect, and the transaction goes on.
+    assert_eq!(keys(&mut txn, table, ALL), [b"small"]);
+    txn.commit().unwrap().wait().unwrap();
+
+    let mut txn = session.begin().unwrap();
+    let full = (0..u32::MAX).find_map(|n| txn.put(table, &n.to_be_bytes(), &[0; 100]).err()).unwrap();
+    assert!(matches!(full, Error::MemoryExhausted { .. }));
+    drop(txn);
+    session.run(|txn| txn.put(table, b"room again", &[0; 1000])).unwrap();
+}
+
+#[test]
+fn memory_comes_back_when_data_goes() {
+    let (database, table) = open(settings());
+    let session = database.session();
+    let before = database.memory().used;
+    let keys: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 1 + usize::from(n)]).collect();
+    session.run(|txn| keys.iter().try_for_each(|key| txn.put(table, key, key))).unwrap();
+    let full = database.memory().used;
+    assert!(full.0 > before.0 + 40_000);
+    session.run(|txn| keys.iter().try_for_each(|key| txn.put(table, key, b"short"))).unwrap();
+    assert!(database.memory().used < full);
+    session.run(|txn| keys.iter().try_for_each(|key| txn.delete(table, key).map(drop))).unwrap();
+    assert_eq!(database.memory().used, before);
+
+    session.run(|txn| keys.iter().try_for_each(|key| txn.put(table, key, key))).unwrap();
+    assert_eq!(database.memory().used, full);
+    session.run(|txn| txn.drop_table("table")).unwrap();
+    assert_eq!(database.memory().used, ByteSize::b(0));
+}
+
+#[test]
+fn a_transaction_that_ends_leaves_nothing_reserved() {
+    let (database, table) = open(impatient());
+    let session = database.session();
+    session.run(|txn| txn.put(table, b"old", &[1; 100])).unwrap();
+    let before = database.memory().used;
+    let write = |txn: &mut Transaction| {
+        txn.put(table, b"old", &[2; 1000]).unwrap();
+        let savepoint = txn.savepoint();
+        txn.put(table, b"old", &[3; 10_000]).unwrap();
+        txn.put(table, b"new", &[3; 10_000]).unwrap();
+        txn.delete(table, b"old").unwrap();
+        txn.rollback_to(&savepoint);
+        txn.insert(table, b"newer", &[4; 100]).unwrap();
+        txn.delete(table, b"newer").unwrap();
+    };
+    let mut txn = session.begin().unwrap();
+    write(&mut txn);
+    assert!(database.memory().used > before);
+    txn.rollback();
+    assert_eq!(database.memory().used, before);
+
+    let mut txn = session.begin().unwrap();
+    write(&mut txn);
+    let mut loser = session.begin().unwrap();
+    loser.put(table, b"own", &[5; 500]).unwrap();
+    assert!(loser.put(table, b"old", &[5; 500]).is_err());
+    drop(loser);
+    txn.commit().unwrap().wait().unwrap();
+    assert_eq!(database.memory().used.0, before.0 + 900);
+}
+
+#[test]
+fn data_that_outgrew_the_budget_is_refused_at_opening() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let database = Database::open_in(directory.clone(), settings()).unwrap();
+    let session = database.session();
+    session.run(|txn| txn.create_table("t").and_then(|table| txn.put(table, b"key", &vec![0; 100_000]))).unwrap();
+    drop(session);
+    database.close().unwrap();
+    let error = Database::open_in(directory.clone(), small(ByteSize::kib(50))).unwrap_err();
+    assert!(matches!(error, Error::MemoryExhausted { .. }), "{error}");
+    Database::open_in(directory, settings()).unwrap();
+}

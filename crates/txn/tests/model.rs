@@ -1,0 +1,182 @@
+//! Histories of concurrent transactions, judged from outside; and one transaction at a time against an ordered map.
+
+#[path = "model/adaptor.rs"]
+mod adaptor;
+#[path = "model/map.rs"]
+mod map;
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use adaptor::{InTransaction, small_settings};
+use ishigaki_base::random::Seed;
+use ishigaki_device::MemoryDirectory;
+use ishigaki_testkit::history::{Level, Recorder, Trace, Violation};
+use ishigaki_testkit::program::{Program, Shape};
+use ishigaki_testkit::seeded_runs;
+use ishigaki_txn::{ConflictReason, Database, Error, Session, Settings, TableId, Transaction};
+
+/// How many histories each test judges.
+const HISTORIES: u64 = 10_000;
+
+fn open(settings: Settings) -> (Database, TableId) {
+    let database = Database::open_in(Arc::new(MemoryDirectory::new()), settings).unwrap();
+    let table = database.session().run(|txn| txn.create_table("keys")).unwrap();
+    (database, table)
+}
+
+/// Reads everything once more, so that the final state is judged too.
+fn look_at_the_end(database: &Database, table: TableId, keys: u64, recorder: &Recorder) {
+    let mut trace = recorder.begin();
+    let mut txn = database.session().begin().unwrap();
+    let all = Program { steps: vec![ishigaki_testkit::program::Step::Scan(0..keys)], commits: true };
+    all.run(&mut InTransaction::new(&mut txn, table), &mut trace).unwrap();
+    let ticket = txn.commit().unwrap();
+    trace.commit(ticket.lsn().0);
+}
+
+/// Runs one program until it commits, gives up of itself or has conflicted too often.
+fn run_program(session: &Session, table: TableId, program: &Program, recorder: &Recorder, mut pause: impl FnMut()) {
+    let mut age = None;
+    for _ in 0..50 {
+        let mut trace = recorder.begin();
+        let begun = age.map_or_else(|| session.begin(), |age| session.begin_with_age(age));
+        let mut txn = begun.unwrap();
+        age = Some(txn.age());
+        let mut target = InTransaction::new(&mut txn, table);
+        target.before_each_step(&mut pause);
+        match program.run(&mut target, &mut trace) {
+            Ok(()) if program.commits => {
+                let ticket = txn.commit().unwrap();
+                trace.commit(ticket.lsn().0);
+                return;
+            }
+            Ok(()) => return,
+            // Ten seconds of waiting in vain would be a wake-up that was lost.
+            Err(Error::Conflict { reason }) => assert_ne!(reason, ConflictReason::WaitedTooLong),
+            Err(other) => panic!("{other}"),
+        }
+        drop(txn);
+        pause();
+    }
+}
+
+/// A history of real threads that wait for each other.
+fn threaded_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result<(), Violation> {
+    let (database, table) = open(settings.clone());
+    let recorder = Recorder::new();
+    let sessions = shape.draw(seed);
+    let start = Barrier::new(sessions.len());
+    std::thread::scope(|scope| {
+        for (index, programs) in sessions.iter().enumerate() {
+            let (session, recorder, start) = (database.session(), &recorder, &start);
+            let mut random = seed.derive(index as u64).generator();
+            scope.spawn(move || {
+                start.wait();
+                for program in programs {
+                    // On few cores only giving the processor away mixes the steps.
+                    run_program(&session, table, program, recorder, || {
+                        if random.bool() {
+                            std::thread::yield_now();
+                        }
+                    });
+                }
+            });
+        }
+    });
+    look_at_the_end(&database, table, shape.keys, &recorder);
+    recorder.finish().check(Level::Strict)
+}
+
+/// One session of an interleaved history: its programs, and where it stands.
+struct Player<'a> {
+    session: Session,
+    programs: std::slice::Iter<'a, Program>,
+    playing: Option<(Transaction, Trace<'a>, &'a Program, usize)>,
+}
+
+impl<'a> Player<'a> {
+    /// Takes the next step; false when there is none.
+    fn play(&mut self, table: TableId, recorder: &'a Recorder) -> bool {
+        let Some((mut txn, mut trace, program, at)) = self.playing.take() else {
+            let Some(program) = self.programs.next() else { return false };
+            let trace = recorder.begin();
+            self.playing = Some((self.session.begin().unwrap(), trace, program, 0));
+            return true;
+        };
+        if let Some(step) = program.steps.get(at) {
+            let step = Program { steps: vec![step.clone()], commits: true };
+            match step.run(&mut InTransaction::new(&mut txn, table), &mut trace) {
+                Ok(()) => self.playing = Some((txn, trace, program, at + 1)),
+                Err(Error::Conflict { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        } else if program.commits {
+            trace.commit(txn.commit().unwrap().lsn().0);
+        }
+        true
+    }
+}
+
+/// A history of one thread that plays all sessions in turn, the same for the same seed. Nobody waits.
+fn interleaved_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result<(), Violation> {
+    let (database, table) = open(Settings { lock_wait: Duration::ZERO, ..settings.clone() });
+    let recorder = Recorder::new();
+    let sessions = shape.draw(seed);
+    let mut players: Vec<_> = sessions
+        .iter()
+        .map(|programs| Player { session: database.session(), programs: programs.iter(), playing: None })
+        .collect();
+    let mut random = seed.derive(1).generator();
+    while !players.is_empty() {
+        let player = random.usize(..players.len());
+        if !players[player].play(table, &recorder) {
+            players.swap_remove(player);
+        }
+    }
+    drop(players);
+    look_at_the_end(&database, table, shape.keys, &recorder);
+    recorder.finish().check(Level::Strict)
+}
+
+/// Shapes that stress different things, by turns.
+fn shape(seed: Seed) -> Shape {
+    match seed.0 % 4 {
+        0 => Shape::default(),
+        1 => Shape { keys: 3, sessions: 4, ..Shape::default() },
+        2 => Shape { keys: 4, sessions: 2, weights: [1, 1, 3, 3, 3], ..Shape::default() },
+        _ => Shape { keys: 12, sessions: 3, weights: [2, 2, 1, 1, 4], steps: 2..=8, ..Shape::default() },
+    }
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_serializable() {
+    seeded_runs("threads_that_wait_for_each_other_are_serializable", HISTORIES, |seed| {
+        let verdict = threaded_history(seed, &shape(seed), &small_settings());
+        assert!(verdict.is_ok(), "{}", verdict.unwrap_err());
+    });
+}
+
+#[test]
+fn sessions_that_never_wait_are_serializable() {
+    seeded_runs("sessions_that_never_wait_are_serializable", HISTORIES, |seed| {
+        let verdict = interleaved_history(seed, &shape(seed), &small_settings());
+        assert!(verdict.is_ok(), "{}", verdict.unwrap_err());
+    });
+}
+
+#[test]
+fn without_range_protection_phantoms_are_found() {
+    let settings = small_settings().without_range_protection();
+    let violated = (0..HISTORIES).map(Seed).find(|&seed| interleaved_history(seed, &shape(seed), &settings).is_err());
+    let seed = violated.expect("the checker must find a phantom when nothing protects against them");
+    assert!(matches!(interleaved_history(seed, &shape(seed), &settings), Err(Violation::Cycle(_))));
+    assert!(interleaved_history(seed, &shape(seed), &small_settings()).is_ok());
+}
+
+#[test]
+fn without_range_protection_threads_see_phantoms_too() {
+    let settings = small_settings().without_range_protection();
+    let violated = (0..HISTORIES).map(Seed).any(|seed| threaded_history(seed, &shape(seed), &settings).is_err());
+    assert!(violated, "the checker must find a phantom when nothing protects against them");
+}

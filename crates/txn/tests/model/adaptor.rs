@@ -1,0 +1,82 @@
+//! How the history checker's programs run on a transaction.
+
+use std::ops::{Bound, ControlFlow, Range};
+
+use ishigaki_base::ByteSize;
+use ishigaki_testkit::history::Key;
+use ishigaki_testkit::program::Target;
+use ishigaki_txn::{Error, Settings, TableId, Transaction};
+
+/// Settings that open in no time and start no thread.
+pub(crate) fn small_settings() -> Settings {
+    let log = ishigaki_wal::Settings {
+        streams: 2,
+        segment: ByteSize::kib(16),
+        background: false,
+        ..ishigaki_wal::Settings::default()
+    };
+    Settings { log, ..Settings::default() }
+}
+
+/// An open transaction as the target of a program.
+pub(crate) struct InTransaction<'a> {
+    txn: &'a mut Transaction,
+    table: TableId,
+    pause: Option<&'a mut dyn FnMut()>,
+}
+
+impl<'a> InTransaction<'a> {
+    pub(crate) fn new(txn: &'a mut Transaction, table: TableId) -> Self {
+        Self { txn, table, pause: None }
+    }
+
+    /// Something to do between the steps.
+    pub(crate) fn before_each_step(&mut self, pause: &'a mut dyn FnMut()) {
+        self.pause = Some(pause);
+    }
+
+    fn pause(&mut self) {
+        if let Some(pause) = &mut self.pause {
+            pause();
+        }
+    }
+}
+
+impl Target for InTransaction<'_> {
+    type Error = Error;
+
+    fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Error> {
+        self.pause();
+        self.txn.get(self.table, &key.to_be_bytes())
+    }
+
+    fn put(&mut self, key: Key, value: &[u8]) -> Result<(), Error> {
+        self.pause();
+        self.txn.put(self.table, &key.to_be_bytes(), value)
+    }
+
+    fn insert(&mut self, key: Key, value: &[u8]) -> Result<bool, Error> {
+        self.pause();
+        match self.txn.insert(self.table, &key.to_be_bytes(), value) {
+            Ok(()) => Ok(true),
+            Err(Error::DuplicateKey { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn delete(&mut self, key: Key) -> Result<bool, Error> {
+        self.pause();
+        self.txn.delete(self.table, &key.to_be_bytes())
+    }
+
+    fn scan(&mut self, range: Range<Key>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
+        self.pause();
+        let (start, end) = (range.start.to_be_bytes(), range.end.to_be_bytes());
+        let mut rows = Vec::new();
+        self.txn.scan(self.table, (Bound::Included(&start), Bound::Excluded(&end)), |key, value| {
+            rows.push((Key::from_be_bytes(key.try_into().unwrap()), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+}
