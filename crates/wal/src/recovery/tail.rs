@@ -46,8 +46,8 @@ pub(crate) struct Tail {
     sequence: u64,
     /// The last valid chunk.
     last_chunk: Option<Stretch>,
-    /// What a torn chunk has left behind the end.
-    litter: Vec<Stretch>,
+    /// Whether a torn chunk has left something behind the end.
+    littered: bool,
 }
 
 impl Tail {
@@ -61,7 +61,7 @@ impl Tail {
         last_chunk: Option<(Place, u64)>,
     ) -> Result<Self> {
         let stream = segments.stream();
-        let (mut rest, mut litter) = (Vec::new(), Vec::new());
+        let (mut rest, mut littered) = (Vec::new(), false);
         for index in place.segment..segments.count() {
             let segment = segments.open(index)?;
             let device = segment.device.as_ref();
@@ -81,7 +81,7 @@ impl Tail {
                     let what = format!("there is something behind its end, segment {index}, byte {offset}");
                     return Err(Error::corrupt(stream, what));
                 }
-                litter.push(Stretch { segment: segment.clone(), offset, length: last - offset });
+                littered = true;
             }
             rest.push(segment);
         }
@@ -92,24 +92,28 @@ impl Tail {
             None => None,
         };
         let behind = rest.split_off(rest.len().min(1));
-        Ok(Self { stream, place, current: rest.pop(), behind, sequence, last_chunk, litter })
+        Ok(Self { stream, place, current: rest.pop(), behind, sequence, last_chunk, littered })
     }
 
     /// Makes the end durable as it was read.
     ///
     /// The last chunk is written once more, the same bytes in the same place: a process may have died between its write
     /// and the sync, or a sync may have failed, and what was replayed must not vanish with the next power cut. Earlier
-    /// chunks were durable before it began. Then the litter of a torn chunk is blanked, so that the next recovery finds
-    /// blank space behind the end again. Both can be cut at any point: the bytes only become what they are read as.
+    /// chunks were durable before it began. Then the place of a torn chunk is blanked, so that the next recovery finds
+    /// blank space behind the end again; after a crash also where it looks blank, because what it looks like may still be
+    /// in flight. Both can be cut at any point: the bytes only become what they are read as.
     pub(crate) fn settle(&mut self, directory: &dyn Directory, clean: bool, chunk_limit: usize) -> Result<()> {
         if let Some(chunk) = &self.last_chunk {
             chunk.rewrite(|_| ())?;
         }
-        for litter in &self.litter {
-            tracing::info!(stream = %self.stream, bytes = litter.length, "a torn chunk is blanked");
-            litter.rewrite(|bytes| bytes.fill(0))?;
+        let clean = clean && !self.littered;
+        self.remove_blank(directory, clean, chunk_limit)?;
+        if !clean && let Some(segment) = self.current.clone() {
+            let (offset, all) = (self.place.offset, segment.device.len());
+            let length = longest_chunk(all).min(all - offset);
+            Stretch { segment, offset, length }.rewrite(|bytes| bytes.fill(0))?;
         }
-        self.remove_blank(directory, clean, chunk_limit)
+        Ok(())
     }
 
     /// Removes blank segments that can not be relied upon, the last one first, so that there is never a hole in their

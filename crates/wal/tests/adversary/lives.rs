@@ -177,3 +177,28 @@ fn nothing_is_acknowledged_in_a_segment_whose_name_a_failed_sync_has_lost() {
         }
     }
 }
+
+#[test]
+fn blanking_that_failed_is_done_again_although_it_looks_done() {
+    seeded_runs("blanking_that_failed_is_done_again_although_it_looks_done", 100, |seed| {
+        for nth in 0..6 {
+            let directory = SimDirectory::with_seed(seed);
+            let (log, ..) = open(Arc::new(directory.clone()), quiet(1)).unwrap();
+            let stream = log.assign();
+            let acknowledged = commit(&stream, b"acknowledged");
+            directory.inject(Fault::WriteError { nth: directory.writes() });
+            let torn = stream.append(&[7; 4000]).unwrap();
+            stream.wait(torn).unwrap_err();
+            // The next recovery fails at one of its writes, and what it reached is seen but in flight.
+            let second = directory.process_crash();
+            second.inject(Fault::WriteError { nth });
+            drop(open(Arc::new(second.clone()), quiet(1)));
+            let third = second.process_crash();
+            drop(open(Arc::new(third.clone()), quiet(1)).unwrap());
+            for survivor in 0..4 {
+                let (_, recovery, _) = open(Arc::new(third.survivors(seed.derive(survivor))), quiet(1)).unwrap();
+                assert!(recovery.cut >= acknowledged);
+            }
+        }
+    });
+}
