@@ -1,0 +1,164 @@
+//! What the build and the tests need from the system, and getting it where that may be done.
+//!
+//! The tree itself is all Rust. A few dependencies bring C or assembly (zstd for Parquet, the stack switching under
+//! `DataFusion`'s recursion guard), so there must be a C compiler with the C library's headers; the compiler also links.
+//! The test of raw block devices makes itself one with `losetup`; those of the interactive shell get a terminal from
+//! `script`. rustfmt and clippy are components of the toolchain.
+//!
+//! As root, missing packages are installed with apt-get; otherwise the exact command is shown.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::cargo::{self, Cargo};
+use crate::Failure;
+
+/// Something the system must have.
+struct Need {
+    what: &'static str,
+    /// Who asks for it.
+    why: &'static str,
+    is_there: fn() -> bool,
+    /// The Debian packages that bring it.
+    packages: &'static [&'static str],
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        what: "a C compiler and linker with the C library's headers",
+        why: "dependencies in C and assembly (zstd, psm, stacker), and linking",
+        is_there: compiles_c,
+        packages: &["gcc", "libc6-dev"],
+    },
+    Need {
+        what: "losetup",
+        why: "the test of raw block devices, which makes one of a file",
+        is_there: || in_path("losetup"),
+        packages: &["mount"],
+    },
+    Need {
+        what: "script",
+        why: "the tests of the interactive shell, which give it a terminal",
+        is_there: || in_path("script"),
+        packages: &["bsdutils"],
+    },
+];
+
+/// Makes sure that everything is there, or says what is not.
+pub(crate) fn prepare(cargo: &Cargo) -> Result<(), Failure> {
+    if !missing().is_empty() {
+        install(&missing())?;
+    }
+    let still_missing = missing();
+    if !still_missing.is_empty() {
+        return Err(complaint(&still_missing));
+    }
+    components(cargo)?;
+    println!("everything is there");
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| !(need.is_there)()).collect()
+}
+
+fn complaint(needs: &[&Need]) -> Failure {
+    let lines: Vec<_> =
+        needs.iter().map(|need| format!("  {} is missing; needed for {}", need.what, need.why)).collect();
+    let packages = packages(needs).join(" ");
+    format!("the system lacks something\n{}\n    remedy: as root, apt-get install {packages}", lines.join("\n"))
+}
+
+fn packages(needs: &[&Need]) -> Vec<&'static str> {
+    needs.iter().flat_map(|need| need.packages).copied().collect()
+}
+
+/// Installs what is missing, where this user may.
+fn install(needs: &[&Need]) -> Result<(), Failure> {
+    if !is_root() || !in_path("apt-get") {
+        return Err(complaint(needs));
+    }
+    let packages = packages(needs);
+    println!("installing {}", packages.join(" "));
+    for arguments in [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "--no-install-recommends"][..]] {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
+        if arguments[0] == "install" {
+            command.args(&packages);
+        }
+        let status = command.status().map_err(|error| format!("apt-get did not start: {error}"))?;
+        if !status.success() {
+            return Err(format!("apt-get {} failed ({status})\n{}", arguments[0], complaint(needs)));
+        }
+    }
+    Ok(())
+}
+
+/// rustfmt and clippy, which a minimal toolchain does not bring.
+fn components(cargo: &Cargo) -> Result<(), Failure> {
+    let formats = || cargo.plain().args(["fmt", "--version"]).output().is_ok();
+    let present = || cargo::clippy_driver().is_ok() && formats();
+    if present() {
+        return Ok(());
+    }
+    if in_path("rustup") {
+        let mut command = Command::new("rustup");
+        let added = command.current_dir(cargo.root()).args(["component", "add", "rustfmt", "clippy"]).status();
+        if added.is_ok_and(|status| status.success()) && present() {
+            return Ok(());
+        }
+    }
+    Err("rustfmt or clippy is missing\n    remedy: rustup component add rustfmt clippy".into())
+}
+
+/// Tries the compiler on a program that needs a header, the library and the linker.
+fn compiles_c() -> bool {
+    // `CC` may hold arguments, too, as in `ccache gcc`.
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let mut words = compiler.split_whitespace();
+    let child = Command::new(words.next().unwrap_or("cc"))
+        .args(words)
+        .args(["-x", "c", "-", "-o", "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = child else { return false };
+    let program = b"#include <stdlib.h>\nint main(void) { return abs(0); }\n";
+    let written = child.stdin.take().is_some_and(|mut stdin| stdin.write_all(program).is_ok());
+    child.wait().is_ok_and(|status| status.success()) && written
+}
+
+/// Looks where root would, too: `losetup` lies in `/sbin`, which is not in everyone's path.
+fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path).chain(["/sbin".into(), "/usr/sbin".into()]);
+    folders.any(|folder| folder.join(program).is_file())
+}
+
+/// Whether this process may install packages: its effective user, as the kernel tells it.
+fn is_root() -> bool {
+    let status = std::fs::read_to_string(Path::new("/proc/self/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_what_is_missing_why_and_the_package() {
+        let need = Need { what: "a thing", why: "a test", is_there: || false, packages: &["thing", "thing-dev"] };
+        let text = complaint(&[&need]);
+        assert!(text.contains("a thing is missing; needed for a test"), "{text}");
+        assert!(text.contains("apt-get install thing thing-dev"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_not_found() {
+        assert!(in_path("sh"));
+        assert!(!in_path("no-such-program-anywhere"));
+    }
+}
