@@ -1,0 +1,129 @@
+//! The catalog: which tables there are.
+//!
+//! Every table has one row in the engine's table `sql.catalog`, under its name, with its definition in the bytes that
+//! `docs/format/catalog.md` describes, and one engine table for its rows. All of it is read and written inside the
+//! transaction of the statement that asks: DDL is as atomic and as isolated as any other write, and a reader of a
+//! definition holds a lock on it until its transaction ends, so no table changes or goes away under a running one.
+//!
+//! [`Catalog`] also hands out the hidden row ids of tables without a primary key.
+
+mod format;
+mod row_ids;
+
+use std::ops::{Bound, ControlFlow, Range};
+use std::sync::Arc;
+
+use ishigaki_txn::{Session, TableId, Transaction};
+
+use crate::table::{Column, TableDefinition};
+use crate::{Error, Result};
+
+use row_ids::RowIds;
+
+/// The engine's table of definitions.
+const CATALOG: &str = "sql.catalog";
+
+/// The engine's table of row ids given out.
+const ROW_IDS: &str = "sql.row_ids";
+
+/// What the engine calls the table of a table's rows, before the SQL name.
+const ROWS: &str = "sql.rows.";
+
+/// The tables of one database. Cheap to clone; all clones, and nothing else, hand out row ids of the database.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    definitions: TableId,
+    row_ids: RowIds,
+}
+
+impl Catalog {
+    /// Opens the catalog of the session's database and makes it when the database is new. To be called once for each
+    /// open database.
+    pub fn open(session: &Session) -> Result<Self> {
+        let (definitions, row_ids) = session.run(|txn| {
+            let mut table = |name| match txn.table(name)? {
+                Some(id) => Ok(id),
+                None => txn.create_table(name),
+            };
+            Ok::<_, ishigaki_txn::Error>((table(CATALOG)?, table(ROW_IDS)?))
+        })?;
+        Ok(Self { inner: Arc::new(Inner { definitions, row_ids: RowIds::new(session.clone(), row_ids) }) })
+    }
+
+    /// Makes an empty table.
+    pub fn create(
+        &self,
+        txn: &mut Transaction,
+        name: &str,
+        columns: Vec<Column>,
+        primary_key: Vec<usize>,
+    ) -> Result<Arc<TableDefinition>> {
+        if self.get(txn, name)?.is_some() {
+            return Err(Error::TableExists { table: name.to_owned() });
+        }
+        // Checked before the engine makes anything: a statement that fails leaves nothing.
+        let draft = TableDefinition::new(self.inner.definitions, name.to_owned(), columns, primary_key)?;
+        let table = draft.with_id(txn.create_table(&rows_of(name))?);
+        txn.put(self.inner.definitions, name.as_bytes(), &format::encode(&table)?)?;
+        Ok(Arc::new(table))
+    }
+
+    /// The definition of a table, if there is one of that name.
+    pub fn get(&self, txn: &mut Transaction, name: &str) -> Result<Option<Arc<TableDefinition>>> {
+        let decoded = txn.get_with(self.inner.definitions, name.as_bytes(), |value| format::decode(name, value))?;
+        decoded.map(|table| table.map(Arc::new)).transpose()
+    }
+
+    /// The definition of a table that must be there.
+    pub fn require(&self, txn: &mut Transaction, name: &str) -> Result<Arc<TableDefinition>> {
+        self.get(txn, name)?.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+    }
+
+    /// All tables by name. Reads, and so locks, the whole catalog.
+    pub fn list(&self, txn: &mut Transaction) -> Result<Vec<Arc<TableDefinition>>> {
+        let mut tables = Ok(Vec::new());
+        txn.scan(self.inner.definitions, (Bound::Unbounded, Bound::Unbounded), |name, value| {
+            let table = std::str::from_utf8(name)
+                .map_err(|_| Error::corrupt("a table in the catalog has a name that is not UTF-8"))
+                .and_then(|name| format::decode(name, value));
+            match (&mut tables, table) {
+                (Ok(tables), Ok(table)) => {
+                    tables.push(Arc::new(table));
+                    ControlFlow::Continue(())
+                }
+                (_, Ok(_)) => ControlFlow::Break(()),
+                (_, Err(error)) => {
+                    tables = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        tables
+    }
+
+    /// Drops a table and its rows.
+    pub fn drop(&self, txn: &mut Transaction, name: &str) -> Result<()> {
+        if !txn.delete(self.inner.definitions, name.as_bytes())? {
+            return Err(Error::NoSuchTable { table: name.to_owned() });
+        }
+        Ok(txn.drop_table(&rows_of(name))?)
+    }
+
+    /// Hidden ids for `count` new rows, ascending and never given out before, not even before a crash. They need no
+    /// lock and no write, but for now and then one small transaction of their own that this call waits for.
+    pub fn row_ids(&self, count: u64) -> Result<Range<u64>> {
+        self.inner.row_ids.take(count)
+    }
+}
+
+fn rows_of(name: &str) -> String {
+    format!("{ROWS}{name}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use std::collections::HashSet;
+
+use ishigaki_base::ErrorKind;
+use ishigaki_txn::{Database, Settings};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::row::sample::{check, table_and_rows};
+use crate::types::SqlType;
+
+fn open(directory: &TempDir) -> (Database, Catalog) {
+    let database = Database::open(directory.path(), Settings::default()).expect("a directory of our own");
+    let catalog = Catalog::open(&database.session()).expect("a sound catalog");
+    (database, catalog)
+}
+
+fn column(name: &str, sql_type: SqlType) -> Column {
+    Column { name: name.to_owned(), sql_type, nullable: true, default: None }
+}
+
+fn create(catalog: &Catalog, txn: &mut Transaction, name: &str) -> Result<Arc<TableDefinition>> {
+    let mut amount = column("amount", SqlType::Decimal { precision: 12, scale: 2 });
+    amount.default = Some("0.00".to_owned());
+    let name_column = column("name", SqlType::Text { max_length: Some(20) });
+    catalog.create(txn, name, vec![column("id", SqlType::BigInt), name_column, amount], vec![0])
+}
+
+#[test]
+fn a_table_is_found_as_it_was_made() {
+    let directory = TempDir::new().unwrap();
+    let (database, catalog) = open(&directory);
+    let mut txn = database.session().begin().unwrap();
+    let made = create(&catalog, &mut txn, "orders").unwrap();
+    assert!(!made.columns()[0].nullable, "a key column became NOT NULL");
+    txn.commit().unwrap().wait().unwrap();
+
+    let mut txn = database.session().begin().unwrap();
+    assert_eq!(catalog.require(&mut txn, "orders").unwrap(), made);
+    assert_eq!(catalog.get(&mut txn, "Orders").unwrap(), None);
+    assert!(matches!(create(&catalog, &mut txn, "orders"), Err(Error::TableExists { .. })));
+    let other = create(&catalog, &mut txn, "customers").unwrap();
+    assert_ne!(other.id(), made.id());
+    assert_eq!(catalog.list(&mut txn).unwrap(), [other, made.clone()]);
+    assert_eq!(made.position("amount").unwrap(), 2);
+    assert_eq!(made.position("nothing").unwrap_err().to_string(), "table orders has no column nothing");
+}
+
+#[test]
+fn a_rolled_back_table_was_never_there() {
+    let directory = TempDir::new().unwrap();
+    let (database, catalog) = open(&directory);
+    let mut txn = database.session().begin().unwrap();
+    create(&catalog, &mut txn, "orders").unwrap();
+    txn.rollback();
+    let mut txn = database.session().begin().unwrap();
+    assert!(catalog.list(&mut txn).unwrap().is_empty());
+    create(&catalog, &mut txn, "orders").unwrap();
+}
+
+#[test]
+fn a_dropped_table_takes_its_rows_with_it() {
+    let directory = TempDir::new().unwrap();
+    let (database, catalog) = open(&directory);
+    let mut txn = database.session().begin().unwrap();
+    let table = create(&catalog, &mut txn, "orders").unwrap();
+    txn.put(table.id(), b"key", b"value").unwrap();
+    catalog.drop(&mut txn, "orders").unwrap();
+    assert!(matches!(catalog.drop(&mut txn, "orders"), Err(Error::NoSuchTable { .. })));
+    let table = create(&catalog, &mut txn, "orders").unwrap();
+    assert_eq!(txn.get(table.id(), b"key").unwrap(), None);
+}
+
+#[test]
+fn a_definition_that_makes_no_sense_leaves_nothing() {
+    let directory = TempDir::new().unwrap();
+    let (database, catalog) = open(&directory);
+    let mut txn = database.session().begin().unwrap();
+    let twice = vec![column("a", SqlType::Integer), column("a", SqlType::Integer)];
+    for (columns, key, complaint) in [
+        (twice, vec![], "column a is defined twice"),
+        (vec![], vec![], "a table has 1 to"),
+        (vec![column("a", SqlType::Integer)], vec![0, 0], "column a is in the primary key twice"),
+        (vec![column("a", SqlType::Integer)], vec![1], "which is not there"),
+        (vec![column("", SqlType::Integer)], vec![], "a column's name has 1 to"),
+        (vec![column("a", SqlType::Decimal { precision: 39, scale: 0 })], vec![], "column a cannot be"),
+    ] {
+        let error = catalog.create(&mut txn, "t", columns, key).expect_err("must be refused").to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
+    assert!(catalog.list(&mut txn).unwrap().is_empty());
+    create(&catalog, &mut txn, "t").unwrap();
+}
+
+#[test]
+fn row_ids_never_repeat_between_threads_nor_after_reopening() {
+    let directory = TempDir::new().unwrap();
+    let mut seen = HashSet::new();
+    for _ in 0..3 {
+        let (database, catalog) = open(&directory);
+        let taken: Vec<_> = std::thread::scope(|scope| {
+            let takers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (1..50).map(|count| catalog.row_ids(count).unwrap()).collect::<Vec<_>>()))
+                .collect();
+            takers.into_iter().flat_map(|taker| taker.join().unwrap()).collect()
+        });
+        for id in taken.into_iter().flatten() {
+            assert!(seen.insert(id), "row id {id} was given out twice");
+        }
+        drop(catalog);
+        drop(database);
+    }
+    assert_eq!(seen.len(), 3 * 4 * (1..50).sum::<usize>());
+}
+
+#[test]
+fn row_ids_cross_the_end_of_a_block() {
+    let directory = TempDir::new().unwrap();
+    let (_database, catalog) = open(&directory);
+    let first = catalog.row_ids(1 << 32).unwrap();
+    let second = catalog.row_ids(1).unwrap();
+    let third = catalog.row_ids(2).unwrap();
+    let counts = [&first, &second, &third].map(|ids| ids.end - ids.start);
+    assert_eq!(counts, [1 << 32, 1, 2]);
+    assert!(second.start >= first.end && third.start >= second.end);
+    assert_eq!(catalog.row_ids((1 << 32) + 1).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// The example of `docs/format/catalog.md`.
+#[test]
+fn a_definition_has_the_bytes_that_the_format_says() {
+    let mut price = column("p", SqlType::Decimal { precision: 10, scale: 2 });
+    price.default = Some("0".to_owned());
+    let columns = vec![column("id", SqlType::Integer), price];
+    let table = TableDefinition::new(TableId(9), "t".to_owned(), columns, vec![0]).unwrap();
+    let expected: &[u8] = &[
+        1, // version
+        9, 0, 0, 0, // engine table
+        2, 0, // columns
+        2, 0, 2, 0, b'i', b'd', // INTEGER, NOT NULL, "id"
+        6, 10, 2, 3, 1, 0, b'p', 1, 0, b'0', // DECIMAL(10, 2), nullable with default, "p", "0"
+        1, 0, 0, 0, // key of one column: position 0
+    ];
+    assert_eq!(format::encode(&table).unwrap(), expected);
+}
+
+#[test]
+fn definitions_read_back_and_damaged_ones_are_refused_or_read_but_never_panic() {
+    let strategy = (table_and_rows(), any::<prop::sample::Index>(), any::<u8>());
+    check("definitions_read_back", strategy, |((table, _), at, byte)| {
+        let mut bytes = format::encode(&table).unwrap();
+        prop_assert_eq!(&format::decode("t", &bytes).unwrap(), table.as_ref());
+        bytes.push(0);
+        prop_assert_eq!(format::decode("t", &bytes).unwrap_err().kind(), ErrorKind::Corrupt, "longer");
+        bytes.pop();
+        let at = at.index(bytes.len());
+        prop_assert_eq!(format::decode("t", &bytes[..at]).unwrap_err().kind(), ErrorKind::Corrupt);
+        bytes[at] = byte;
+        if let Err(error) = format::decode("t", &bytes) {
+            prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        Ok(())
+    });
+}

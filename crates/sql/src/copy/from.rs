@@ -1,0 +1,337 @@
+//! COPY t FROM file.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatchOptions, StringBuilder};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::DFSchema;
+use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::sql::sqlparser::ast::{CopySource, ObjectName};
+use tokio::task::block_in_place;
+
+use crate::database::BATCH_ROWS;
+use crate::dml::defaults;
+use crate::dml::insert::{Inserter, positions};
+use crate::row::RowEncoder;
+use crate::statement::table_name;
+use crate::table::TableDefinition;
+use crate::types::SqlType;
+use crate::worker::Context;
+use crate::{Error, Result};
+
+use super::csv::{Broken, Reader, Record};
+use super::options::{CsvOptions, Format, Options};
+
+/// How much of a file is read at once.
+const BUFFER: usize = 1 << 20;
+
+/// Loads a file; the number of rows.
+pub(super) async fn run(context: &Context<'_>, source: &CopySource, path: &Path, options: &Options) -> Result<u64> {
+    let CopySource::Table { table_name: name, columns } = source else {
+        return Err(Error::unsupported("COPY (query) FROM", "name a table"));
+    };
+    let definition = context.current.definition(&table_name(name)?)?;
+    let named: Vec<ObjectName> = columns.iter().map(|column| ObjectName::from(vec![column.clone()])).collect();
+    let positions = positions(&definition, &named)?;
+    let mut load = Load { context, path, definition, positions, named: !columns.is_empty(), rest: Vec::new() };
+    let file = block_in_place(|| File::open(path)).map_err(|error| Error::file(path, error))?;
+    let size = file.metadata().map_err(|error| Error::file(path, error))?.len();
+    context.shared.progress.begin(size);
+    match &options.format {
+        Format::Csv(options) => load.csv(file, options).await,
+        Format::Parquet => load.parquet(file, size).await,
+    }
+}
+
+/// A load under way.
+struct Load<'a> {
+    context: &'a Context<'a>,
+    path: &'a Path,
+    definition: Arc<TableDefinition>,
+    /// The positions of the columns that the file has, in the file's order.
+    positions: Vec<usize>,
+    /// Whether the statement named the columns.
+    named: bool,
+    /// The columns that the file does not have, and what they get.
+    rest: Vec<(usize, Option<Arc<dyn PhysicalExpr>>)>,
+}
+
+impl Load<'_> {
+    async fn csv(&mut self, file: File, options: &CsvOptions) -> Result<u64> {
+        let mut reader = Reader::new(BufReader::with_capacity(BUFFER, file), options);
+        let mut record = Record::default();
+        let mut more = block_in_place(|| self.read(&mut reader, &mut record))?;
+        if more && self.take_header(&record, options)? {
+            more = block_in_place(|| self.read(&mut reader, &mut record))?;
+        }
+        self.prepare_rest().await?;
+        let mut inserter = Inserter::new(Arc::clone(&self.definition));
+        let mut page = Page::new(self.positions.len());
+        while more {
+            more = block_in_place(|| {
+                // The first record of a page is read already.
+                while page.lines.len() < BATCH_ROWS {
+                    self.push(&mut page, &record, options)?;
+                    if !self.read(&mut reader, &mut record)? {
+                        return Ok(false);
+                    }
+                }
+                Ok::<_, Error>(true)
+            })?;
+            let lines = std::mem::take(&mut page.lines);
+            self.insert(&mut inserter, page.finish(&self.definition, &self.positions), Some(&lines))?;
+            self.context.shared.progress.set(reader.bytes(), inserter.rows);
+        }
+        Ok(inserter.rows)
+    }
+
+    async fn parquet(&mut self, file: File, size: u64) -> Result<u64> {
+        let broken = |error: datafusion::parquet::errors::ParquetError| self.invalid(error.to_string());
+        let builder = block_in_place(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(broken)?;
+        let total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0).max(1);
+        let reader: ParquetRecordBatchReader = builder.with_batch_size(BATCH_ROWS).build().map_err(broken)?;
+        let names: Vec<String> = datafusion::arrow::array::RecordBatchReader::schema(&reader)
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect();
+        let columns = self.match_columns(&names)?;
+        self.prepare_rest().await?;
+        let mut inserter = Inserter::new(Arc::clone(&self.definition));
+        let mut batches = reader;
+        while let Some(batch) = block_in_place(|| batches.next()) {
+            let batch = batch.map_err(|error| self.invalid(error.to_string()))?;
+            let arrays = columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
+            self.insert(&mut inserter, arrays, None)?;
+            let done = u128::from(size) * u128::from(inserter.rows) / u128::from(total);
+            self.context.shared.progress.set(u64::try_from(done).unwrap_or(size), inserter.rows);
+        }
+        Ok(inserter.rows)
+    }
+
+    /// Finds the file's columns by their names, and sets `positions` to their places in the table.
+    fn match_columns(&mut self, names: &[String]) -> Result<Vec<usize>> {
+        let find = |column: &str| {
+            let exact = names.iter().position(|name| name == column);
+            exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(column)))
+        };
+        let mut columns = Vec::new();
+        let mut found = Vec::new();
+        for &position in &self.positions {
+            let column = &self.definition.columns()[position].name;
+            match find(column) {
+                Some(place) => {
+                    columns.push(place);
+                    found.push(position);
+                }
+                None if self.named => return Err(self.invalid(format!("there is no column {column} in it"))),
+                None => {}
+            }
+        }
+        let stranger = (0..names.len()).find(|place| !columns.contains(place));
+        if let Some(place) = stranger
+            && !self.named
+        {
+            return Err(self.invalid(format!(
+                "its column {} is not in table {}; name the columns to load: COPY {} (a, b) FROM …",
+                names[place],
+                self.definition.name(),
+                self.definition.name()
+            )));
+        }
+        self.positions = found;
+        Ok(columns)
+    }
+
+    /// Whether the first record is a header. Without a list of columns in the statement it says which columns follow.
+    fn take_header(&mut self, record: &Record, options: &CsvOptions) -> Result<bool> {
+        let names: Vec<String> =
+            record.fields().map_err(|reason| self.invalid(reason))?.map(|(name, _)| name.trim().to_owned()).collect();
+        let position = |name: &String| {
+            let columns = self.definition.columns();
+            let exact = columns.iter().position(|column| column.name == *name);
+            exact.or_else(|| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name)))
+        };
+        let positions: Option<Vec<usize>> = names.iter().map(position).collect();
+        let distinct = |positions: &[usize]| (1..positions.len()).all(|at| !positions[..at].contains(&positions[at]));
+        match (options.header, positions) {
+            (Some(false), _) => return Ok(false),
+            (_, Some(positions)) if distinct(&positions) && positions.len() <= self.positions.len() => {
+                if !self.named {
+                    self.positions = positions;
+                }
+            }
+            (None, _) => return Ok(false),
+            (Some(true), _) if self.named => {}
+            (Some(true), _) => {
+                return Err(self.invalid(format!(
+                    "line {}: the header does not name columns of table {}; name them in the order of the file: COPY {} (a, b) FROM …",
+                    record.line,
+                    self.definition.name(),
+                    self.definition.name()
+                )));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Plans the defaults of the columns that the file does not have.
+    async fn prepare_rest(&mut self) -> Result<()> {
+        for (position, column) in self.definition.columns().iter().enumerate() {
+            if self.positions.contains(&position) {
+                continue;
+            }
+            let default = if column.default.is_some() {
+                let expression = defaults::expression(self.context, column).await?;
+                Some(self.context.state.create_physical_expr(expression, &DFSchema::empty())?)
+            } else {
+                None
+            };
+            self.rest.push((position, default));
+        }
+        Ok(())
+    }
+
+    /// The next record that is not a blank line.
+    fn read(&self, reader: &mut Reader<BufReader<File>>, record: &mut Record) -> Result<bool> {
+        loop {
+            match reader.read(record) {
+                Ok(true) if self.positions.len() > 1 && record.is_blank() => {}
+                Ok(more) => return Ok(more),
+                Err(Broken::Io(error)) => return Err(Error::file(self.path, error)),
+                Err(Broken::Text(reason)) => return Err(self.invalid(reason)),
+            }
+        }
+    }
+
+    fn push(&self, page: &mut Page, record: &Record, options: &CsvOptions) -> Result<()> {
+        if record.len() != self.positions.len() {
+            return Err(self.invalid(format!(
+                "line {}: {} fields, expected {}",
+                record.line,
+                record.len(),
+                self.positions.len()
+            )));
+        }
+        let fields = record.fields().map_err(|reason| self.invalid(reason))?;
+        for (builder, (text, quoted)) in page.columns.iter_mut().zip(fields) {
+            if !quoted && text == options.null {
+                builder.append_null();
+            } else {
+                builder.append_value(text);
+            }
+        }
+        page.lines.push(record.line);
+        Ok(())
+    }
+
+    /// Stores rows; an error about one of them says where in the file it is.
+    fn insert(&self, inserter: &mut Inserter, given: Vec<ArrayRef>, lines: Option<&[u64]>) -> Result<()> {
+        let rows = given.first().map_or(lines.map_or(0, <[u64]>::len), Array::len);
+        let batch = self.whole(given, rows)?;
+        let first = inserter.rows;
+        inserter.insert(self.context, &batch).map_err(|error| {
+            if !is_about_a_row(&error) {
+                return error;
+            }
+            let row = inserter.failed.unwrap_or_else(|| self.first_bad(&batch));
+            let place = match lines.and_then(|lines| lines.get(row)) {
+                Some(line) => format!("line {line}"),
+                None => format!("row {}", first + row as u64 + 1),
+            };
+            self.invalid(format!("{place}: {error}"))
+        })
+    }
+
+    /// All columns of the table, those of the file and defaults.
+    fn whole(&self, given: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let nothing = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.definition.columns().len()];
+        for (&position, array) in self.positions.iter().zip(given) {
+            columns[position] = Some(array);
+        }
+        for (position, default) in &self.rest {
+            columns[*position] = Some(match default {
+                Some(default) => default.evaluate(&nothing)?.into_array(rows)?,
+                None => datafusion::arrow::array::new_null_array(
+                    &self.definition.columns()[*position].sql_type.arrow(),
+                    rows,
+                ),
+            });
+        }
+        let columns: Vec<ArrayRef> = columns.into_iter().flatten().collect();
+        let fields: Vec<Field> = columns
+            .iter()
+            .zip(self.definition.columns())
+            .map(|(array, column)| Field::new(&column.name, array.data_type().clone(), true))
+            .collect();
+        Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+    }
+
+    /// The first row that the table does not take.
+    fn first_bad(&self, batch: &RecordBatch) -> usize {
+        let is_bad = |row: &usize| RowEncoder::new(Arc::clone(&self.definition), &batch.slice(*row, 1)).is_err();
+        (0..batch.num_rows()).find(is_bad).unwrap_or_default()
+    }
+
+    fn invalid(&self, reason: String) -> Error {
+        Error::File { path: self.path.to_owned(), reason, source: None }
+    }
+}
+
+/// Whether an error says something about a value of the file.
+fn is_about_a_row(error: &Error) -> bool {
+    matches!(error, Error::Type { .. } | Error::OutOfRange { .. } | Error::NotNull { .. } | Error::DuplicateKey { .. })
+}
+
+/// Some records, column by column.
+struct Page {
+    columns: Vec<StringBuilder>,
+    lines: Vec<u64>,
+}
+
+impl Page {
+    fn new(columns: usize) -> Self {
+        Self { columns: (0..columns).map(|_| StringBuilder::new()).collect(), lines: Vec::new() }
+    }
+
+    /// The columns as text, but for BYTEA, which CSV writes as `\x` and hexadecimal digits.
+    fn finish(&mut self, definition: &TableDefinition, positions: &[usize]) -> Vec<ArrayRef> {
+        let columns = self.columns.iter_mut().zip(positions);
+        columns
+            .map(|(builder, &position)| {
+                let text: ArrayRef = Arc::new(builder.finish());
+                if definition.columns()[position].sql_type == SqlType::Bytea { bytes(&text) } else { text }
+            })
+            .collect()
+    }
+}
+
+/// Hexadecimal text as bytes; when a value is none, the text as it is, which the cast then takes byte for byte.
+fn bytes(text: &ArrayRef) -> ArrayRef {
+    debug_assert_eq!(text.data_type(), &DataType::Utf8);
+    let mut bytes = BinaryViewBuilder::with_capacity(text.len());
+    for value in text.as_string::<i32>() {
+        match value.map(|value| unhex(value).unwrap_or_else(|| value.as_bytes().to_vec())) {
+            Some(value) => bytes.append_value(value),
+            None => bytes.append_null(),
+        }
+    }
+    Arc::new(bytes.finish())
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?.as_bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = digits.chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}

@@ -1,0 +1,150 @@
+//! COPY … TO file.
+//!
+//! The rows go into a temporary file beside the one that is asked for, which takes its place when it is complete: whoever
+//! reads the file meanwhile, or after a failure, reads what was there before.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::basic::Compression;
+use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::sql::sqlparser::ast::{CopySource, Ident, Statement as Ast};
+use tokio::task::block_in_place;
+
+use crate::dml::insert::positions;
+use crate::statement::{Statement, check_query, table_name};
+use crate::worker::Context;
+use crate::{Error, Result, query};
+
+use super::csv::{Broken, Writer};
+use super::options::{Format, Options};
+
+/// Writes a file; the number of rows.
+pub(super) async fn run(context: &Context<'_>, source: &CopySource, path: &Path, options: &Options) -> Result<u64> {
+    let plan = context.guard(query::plan(context.state, &select(context, source)?)).await?;
+    context.shared.progress.begin(0);
+    let mut rows = context.guard(query::start(context.state, &plan)).await?;
+    let mut target = block_in_place(|| Target::create(path, options, &rows.schema()))?;
+    let mut count = 0;
+    while let Some(batch) = query::next(context, &mut rows).await? {
+        let bytes = block_in_place(|| target.write(&batch))?;
+        count += batch.num_rows() as u64;
+        context.shared.progress.set(bytes, count);
+    }
+    block_in_place(|| target.finish())?;
+    Ok(count)
+}
+
+/// The query whose rows are written.
+fn select(context: &Context<'_>, source: &CopySource) -> Result<Ast> {
+    match source {
+        CopySource::Query(query) => {
+            check_query(query)?;
+            Ok(Ast::Query(query.clone()))
+        }
+        CopySource::Table { table_name: name, columns } => {
+            let definition = context.current.definition(&table_name(name)?)?;
+            let named: Vec<_> = columns.iter().map(|column| vec![column.clone()].into()).collect();
+            let columns: Vec<String> = positions(&definition, &named)?
+                .into_iter()
+                .map(|position| Ident::with_quote('"', &definition.columns()[position].name).to_string())
+                .collect();
+            let table = Ident::with_quote('"', definition.name());
+            let mut select = Statement::parse(&format!("SELECT {} FROM {table}", columns.join(", ")))?;
+            select.pop().map(|statement| statement.to_ast()).ok_or_else(crate::outcome::lost)
+        }
+    }
+}
+
+/// The file under construction.
+struct Target<'a> {
+    path: &'a Path,
+    temporary: Temporary,
+    writer: FileWriter,
+}
+
+/// The writer of a format.
+enum FileWriter {
+    Csv(Writer<BufWriter<File>>),
+    Parquet(Box<ArrowWriter<File>>),
+}
+
+impl<'a> Target<'a> {
+    fn create(path: &'a Path, options: &Options, schema: &SchemaRef) -> Result<Self> {
+        let name = path.file_name().ok_or_else(|| Error::File {
+            path: path.to_owned(),
+            reason: "this is not the name of a file".to_owned(),
+            source: None,
+        })?;
+        let mut temporary = name.to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let temporary = path.with_file_name(temporary);
+        let failed = |error| Error::file(path, error);
+        let file = File::create(&temporary).map_err(failed)?;
+        let temporary = Temporary(temporary);
+        let writer = match &options.format {
+            Format::Csv(options) => {
+                let mut writer = Writer::new(BufWriter::new(file), options.clone());
+                if options.header.unwrap_or(true) {
+                    writer.header(schema.fields().iter().map(|field| field.name().as_str())).map_err(failed)?;
+                }
+                FileWriter::Csv(writer)
+            }
+            Format::Parquet => {
+                let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+                let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
+                    .map_err(|error| invalid(path, &error))?;
+                FileWriter::Parquet(Box::new(writer))
+            }
+        };
+        Ok(Self { path, temporary, writer })
+    }
+
+    /// Writes rows; how many bytes there are now.
+    fn write(&mut self, batch: &RecordBatch) -> Result<u64> {
+        match &mut self.writer {
+            FileWriter::Csv(writer) => match writer.batch(batch) {
+                Ok(()) => Ok(writer.bytes()),
+                Err(Broken::Io(error)) => Err(Error::file(self.path, error)),
+                Err(Broken::Text(reason)) => Err(Error::File { path: self.path.to_owned(), reason, source: None }),
+            },
+            FileWriter::Parquet(writer) => {
+                writer.write(batch).map_err(|error| invalid(self.path, &error))?;
+                Ok(writer.bytes_written() as u64)
+            }
+        }
+    }
+
+    /// Completes the file and puts it in its place.
+    fn finish(self) -> Result<()> {
+        let Self { path, mut temporary, writer } = self;
+        let failed = |error| Error::file(path, error);
+        let file = match writer {
+            FileWriter::Csv(writer) => writer.finish().and_then(|file| Ok(file.into_inner()?)).map_err(failed)?,
+            FileWriter::Parquet(writer) => writer.into_inner().map_err(|error| invalid(path, &error))?,
+        };
+        file.sync_all().map_err(failed)?;
+        std::fs::rename(&temporary.0, path).map_err(failed)?;
+        temporary.0.clear();
+        Ok(())
+    }
+}
+
+fn invalid(path: &Path, error: &datafusion::parquet::errors::ParquetError) -> Error {
+    Error::File { path: path.to_owned(), reason: error.to_string(), source: None }
+}
+
+/// A file that goes away unless its name is cleared.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}

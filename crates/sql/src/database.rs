@@ -1,0 +1,150 @@
+//! The door of the database: opening a directory, and handing out sessions.
+//!
+//! A [`Database`] owns a small thread pool. Every statement runs there, whatever runtime the caller has or has not, so a
+//! statement may block on a lock without stopping anyone else's tasks, and callers may be async or not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::execution::SessionState;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionConfig;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::catalog::Catalog;
+use crate::names::Planner;
+use crate::statement::{CATALOG, SCHEMA, STACK};
+use crate::{Error, Result, Session, Settings};
+
+/// How many rows a batch has, and how many a scan reads at a time.
+pub(crate) const BATCH_ROWS: usize = 8192;
+
+/// An open database. Cheap to clone; all clones are the same database, which one process at a time may have open.
+///
+/// Dropping the last clone closes it. What was committed stays, whether it is closed, dropped or killed.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// use ishigaki_sql::{Database, Settings};
+///
+/// let database = Database::open(directory.path(), Settings::default())?;
+/// let session = database.session();
+/// session.execute_blocking("CREATE TABLE stones (id BIGINT PRIMARY KEY, name TEXT)")?;
+/// session.execute_blocking("INSERT INTO stones VALUES (1, 'corner'), (2, 'wedge')")?;
+/// for batch in session.query_blocking("SELECT name FROM stones ORDER BY id")? {
+///     assert_eq!(batch.num_rows(), 2);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    engine: ishigaki_txn::Database,
+    catalog: Catalog,
+    state: SessionState,
+    /// Taken out when it is shut down, which must not wait: the last clone may be dropped in async code.
+    runtime: Option<Runtime>,
+}
+
+impl Database {
+    /// Opens the database in a directory, which is created if it is not there, and recovers what was committed.
+    ///
+    /// Fails when another process has it open, when memory or disk do not suffice, and when the log is damaged.
+    #[expect(clippy::needless_pass_by_value, reason = "settings are made for one database and given away")]
+    pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<Self> {
+        let engine = ishigaki_txn::Database::open(path, settings.txn.clone())?;
+        Self::over(engine, &settings)
+    }
+
+    /// SQL over tables of an engine that is open already.
+    pub fn over(engine: ishigaki_txn::Database, settings: &Settings) -> Result<Self> {
+        let threads = match settings.threads {
+            Some(threads) => threads.get(),
+            None => std::thread::available_parallelism().map_or(2, usize::from),
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("ishigaki-sql")
+            .thread_stack_size(STACK)
+            .enable_all()
+            .build()
+            .map_err(|error| Error::from(datafusion::error::DataFusionError::IoError(error)))?;
+        let state = state(settings, threads)?;
+        let catalog = Catalog::open(&engine.session())?;
+        Ok(Self { inner: Arc::new(Inner { engine, catalog, state, runtime: Some(runtime) }) })
+    }
+
+    /// A new session, with no transaction open. Sessions are independent; any number may run at a time.
+    pub fn session(&self) -> Session {
+        Session::new(Arc::clone(&self.inner))
+    }
+
+    /// Closes the database for good: sessions that are still there get errors. Dropping the last clone and the last
+    /// session closes it as well, but has nobody to tell when that fails.
+    pub fn close(self) -> Result<()> {
+        Ok(self.inner.engine.clone().close()?)
+    }
+
+    /// The engine below, for its figures: what recovery found, how much memory the tables use.
+    pub fn engine(&self) -> &ishigaki_txn::Database {
+        &self.inner.engine
+    }
+}
+
+impl Inner {
+    pub(crate) fn engine(&self) -> &ishigaki_txn::Database {
+        &self.engine
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// DataFusion's settings and functions, to be given a catalog.
+    pub(crate) fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// Where statements run.
+    pub(crate) fn runtime(&self) -> &Handle {
+        self.runtime.as_ref().expect("the runtime is taken only by drop").handle()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
+    let memory = usize::try_from(settings.query_memory.as_u64()).unwrap_or(usize::MAX);
+    let largest = std::num::NonZeroUsize::new(3).expect("three is not zero");
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(memory), largest)))
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+        .build_arc()?;
+    let mut config = SessionConfig::new()
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_target_partitions(threads)
+        .with_batch_size(BATCH_ROWS);
+    // 0.1 is a tenth here, not the double next to it; DECIMAL columns get what was written.
+    config.options_mut().sql_parser.parse_float_as_decimal = true;
+    Ok(SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_type_planner(Arc::new(Planner))
+        .with_default_features()
+        .build())
+}

@@ -1,0 +1,181 @@
+//! CREATE TABLE and DROP TABLE.
+//!
+//! What a definition says is taken over or refused by name; nothing is passed over. The catalog's rows are written in the
+//! statement's transaction, so tables come and go with its COMMIT or ROLLBACK.
+
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, Statement as Ast,
+    TableConstraint,
+};
+
+use crate::dml::defaults;
+use crate::row::{self, KEY_COLUMN};
+use crate::statement::{Statement, identifier, table_name};
+use crate::table::Column;
+use crate::types::SqlType;
+use crate::worker::Context;
+use crate::{Error, Outcome, Result, query};
+
+/// `CREATE TABLE`.
+pub(crate) async fn create_table(context: &Context<'_>, create: &CreateTable) -> Result<Outcome> {
+    check_options(create)?;
+    let done = Outcome::Done { tag: "CREATE TABLE" };
+    let name = table_name(&create.name)?;
+    if create.if_not_exists && context.current.find(&name)?.is_some() {
+        return Ok(done);
+    }
+    let (columns, primary_key) = columns(&name, create)?;
+    let definition = context
+        .current
+        .with_catalog(|catalog, transaction| catalog.create(transaction, &name, columns, primary_key))?;
+    // A default that can never be stored is better refused here than at the first INSERT.
+    for (position, column) in definition.columns().iter().enumerate() {
+        if let Some(plan) = defaults::plan(context, column).await? {
+            let collected = query::collect(context, &[plan], "a default").await?;
+            for batch in &collected.batches {
+                row::cast(&definition, position, batch.column(0))?;
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// `DROP TABLE` of one or several.
+pub(crate) fn drop_tables(context: &Context<'_>, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
+    for name in names {
+        let name = table_name(name)?;
+        if if_exists && context.current.find(&name)?.is_none() {
+            continue;
+        }
+        context.current.with_catalog(|catalog, transaction| catalog.drop(transaction, &name))?;
+    }
+    Ok(Outcome::Done { tag: "DROP TABLE" })
+}
+
+/// Refuses everything that a plain `CREATE TABLE name (columns, constraints)` does not have.
+fn check_options(create: &CreateTable) -> Result<()> {
+    let refuse = |what: &str, remedy: &str| Err(Error::unsupported(what, remedy));
+    if create.query.is_some() {
+        return refuse("CREATE TABLE … AS", "CREATE TABLE first, then INSERT INTO … SELECT");
+    }
+    if create.external {
+        return refuse("CREATE EXTERNAL TABLE", "CREATE TABLE first, then COPY … FROM the file");
+    }
+    if create.temporary {
+        return refuse("CREATE TEMPORARY TABLE", "CREATE TABLE, and DROP TABLE in the same transaction");
+    }
+    if create.or_replace {
+        return refuse("CREATE OR REPLACE TABLE", "DROP TABLE IF EXISTS first, in the same transaction");
+    }
+    // The parser knows many databases' options. Whatever is left must look like the plainest table.
+    let plain = Statement::parse("CREATE TABLE plain (a INT)")?;
+    let Some(Ast::CreateTable(mut plain)) = plain.first().map(Statement::to_ast) else {
+        return refuse("this CREATE TABLE", "name the columns in parentheses");
+    };
+    plain.name.clone_from(&create.name);
+    plain.columns.clone_from(&create.columns);
+    plain.constraints.clone_from(&create.constraints);
+    plain.if_not_exists = create.if_not_exists;
+    if plain == *create {
+        Ok(())
+    } else {
+        refuse("an option of this CREATE TABLE", "leave everything behind the parentheses of the columns out")
+    }
+}
+
+/// The columns, and the positions of the primary key's.
+fn columns(table: &str, create: &CreateTable) -> Result<(Vec<Column>, Vec<usize>)> {
+    let wrong = |reason: String| Error::Definition { table: table.to_owned(), reason };
+    let mut columns = Vec::with_capacity(create.columns.len());
+    let mut primary_key: Option<Vec<String>> = None;
+    let mut set_key = |names: Vec<String>| match primary_key.replace(names) {
+        None => Ok(()),
+        Some(_) => Err(wrong("a table has one primary key; name several columns as PRIMARY KEY (a, b)".to_owned())),
+    };
+    for definition in &create.columns {
+        let (column, is_key) = column(table, definition)?;
+        if is_key {
+            set_key(vec![column.name.clone()])?;
+        }
+        columns.push(column);
+    }
+    for constraint in &create.constraints {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => set_key(key_columns(key)?)?,
+            other => return Err(constraint_unsupported(&other.to_string())),
+        }
+    }
+    let positions = primary_key.unwrap_or_default().into_iter().map(|name| {
+        let position = columns.iter().position(|column| column.name == *name);
+        position.ok_or_else(|| Error::NoSuchColumn { table: table.to_owned(), column: name.clone() })
+    });
+    let positions = positions.collect::<Result<_>>()?;
+    Ok((columns, positions))
+}
+
+/// A column, and whether it is the primary key.
+fn column(table: &str, definition: &ColumnDef) -> Result<(Column, bool)> {
+    let name = identifier(&definition.name);
+    let wrong = |reason: String| Error::Definition { table: table.to_owned(), reason };
+    if name == KEY_COLUMN {
+        return Err(wrong(format!("a column cannot be named {KEY_COLUMN}; choose another name")));
+    }
+    let mut column =
+        Column { name, sql_type: SqlType::from_sql(&definition.data_type)?, nullable: true, default: None };
+    let (mut is_key, mut null) = (false, false);
+    for option in &definition.options {
+        match &option.option {
+            ColumnOption::Null => null = true,
+            ColumnOption::NotNull => column.nullable = false,
+            ColumnOption::Default(expression) => column.default = Some(expression.to_string()),
+            ColumnOption::PrimaryKey(key) => {
+                check_key(key)?;
+                is_key = true;
+            }
+            other => return Err(constraint_unsupported(&other.to_string())),
+        }
+    }
+    if null && (is_key || !column.nullable) {
+        return Err(wrong(format!("column {} is both NULL and NOT NULL", column.name)));
+    }
+    Ok((column, is_key))
+}
+
+fn key_columns(key: &PrimaryKeyConstraint) -> Result<Vec<String>> {
+    check_key(key)?;
+    let name = |column: &IndexColumn| match &column.column.expr {
+        Expr::Identifier(ident)
+            if column.operator_class.is_none()
+                && column.column.options.asc != Some(false)
+                && column.column.options.nulls_first.is_none() =>
+        {
+            Ok(identifier(ident))
+        }
+        _ => Err(Error::unsupported(format!("PRIMARY KEY ({column})"), "name columns; the key is in ascending order")),
+    };
+    key.columns.iter().map(name).collect()
+}
+
+fn check_key(key: &PrimaryKeyConstraint) -> Result<()> {
+    if key.index_name.is_some()
+        || key.index_type.is_some()
+        || !key.index_options.is_empty()
+        || key.characteristics.is_some()
+    {
+        return Err(Error::unsupported("an option of PRIMARY KEY", "write PRIMARY KEY alone"));
+    }
+    Ok(())
+}
+
+/// Names a constraint by its words in capitals: `UNIQUE`, `FOREIGN KEY`, `REFERENCES`, `CHECK`.
+fn constraint_unsupported(constraint: &str) -> Error {
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let words: Vec<&str> = constraint.split(|c: char| !c.is_alphanumeric() && c != '_').take_while(is_word).collect();
+    let words = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let what = if words.is_empty() { constraint.to_owned() } else { words };
+    let remedy = match what.split(' ').next() {
+        Some("UNIQUE") => "make the columns the PRIMARY KEY",
+        _ => "PRIMARY KEY, NOT NULL and DEFAULT are what a column may have; check the rest in the program",
+    };
+    Error::unsupported(what, remedy)
+}

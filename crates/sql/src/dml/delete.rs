@@ -1,0 +1,56 @@
+//! DELETE.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::sql::sqlparser::ast::{Delete, FromTable};
+
+use crate::table::TableDefinition;
+use crate::worker::Context;
+use crate::{Error, Outcome, Result, query};
+
+use super::Prepared;
+use super::target::Target;
+
+/// Runs a DELETE.
+pub(crate) async fn run(context: &Context<'_>, delete: &Delete) -> Result<Outcome> {
+    let (definition, prepared) = prepare(context, delete).await?;
+    let found = query::collect(context, &prepared.plans, "rows to delete").await?;
+    let mut rows = 0;
+    for batch in &found.batches {
+        let keys = batch.column(0).as_binary_view();
+        context.shared.cancel.check()?;
+        context.current.with(|transaction| {
+            for key in keys.iter().flatten() {
+                transaction.delete(definition.id(), key)?;
+            }
+            Ok(())
+        })?;
+        rows += keys.len() as u64;
+    }
+    Ok(Outcome::Affected { tag: "DELETE", rows })
+}
+
+/// Plans a DELETE.
+pub(crate) async fn prepare(context: &Context<'_>, delete: &Delete) -> Result<(Arc<TableDefinition>, Prepared)> {
+    let Delete { delete_token: _, optimizer_hints, tables, from, using, selection, returning, output, order_by, limit } =
+        delete;
+    if using.is_some() {
+        return Err(Error::unsupported(
+            "DELETE … USING",
+            "put the other tables into a subquery: WHERE id IN (SELECT …)",
+        ));
+    }
+    if returning.is_some() || output.is_some() {
+        return Err(Error::unsupported("DELETE … RETURNING", "SELECT the rows first, in the same transaction"));
+    }
+    if !tables.is_empty() || !optimizer_hints.is_empty() {
+        return Err(Error::unsupported("DELETE of several tables", "write one DELETE for each table"));
+    }
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
+    let target = Target::find(context, from, "DELETE")?;
+    let ast = target.query(Vec::new(), selection.as_ref(), order_by, limit.as_ref())?;
+    let plan = context.guard(query::plan(context.state, &ast)).await?;
+    let headline = format!("IshigakiDelete: table={}", target.definition.name());
+    Ok((target.definition, Prepared { headline, plans: vec![plan] }))
+}

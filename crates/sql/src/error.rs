@@ -1,0 +1,428 @@
+//! What can go wrong with a statement.
+//!
+//! An [`Error`] often travels through DataFusion on its way to the caller: it goes in as a [`DataFusionError::External`]
+//! and comes out wrapped, perhaps several times, perhaps shared between tasks. `Error::from(DataFusionError)` unwraps it
+//! again, so that a duplicate key is a duplicate key wherever it was found.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use ishigaki_base::ErrorKind;
+
+/// The result of SQL work.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a statement failed. A failed statement has no effect.
+///
+/// The transaction around it goes on, unless [`Error::breaks_transaction`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transactions or the log below.
+    #[error(transparent)]
+    Txn(#[from] ishigaki_txn::Error),
+    /// The text is not SQL.
+    #[error("syntax error: {message}")]
+    Syntax {
+        /// What the parser says, with the place.
+        message: String,
+    },
+    /// The statement is SQL but cannot be planned: an unknown name, types that do not go together.
+    #[error("{}", text_of(source))]
+    Plan {
+        /// DataFusion's error.
+        source: Box<DataFusionError>,
+    },
+    /// The statement failed while it ran: a division by zero, a cast that does not fit, memory.
+    #[error("{}", text_of(source))]
+    Execution {
+        /// DataFusion's error.
+        source: Box<DataFusionError>,
+    },
+    /// An error of this crate that cannot be taken out of its wrapping, for one because several tasks got it at once.
+    /// [`Error::root`] sees through it.
+    #[error("{}", text_of(source))]
+    Shared {
+        /// DataFusion's error; there may be an [`Error`] inside.
+        source: Arc<DataFusionError>,
+    },
+    /// `CREATE TABLE` of a name that is taken.
+    #[error("table {table} exists already")]
+    TableExists {
+        /// The table.
+        table: String,
+    },
+    /// There is no table of that name.
+    #[error("no such table: {table}")]
+    NoSuchTable {
+        /// The name asked for.
+        table: String,
+    },
+    /// The table has no column of that name.
+    #[error("table {table} has no column {column}")]
+    NoSuchColumn {
+        /// The table.
+        table: String,
+        /// The name asked for.
+        column: String,
+    },
+    /// A table definition that makes no sense.
+    #[error("table {table}: {reason}")]
+    Definition {
+        /// The table.
+        table: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A row with this primary key is there already.
+    #[error("table {table}: duplicate key ({}) = {value}", columns.join(", "))]
+    DuplicateKey {
+        /// The table.
+        table: String,
+        /// The columns of its primary key.
+        columns: Vec<String>,
+        /// The key's values, in parentheses.
+        value: String,
+    },
+    /// NULL, or nothing, for a NOT NULL column.
+    #[error("table {table}: column {column} must not be NULL")]
+    NotNull {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A value that is not of the column's type and cannot be made so.
+    #[error("table {table}: column {column} is {expected}, it cannot take {value}")]
+    Type {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The value or its type.
+        value: String,
+        /// The column's type.
+        expected: String,
+    },
+    /// A value of the right type that is too large or too long for the column.
+    #[error("table {table}: {value} does not fit column {column} of type {expected}")]
+    OutOfRange {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The value.
+        value: String,
+        /// The column's type.
+        expected: String,
+    },
+    /// SQL that this database does not do.
+    #[error("{what} is not supported; {remedy}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// What to do instead.
+        remedy: String,
+    },
+    /// `COMMIT` or `ROLLBACK` without `BEGIN`.
+    #[error("no transaction is open; BEGIN opens one")]
+    NoTransaction,
+    /// `BEGIN` inside a transaction, or a statement that must run outside of one.
+    #[error("a transaction is open already; COMMIT or ROLLBACK it first")]
+    InTransaction,
+    /// The transaction was broken by a conflict in an earlier statement; nothing of it will be kept.
+    #[error("the transaction was aborted by a conflict in an earlier statement; ROLLBACK and run it again")]
+    Aborted,
+    /// A file of `COPY` cannot be read or written, or does not hold what was said.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// The operating system's word for it, where it was the operating system.
+        source: Option<std::io::Error>,
+    },
+    /// The caller cancelled the statement.
+    #[error("cancelled")]
+    Cancelled,
+    /// Stored bytes are not what was written.
+    #[error("corrupt: {what}; restore from a copy")]
+    Corrupt {
+        /// Which bytes, and what is wrong with them.
+        what: String,
+    },
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self.root() {
+            Self::Txn(error) => error.kind(),
+            Self::Plan { source } | Self::Execution { source } => kind_of(source),
+            Self::Shared { source } => kind_of(source),
+            Self::Aborted => ErrorKind::Conflict,
+            Self::File { source: Some(_), .. } => ErrorKind::Unavailable,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Syntax { .. }
+            | Self::TableExists { .. }
+            | Self::NoSuchTable { .. }
+            | Self::NoSuchColumn { .. }
+            | Self::Definition { .. }
+            | Self::DuplicateKey { .. }
+            | Self::NotNull { .. }
+            | Self::Type { .. }
+            | Self::OutOfRange { .. }
+            | Self::Unsupported { .. }
+            | Self::NoTransaction
+            | Self::InTransaction
+            | Self::File { source: None, .. } => ErrorKind::Invalid,
+        }
+    }
+
+    /// This error, or the one of this crate that it carries inside a sharing wrapper.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::Shared { source } => Self::inside(source.as_ref()).map_or(self, Self::root),
+            _ => self,
+        }
+    }
+
+    /// True when the transaction that the statement ran in is lost with it: after a conflict its locks are gone, and
+    /// after the log closed nothing more can be committed. All other errors undo the statement alone.
+    pub fn breaks_transaction(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Conflict | ErrorKind::Closed)
+    }
+
+    /// Shorthand for [`Error::Unsupported`].
+    pub fn unsupported(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Unsupported { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// Shorthand for [`Error::Corrupt`].
+    pub fn corrupt(what: impl Into<String>) -> Self {
+        Self::Corrupt { what: what.into() }
+    }
+
+    /// An operating system's error about a file.
+    pub fn file(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::File { path: path.into(), reason: source.to_string(), source: Some(source) }
+    }
+
+    /// The error of this crate in a chain of causes, if there is one.
+    pub fn inside<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(own) = error.downcast_ref::<Self>() {
+                return Some(own);
+            }
+            next = match error.downcast_ref::<Arc<DataFusionError>>() {
+                Some(shared) => Some(shared.as_ref()),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    /// Takes the error of this crate out of `error`, or gives it back.
+    fn take_out(error: DataFusionError) -> Result<Self, DataFusionError> {
+        match error {
+            DataFusionError::External(inner) => Self::take_out_of_box(inner).map_err(DataFusionError::External),
+            DataFusionError::ArrowError(inner, backtrace) => match *inner {
+                ArrowError::ExternalError(inner) => Self::take_out_of_box(inner).map_err(ArrowError::ExternalError),
+                other => Err(other),
+            }
+            .map_err(|inner| DataFusionError::ArrowError(Box::new(inner), backtrace)),
+            DataFusionError::ParquetError(inner) => match *inner {
+                ParquetError::External(inner) => Self::take_out_of_box(inner).map_err(ParquetError::External),
+                other => Err(other),
+            }
+            .map_err(|inner| DataFusionError::ParquetError(Box::new(inner))),
+            DataFusionError::Context(text, inner) => {
+                Self::take_out(*inner).map_err(|inner| DataFusionError::Context(text, Box::new(inner)))
+            }
+            DataFusionError::Diagnostic(diagnostic, inner) => {
+                Self::take_out(*inner).map_err(|inner| DataFusionError::Diagnostic(diagnostic, Box::new(inner)))
+            }
+            DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
+                Ok(inner) => Self::take_out(inner),
+                Err(shared) => Err(DataFusionError::Shared(shared)),
+            },
+            DataFusionError::Collection(mut errors) => {
+                match errors.iter().position(|error| Self::inside(error).is_some()) {
+                    Some(at) => Self::take_out(errors.swap_remove(at)),
+                    None => Err(DataFusionError::Collection(errors)),
+                }
+            }
+            DataFusionError::IoError(inner) => inner.downcast::<Self>().map_err(DataFusionError::IoError),
+            other => Err(other),
+        }
+    }
+
+    fn take_out_of_box(
+        error: Box<dyn std::error::Error + Send + Sync>,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let error = match error.downcast::<Self>() {
+            Ok(own) => return Ok(*own),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<ishigaki_txn::Error>() {
+            Ok(own) => return Ok(Self::Txn(*own)),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<DataFusionError>() {
+            Ok(inner) => return Self::take_out(*inner).map_err(|inner| Box::new(inner) as _),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<Arc<DataFusionError>>() {
+            Ok(shared) => {
+                return Self::take_out(DataFusionError::Shared(*shared)).map_err(|inner| Box::new(inner) as _);
+            }
+            Err(other) => other,
+        };
+        match error.downcast::<ArrowError>() {
+            Ok(inner) => Self::take_out(DataFusionError::from(*inner)).map_err(|inner| Box::new(inner) as _),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        let error = match Self::take_out(error) {
+            Ok(own) => return own,
+            Err(other) if Self::inside(&other).is_some() => return Self::Shared { source: Arc::new(other) },
+            Err(other) => other,
+        };
+        match error.find_root() {
+            DataFusionError::SQL(parser, _) => Self::Syntax { message: text_of_parser(parser) },
+            DataFusionError::Plan(_)
+            | DataFusionError::SchemaError(..)
+            | DataFusionError::NotImplemented(_)
+            | DataFusionError::Configuration(_) => Self::Plan { source: Box::new(error) },
+            _ => Self::Execution { source: Box::new(error) },
+        }
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        DataFusionError::from(error).into()
+    }
+}
+
+impl From<ParserError> for Error {
+    fn from(error: ParserError) -> Self {
+        Self::Syntax { message: text_of_parser(&error) }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+/// The message of the innermost error, without DataFusion's headings and backtraces.
+fn text_of(error: &DataFusionError) -> String {
+    match Error::inside(error) {
+        Some(own) => own.to_string(),
+        None => match (error, error.find_root()) {
+            (DataFusionError::Collection(errors), _) => errors.iter().map(text_of).collect::<Vec<_>>().join("; "),
+            (_, DataFusionError::NotImplemented(what)) => format!("not supported: {what}"),
+            (_, root) => {
+                let text = root.message();
+                text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text).to_owned()
+            }
+        },
+    }
+}
+
+/// The parser's message without its heading.
+fn text_of_parser(error: &ParserError) -> String {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
+        ParserError::RecursionLimitExceeded => "nested too deeply".to_owned(),
+    }
+}
+
+/// What a caller can do about an error of DataFusion's own.
+fn kind_of(error: &DataFusionError) -> ErrorKind {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => ErrorKind::Exhausted,
+        DataFusionError::ExecutionJoin(join) if join.is_cancelled() => ErrorKind::Cancelled,
+        DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => ErrorKind::Unavailable,
+        _ => ErrorKind::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Error {
+        Error::NotNull { table: "t".to_owned(), column: "c".to_owned() }
+    }
+
+    fn is_own(error: &Error) -> bool {
+        matches!(error.root(), Error::NotNull { table, column } if table == "t" && column == "c")
+    }
+
+    #[test]
+    fn an_error_comes_out_of_datafusion_as_it_went_in() {
+        let inner = || DataFusionError::from(own());
+        let arrow = || ArrowError::ExternalError(Box::new(own()));
+        for wrapped in [
+            inner(),
+            inner().context("while inserting").context("and more"),
+            DataFusionError::Shared(Arc::new(inner())),
+            DataFusionError::Collection(vec![DataFusionError::Plan("other".to_owned()), inner()]),
+            DataFusionError::ArrowError(Box::new(arrow()), None),
+            DataFusionError::External(Box::new(inner())),
+            DataFusionError::External(Box::new(arrow())),
+            DataFusionError::ArrowError(Box::new(ArrowError::ExternalError(Box::new(inner().context("c")))), None),
+            DataFusionError::ParquetError(Box::new(ParquetError::External(Box::new(own())))),
+            DataFusionError::IoError(std::io::Error::other(own())),
+        ] {
+            let text = format!("{wrapped:?}");
+            let error = Error::from(wrapped);
+            assert!(matches!(error, Error::NotNull { .. }) && is_own(&error), "{text}");
+        }
+        let below = ishigaki_txn::Error::TableExists { name: "t".to_owned() };
+        assert!(matches!(Error::from(DataFusionError::External(Box::new(below))), Error::Txn(_)));
+    }
+
+    #[test]
+    fn a_shared_error_is_seen_through() {
+        let shared = Arc::new(DataFusionError::from(own()).context("twice"));
+        let error = Error::from(DataFusionError::Shared(Arc::clone(&shared)));
+        assert!(is_own(&error));
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.to_string(), own().to_string());
+        assert!(is_own(&Error::from(DataFusionError::External(Box::new(shared)))));
+    }
+
+    #[test]
+    fn datafusion_errors_are_sorted_and_lose_their_headings() {
+        let plan = Error::from(DataFusionError::Plan("no such thing".to_owned()).context("planning"));
+        assert!(matches!(plan, Error::Plan { .. }));
+        assert_eq!(plan.to_string(), "no such thing");
+        let full = Error::from(DataFusionError::ResourcesExhausted("memory".to_owned()));
+        assert_eq!((full.kind(), full.to_string().as_str()), (ErrorKind::Exhausted, "memory"));
+        let syntax =
+            Error::from(DataFusionError::SQL(Box::new(ParserError::ParserError("expected x".to_owned())), None));
+        assert_eq!(syntax.to_string(), "syntax error: expected x");
+    }
+
+    #[test]
+    fn only_a_conflict_or_a_closed_log_breaks_the_transaction() {
+        assert!(Error::Aborted.breaks_transaction());
+        assert!(!own().breaks_transaction());
+        assert!(!Error::Cancelled.breaks_transaction());
+    }
+}

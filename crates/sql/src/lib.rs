@@ -1,0 +1,48 @@
+//! SQL on serializable transactions: catalog, DML, transactions and COPY over DataFusion.
+//!
+//! ```text
+//! Database ── Session ── Statement ── Worker: begin, perform, commit, again on conflict
+//!                                        ├─ ddl, dml, copy, explain, query
+//!                                        └─ DataFusion ── scan ── Current (the transaction) ── ishigaki-txn
+//! ```
+//!
+//! - [`Database`] opens a directory; a [`Session`] is one conversation with it; an [`Outcome`] is what a statement gives.
+//! - DataFusion parses nothing, changes nothing and keeps nothing here: it plans and runs queries. What changes data is
+//!   made into a query first, whose rows are then written through `ishigaki-txn`.
+//! - [`types`], [`table`], [`key`] and [`row`] say how SQL values become the byte keys and byte values that
+//!   `ishigaki-txn` keeps; [`catalog`] keeps the table definitions in a table of the same engine.
+//! - Every error of the crate is an [`Error`].
+
+pub mod catalog;
+mod copy;
+mod current;
+mod database;
+mod ddl;
+mod dml;
+mod error;
+mod explain;
+mod interrupt;
+pub mod key;
+mod names;
+mod outcome;
+mod query;
+pub mod row;
+mod scan;
+mod session;
+mod settings;
+mod show;
+mod statement;
+pub mod table;
+pub mod types;
+mod worker;
+
+pub use database::Database;
+pub use error::{Error, Result};
+pub use interrupt::{CancelHandle, Progress};
+pub use outcome::{Outcome, Rows};
+pub use session::{Session, TransactionStatus};
+pub use settings::Settings;
+pub use statement::Statement;
+
+/// The Arrow types that results are made of.
+pub use datafusion::arrow;

@@ -1,0 +1,106 @@
+//! How DataFusion finds the tables of the transaction that a statement runs in, and what SQL's type names mean to it.
+//!
+//! There is one catalog, `ishigaki`, with the schema `public`. A second schema, [`TARGETS`], is not listed anywhere: it
+//! shows the same tables with one more column, the engine's key of each row, for the queries that UPDATE and DELETE make.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::DataType as SqlDataType;
+use parking_lot::RwLock;
+
+use crate::current::Current;
+use crate::scan::Table;
+use crate::statement::{CATALOG, SCHEMA};
+use crate::types::SqlType;
+
+/// The schema of the tables with their keys.
+pub(crate) const TARGETS: &str = "__targets";
+
+/// The place of the transaction that a session's catalog looks into; empty between statements.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    current: Arc<RwLock<Option<Arc<Current>>>>,
+}
+
+impl Slot {
+    pub(crate) fn set(&self, current: Option<Arc<Current>>) {
+        *self.current.write() = current;
+    }
+
+    fn get(&self) -> Result<Arc<Current>> {
+        let current = self.current.read().clone();
+        current.ok_or_else(|| DataFusionError::Internal("no statement is running".to_owned()))
+    }
+}
+
+/// A copy of DataFusion's state with a catalog of its own.
+pub(crate) fn with_catalog(state: &SessionState, slot: &Slot) -> SessionState {
+    let catalogs = MemoryCatalogProviderList::new();
+    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(Catalog { slot: slot.clone() }));
+    SessionStateBuilder::new_from_existing(state.clone()).with_catalog_list(Arc::new(catalogs)).build()
+}
+
+#[derive(Debug)]
+struct Catalog {
+    slot: Slot,
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let keyed = name == TARGETS;
+        (keyed || name == SCHEMA).then(|| Arc::new(Tables { slot: self.slot.clone(), keyed }) as _)
+    }
+}
+
+#[derive(Debug)]
+struct Tables {
+    slot: Slot,
+    keyed: bool,
+}
+
+#[async_trait]
+impl SchemaProvider for Tables {
+    fn table_names(&self) -> Vec<String> {
+        self.slot.get().map(|current| current.names()).unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let current = self.slot.get()?;
+        let definition = current.find(name)?;
+        Ok(definition.map(|definition| Arc::new(Table::new(definition, current, self.keyed)) as _))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.slot.get().is_ok_and(|current| current.find(name).is_ok_and(|found| found.is_some()))
+    }
+}
+
+/// Gives the types of a CAST the meaning that they have in CREATE TABLE.
+#[derive(Debug)]
+pub(crate) struct Planner;
+
+impl TypePlanner for Planner {
+    fn plan_type_field(&self, sql_type: &SqlDataType) -> Result<Option<FieldRef>> {
+        // Types that no column can have, such as INTERVAL, are DataFusion's to know.
+        Ok(SqlType::from_sql(sql_type).ok().map(|own| Arc::new(Field::new("", DataType::from(own), true))))
+    }
+}
+
+impl From<SqlType> for DataType {
+    fn from(own: SqlType) -> Self {
+        own.arrow()
+    }
+}

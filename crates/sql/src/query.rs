@@ -1,0 +1,92 @@
+//! Queries: planning, running, and handing the rows out as they come.
+//!
+//! The first rows are held back until there are [`HELD_BACK`] of them or the query is complete: as long as nothing was
+//! handed out, a conflict can be answered by running the query again unseen. A small result is thus complete, and
+//! durable, before its reader sees any of it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::execute_stream;
+use datafusion::sql::parser::Statement as PlannerStatement;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use futures::StreamExt;
+
+use crate::outcome::Rows;
+use crate::worker::{Context, Reply};
+use crate::{Error, Outcome, Result};
+
+/// How many rows may wait before the first are handed out.
+const HELD_BACK: usize = 8192;
+
+/// Runs a query and answers with its rows.
+pub(crate) async fn run(context: &Context<'_>, ast: &Ast, reply: &mut Reply) -> Result<Option<Outcome>> {
+    let plan = context.guard(plan(context.state, ast)).await?;
+    run_plan(context, &plan, reply).await
+}
+
+/// Runs a planned query and answers with its rows.
+pub(crate) async fn run_plan(context: &Context<'_>, plan: &LogicalPlan, reply: &mut Reply) -> Result<Option<Outcome>> {
+    let mut stream = context.guard(start(context.state, plan)).await?;
+    let schema = stream.schema();
+    let (mut held, mut rows) = (Vec::new(), 0);
+    while let Some(batch) = next(context, &mut stream).await? {
+        rows += batch.num_rows();
+        held.push(batch);
+        if rows >= HELD_BACK {
+            let held = std::mem::take(&mut held);
+            reply.hand_out(|receiver, guard| Rows::running(schema, held, receiver, guard))?;
+            while let Some(batch) = next(context, &mut stream).await? {
+                context.guard(reply.send(batch)).await?;
+            }
+            return Ok(None);
+        }
+    }
+    Ok(Some(Outcome::Rows(Rows::complete(schema, held))))
+}
+
+/// Plans a statement that only reads.
+pub(crate) async fn plan(state: &SessionState, ast: &Ast) -> Result<LogicalPlan> {
+    let statement = PlannerStatement::Statement(Box::new(ast.clone()));
+    let plan = state.statement_to_plan(statement).await?;
+    // DataFusion acts on DDL, DML and SET while it plans or begins to run them. None of that may come this way.
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
+    Ok(plan)
+}
+
+/// Optimizes a plan and starts it.
+pub(crate) async fn start(state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
+    let physical = state.create_physical_plan(plan).await?;
+    Ok(execute_stream(physical, state.task_ctx())?)
+}
+
+/// The next batch, unless the statement is cancelled.
+pub(crate) async fn next(context: &Context<'_>, stream: &mut SendableRecordBatchStream) -> Result<Option<RecordBatch>> {
+    context.guard(async { Ok(stream.next().await.transpose()?) }).await
+}
+
+/// Runs plans to their ends and keeps all of their rows, within the memory for queries: what a statement changes is read
+/// completely before anything is changed.
+pub(crate) async fn collect(context: &Context<'_>, plans: &[LogicalPlan], what: &'static str) -> Result<Collected> {
+    let pool = Arc::clone(&context.state.runtime_env().memory_pool);
+    let reservation = MemoryConsumer::new(what).register(&pool);
+    let mut batches = Vec::new();
+    for plan in plans {
+        let mut stream = context.guard(start(context.state, plan)).await?;
+        while let Some(batch) = next(context, &mut stream).await? {
+            reservation.try_grow(batch.get_array_memory_size()).map_err(Error::from)?;
+            batches.push(batch);
+        }
+    }
+    Ok(Collected { batches, _reservation: reservation })
+}
+
+/// Rows in memory, and the memory that is set aside for them.
+pub(crate) struct Collected {
+    pub(crate) batches: Vec<RecordBatch>,
+    _reservation: datafusion::execution::memory_pool::MemoryReservation,
+}

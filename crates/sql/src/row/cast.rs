@@ -1,0 +1,159 @@
+//! Assignment casts: what an INSERT, UPDATE or COPY may put into a column, and what the error says when it may not.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
+use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::table::TableDefinition;
+use crate::types::{MAX_PRECISION, SqlType};
+use crate::{Error, Result};
+
+/// How many characters of a value an error shows.
+const SHOWN: usize = 64;
+
+/// What goes into what: a value may be assigned within its class, to text, and from text that reads as one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Number,
+    Boolean,
+    Text,
+    Bytes,
+    Time,
+    Other,
+}
+
+impl Class {
+    fn of(arrow: &DataType) -> Self {
+        match arrow {
+            DataType::Boolean => Self::Boolean,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Text,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                Self::Bytes
+            }
+            DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Self::Time,
+            DataType::Dictionary(_, values) => Self::of(values),
+            numeric if numeric.is_numeric() => Self::Number,
+            _ => Self::Other,
+        }
+    }
+
+    fn goes_into(self, other: Self) -> bool {
+        self != Self::Other && (self == other || self == Self::Text || other == Self::Text)
+    }
+}
+
+/// Casts an array to the type of the column at `position`. Numbers with a fraction are rounded for an integer column; a
+/// value that does not fit or does not read as one of that type is an error, as is a type that cannot be assigned (a number
+/// to a DATE). NOT NULL and lengths are not looked at.
+pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Result<ArrayRef> {
+    let column = &table.columns()[position];
+    let (from, to) = (array.data_type(), column.sql_type.arrow());
+    if *from == to {
+        return Ok(Arc::clone(array));
+    }
+    if *from == DataType::Null {
+        return Ok(new_null_array(&to, array.len()));
+    }
+    let wrong = |value: String| Error::Type {
+        table: table.name().to_owned(),
+        column: column.name.clone(),
+        value,
+        expected: column.sql_type.to_string(),
+    };
+    let class = Class::of(from);
+    if !class.goes_into(Class::of(&to)) || !can_cast_types(from, &to) {
+        return Err(wrong(if array.is_empty() {
+            format!("values of type {from}")
+        } else {
+            format!("{} of type {from}", value_text(array, 0))
+        }));
+    }
+    let whole = rounded(array, column.sql_type)?;
+    let cast = cast_with_options(&whole, &to, &CastOptions { safe: true, ..CastOptions::default() })?;
+    if let Some(row) = overflow(array, &cast) {
+        return Err(Error::OutOfRange {
+            table: table.name().to_owned(),
+            column: column.name.clone(),
+            value: value_text(array, row),
+            expected: column.sql_type.to_string(),
+        });
+    }
+    // A safe cast makes NULL of what does not fit.
+    if cast.null_count() == array.logical_null_count() {
+        return Ok(cast);
+    }
+    let nulls = array.logical_nulls();
+    let was_null = |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+    match (0..cast.len()).find(|&row| cast.is_null(row) && !was_null(row)) {
+        None => Ok(cast),
+        Some(row) if class == Class::of(&to) => Err(Error::OutOfRange {
+            table: table.name().to_owned(),
+            column: column.name.clone(),
+            value: value_text(array, row),
+            expected: column.sql_type.to_string(),
+        }),
+        Some(row) => Err(wrong(value_text(array, row))),
+    }
+}
+
+/// The first row that a cast made infinite: it does so with numbers that are too large for a float, and calls it safe.
+fn overflow(array: &ArrayRef, cast: &ArrayRef) -> Option<usize> {
+    let infinite: Vec<usize> = match cast.data_type() {
+        DataType::Float32 => infinite(cast.as_primitive::<Float32Type>().iter().map(|value| value.map(f64::from))),
+        DataType::Float64 => infinite(cast.as_primitive::<Float64Type>().iter()),
+        _ => return None,
+    };
+    let was_infinite = |row: usize| match array.data_type() {
+        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).is_infinite(),
+        DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_infinite(),
+        // Text that says so: inf, -Infinity.
+        _ => value_text(array, row).trim_matches(['\'', ' ', '-', '+']).to_ascii_lowercase().starts_with("inf"),
+    };
+    infinite.into_iter().find(|&row| !was_infinite(row))
+}
+
+fn infinite(values: impl Iterator<Item = Option<f64>>) -> Vec<usize> {
+    values.enumerate().filter(|(_, value)| value.is_some_and(f64::is_infinite)).map(|(row, _)| row).collect()
+}
+
+/// Numbers with a fraction rounded to whole ones where an integer column takes them: a cast alone would cut them off.
+fn rounded(array: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
+    if !matches!(sql_type, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt) {
+        return Ok(Arc::clone(array));
+    }
+    Ok(match array.data_type() {
+        DataType::Float32 => {
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(f32::round_ties_even))
+        }
+        DataType::Float64 => {
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::round_ties_even))
+        }
+        DataType::Decimal128(_, 1..) => {
+            cast_with_options(array, &DataType::Decimal128(MAX_PRECISION, 0), &CastOptions::default())?
+        }
+        _ => Arc::clone(array),
+    })
+}
+
+/// A value as an error message shows it: text in quotes, long ones cut.
+pub(crate) fn value_text(array: &dyn Array, row: usize) -> String {
+    if array.is_null(row) {
+        return "NULL".to_owned();
+    }
+    let text = match ArrayFormatter::try_new(array, &FormatOptions::default()) {
+        Ok(formatter) => formatter.value(row).to_string(),
+        Err(_) => return format!("a value of type {}", array.data_type()),
+    };
+    let cut = match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    };
+    match Class::of(array.data_type()) {
+        Class::Text | Class::Time => format!("'{cut}'"),
+        Class::Bytes => format!("x'{cut}'"),
+        _ => cut,
+    }
+}

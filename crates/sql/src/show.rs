@@ -1,0 +1,66 @@
+//! SHOW TABLES, SHOW COLUMNS and DESCRIBE, in SQL's own words. `information_schema` has the same in DataFusion's.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::sql::sqlparser::ast::{ObjectName, ShowStatementOptions};
+
+use crate::catalog::Catalog;
+use crate::outcome::Rows;
+use crate::statement::table_name;
+use crate::table::TableDefinition;
+use crate::worker::Context;
+use crate::{Error, Outcome, Result};
+
+/// All tables.
+pub(crate) fn tables(context: &Context<'_>) -> Result<Outcome> {
+    let tables = context.current.with_catalog(Catalog::list)?;
+    let names = tables.iter().map(|table| Some(table.name())).collect::<StringArray>();
+    let counts = UInt32Array::from_iter_values(tables.iter().map(|table| table.columns().len() as u32));
+    let keys = tables.iter().map(|table| key(table)).collect::<StringArray>();
+    rows(vec![("table_name", Arc::new(names)), ("columns", Arc::new(counts)), ("primary_key", Arc::new(keys))])
+}
+
+/// The columns of a table.
+pub(crate) fn columns(context: &Context<'_>, name: &ObjectName) -> Result<Outcome> {
+    let table = context.current.definition(&table_name(name)?)?;
+    let columns = table.columns();
+    let names = columns.iter().map(|column| Some(column.name.as_str())).collect::<StringArray>();
+    let types = columns.iter().map(|column| Some(column.sql_type.to_string())).collect::<StringArray>();
+    let nullable = columns.iter().map(|column| Some(column.nullable)).collect::<BooleanArray>();
+    let defaults = columns.iter().map(|column| column.default.as_deref()).collect::<StringArray>();
+    let places = (0..columns.len()).map(|position| {
+        let place = table.primary_key().iter().position(|&key| key == position);
+        place.map(|place| place as u32 + 1)
+    });
+    rows(vec![
+        ("column_name", Arc::new(names)),
+        ("type", Arc::new(types)),
+        ("nullable", Arc::new(nullable)),
+        ("default", Arc::new(defaults)),
+        ("primary_key", Arc::new(places.collect::<UInt32Array>())),
+    ])
+}
+
+/// Refuses `LIKE`, `LIMIT` and the like; what `IN` or `FROM` names, if anything.
+pub(crate) fn plain<'a>(options: &'a ShowStatementOptions, what: &str) -> Result<Option<&'a ObjectName>> {
+    let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
+    if starts_with.is_some() || limit.is_some() || limit_from.is_some() || filter_position.is_some() {
+        return Err(Error::unsupported(
+            format!("{what} with a filter"),
+            "SELECT from information_schema.tables or information_schema.columns",
+        ));
+    }
+    Ok(show_in.as_ref().and_then(|show_in| show_in.parent_name.as_ref()))
+}
+
+fn key(table: &TableDefinition) -> Option<String> {
+    (!table.has_row_id()).then(|| table.primary_key_names().join(", "))
+}
+
+fn rows(columns: Vec<(&str, ArrayRef)>) -> Result<Outcome> {
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+    Ok(Outcome::Rows(Rows::complete(batch.schema(), vec![batch])))
+}

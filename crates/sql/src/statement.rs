@@ -1,0 +1,321 @@
+//! From SQL text to statements that this database does.
+//!
+//! Text is parsed as `PostgreSQL` writes it. [`Command::of`] then sorts a statement into the few kinds that there are and
+//! refuses everything else by name, so that nothing which is written is ever quietly left out.
+
+mod rewrite;
+mod tree;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete, DescribeAlias, Ident, Insert,
+    ObjectName, ObjectType, Query, SetExpr, Statement as Ast, TransactionAccessMode, TransactionMode, Update,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+use crate::{Error, Result, show};
+
+pub(crate) use tree::STACK;
+use tree::Tree;
+
+/// One parsed SQL statement. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    tree: Arc<Tree>,
+}
+
+impl Statement {
+    /// Parses a text of statements that semicolons separate. All of it must be SQL, or nothing is returned.
+    pub fn parse(sql: &str) -> Result<Vec<Self>> {
+        let dialect = PostgreSqlDialect {};
+        let tokens = Tokenizer::new(&dialect, sql)
+            .tokenize_with_location()
+            .map_err(|error| Error::Syntax { message: error.to_string() })?;
+        let depth = tree::depth(&tokens);
+        let trees = tree::with_room(depth, || {
+            let mut statements = Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements()?;
+            statements.iter_mut().for_each(rewrite::rewrite);
+            Ok::<_, Error>(statements.into_iter().map(|ast| Tree::new(ast, depth)).collect::<Vec<_>>())
+        })??;
+        Ok(trees.into_iter().map(|tree| Self { tree: Arc::new(tree) }).collect())
+    }
+
+    /// The syntax tree, copied.
+    pub(crate) fn to_ast(&self) -> Ast {
+        self.ast().clone()
+    }
+
+    /// The syntax tree.
+    pub(crate) fn ast(&self) -> &Ast {
+        self.tree.ast()
+    }
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ast().fmt(f)
+    }
+}
+
+/// A statement, sorted.
+#[derive(Debug)]
+pub(crate) enum Command<'a> {
+    Begin,
+    Commit,
+    Rollback,
+    /// `SELECT`, `VALUES`, `DESCRIBE` of a query: whatever DataFusion answers by itself.
+    Query(&'a Ast),
+    ShowTables,
+    /// `SHOW COLUMNS FROM t` and `DESCRIBE t`.
+    ShowColumns(&'a ObjectName),
+    Explain {
+        ast: &'a Ast,
+        statement: &'a Ast,
+    },
+    CreateTable(&'a CreateTable),
+    DropTable {
+        names: &'a [ObjectName],
+        if_exists: bool,
+    },
+    Insert(&'a Insert),
+    Update(&'a Update),
+    Delete(&'a Delete),
+    Copy(Copy<'a>),
+}
+
+/// A `COPY`, both ways.
+#[derive(Debug)]
+pub(crate) struct Copy<'a> {
+    pub(crate) source: &'a CopySource,
+    pub(crate) to: bool,
+    pub(crate) file: &'a str,
+    pub(crate) options: &'a [CopyOption],
+    pub(crate) legacy_options: &'a [CopyLegacyOption],
+}
+
+impl<'a> Command<'a> {
+    /// Sorts a statement, or says that there is no such thing here.
+    pub(crate) fn of(ast: &'a Ast) -> Result<Self> {
+        Ok(match ast {
+            Ast::Query(query) => {
+                check_query(query)?;
+                Self::Query(ast)
+            }
+            Ast::ShowTables {
+                terse: false,
+                history: false,
+                extended: false,
+                full: false,
+                external: false,
+                show_options,
+            } => match show::plain(show_options, "SHOW TABLES")? {
+                None => Self::ShowTables,
+                Some(_) => {
+                    return Err(Error::unsupported("SHOW TABLES of a schema", "all tables are in one: SHOW TABLES"));
+                }
+            },
+            Ast::ShowColumns { extended: false, full: false, show_options } => {
+                match show::plain(show_options, "SHOW COLUMNS")? {
+                    Some(name) => Self::ShowColumns(name),
+                    None => return Err(Error::unsupported("SHOW COLUMNS of nothing", "write SHOW COLUMNS FROM t")),
+                }
+            }
+            Ast::ExplainTable { describe_alias: DescribeAlias::Describe | DescribeAlias::Desc, table_name, .. } => {
+                Self::ShowColumns(table_name)
+            }
+            Ast::Explain { describe_alias, statement, analyze, .. } => {
+                explain(ast, *describe_alias, statement, *analyze)?
+            }
+            Ast::Insert(insert) => Self::Insert(insert),
+            Ast::Update(update) => Self::Update(update),
+            Ast::Delete(delete) => Self::Delete(delete),
+            Ast::CreateTable(create) => Self::CreateTable(create),
+            Ast::Drop {
+                object_type: ObjectType::Table,
+                if_exists,
+                names,
+                cascade,
+                purge,
+                temporary,
+                table,
+                restrict: _,
+            } => {
+                if *cascade {
+                    return Err(Error::unsupported(
+                        "DROP TABLE … CASCADE",
+                        "leave CASCADE out: nothing depends on a table",
+                    ));
+                }
+                if *purge || *temporary || table.is_some() {
+                    return Err(unsupported(ast));
+                }
+                Self::DropTable { names, if_exists: *if_exists }
+            }
+            Ast::Copy { source, to, target, options, legacy_options, values: _ } => match target {
+                CopyTarget::File { filename } => {
+                    Self::Copy(Copy { source, to: *to, file: filename, options, legacy_options })
+                }
+                other => {
+                    return Err(Error::unsupported(format!("COPY with {other}"), "name a file in quotes"));
+                }
+            },
+            Ast::StartTransaction { modes, modifier, statements, exception, .. } => {
+                if modifier.is_some() || !statements.is_empty() || exception.is_some() {
+                    return Err(Error::unsupported("BEGIN with more than a transaction in it", "write BEGIN;"));
+                }
+                check_modes(modes)?;
+                Self::Begin
+            }
+            Ast::Commit { chain: false, modifier: None, .. } => Self::Commit,
+            Ast::Rollback { chain: false, savepoint: None } => Self::Rollback,
+            Ast::Rollback { savepoint: Some(_), .. } | Ast::Savepoint { .. } | Ast::ReleaseSavepoint { .. } => {
+                return Err(Error::unsupported(
+                    "a named SAVEPOINT",
+                    "a failed statement has no effect by itself, and ROLLBACK undoes the whole transaction",
+                ));
+            }
+            other => return Err(unsupported(other)),
+        })
+    }
+}
+
+fn explain<'a>(ast: &'a Ast, alias: DescribeAlias, statement: &'a Ast, analyze: bool) -> Result<Command<'a>> {
+    let command = Command::of(statement)?;
+    if let Ast::Explain { query_plan: true, .. }
+    | Ast::Explain { estimate: true, .. }
+    | Ast::Explain { options: Some(_), .. } = ast
+    {
+        return Err(Error::unsupported("EXPLAIN with options", "write EXPLAIN, EXPLAIN VERBOSE or EXPLAIN ANALYZE"));
+    }
+    match command {
+        Command::Query(_) if alias != DescribeAlias::Explain => Ok(Command::Query(ast)),
+        Command::Insert(_) | Command::Update(_) | Command::Delete(_) if analyze => Err(Error::unsupported(
+            format!("EXPLAIN ANALYZE of {}", words(statement)),
+            "it would change the table; EXPLAIN shows the plan without running it",
+        )),
+        Command::Query(_) | Command::Insert(_) | Command::Update(_) | Command::Delete(_) => {
+            Ok(Command::Explain { ast, statement })
+        }
+        _ => Err(Error::unsupported(
+            format!("EXPLAIN of {}", words(statement)),
+            "only SELECT, INSERT, UPDATE and DELETE have a plan",
+        )),
+    }
+}
+
+/// What of a query DataFusion would pass over in silence, or take for DDL.
+pub(crate) fn check_query(query: &Query) -> Result<()> {
+    if !query.locks.is_empty() {
+        return Err(Error::unsupported(
+            "SELECT … FOR UPDATE or FOR SHARE",
+            "leave it out: what a transaction reads stays locked until its end anyway",
+        ));
+    }
+    match query.body.as_ref() {
+        SetExpr::Select(select) if select.into.is_some() => {
+            Err(Error::unsupported("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT"))
+        }
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => Err(Error::unsupported(
+            "WITH before INSERT, UPDATE or DELETE",
+            "put the query into the statement as a subquery",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_modes(modes: &[TransactionMode]) -> Result<()> {
+    for mode in modes {
+        // Every isolation level is fine: what is given is SERIALIZABLE, and the standard allows to give more than asked.
+        if let TransactionMode::AccessMode(TransactionAccessMode::ReadOnly) = mode {
+            return Err(Error::unsupported(
+                "READ ONLY",
+                "write BEGIN; a transaction that only reads costs nothing more",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The first words of a statement, which name it: `ALTER TABLE`, `CREATE UNIQUE INDEX`.
+fn words(ast: &Ast) -> String {
+    let text = ast.to_string();
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .take(3)
+        .take_while(|word| word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
+        .collect();
+    if words.is_empty() { "this statement".to_owned() } else { words.join(" ") }
+}
+
+fn unsupported(ast: &Ast) -> Error {
+    let remedy = match ast {
+        Ast::AlterTable(_) => {
+            "CREATE a new TABLE, INSERT INTO it … SELECT, and DROP the old one, all in one transaction"
+        }
+        Ast::CreateIndex(_) => "the PRIMARY KEY is the only index; put the columns that you search by first in it",
+        Ast::CreateView(_) => "write the query as a CTE: WITH name AS (…) SELECT …",
+        Ast::Truncate(_) => "use DELETE FROM without WHERE",
+        Ast::Merge(_) => "use UPDATE and INSERT in one transaction",
+        Ast::Prepare { .. } | Ast::Execute { .. } | Ast::Deallocate { .. } => "send the statement itself",
+        Ast::ShowVariable { .. } => "SHOW TABLES and SHOW COLUMNS FROM t are",
+        Ast::Set(_) => "settings are given when the database is opened",
+        _ => {
+            "SELECT, INSERT, UPDATE, DELETE, CREATE TABLE, DROP TABLE, COPY, BEGIN, COMMIT, ROLLBACK, EXPLAIN, SHOW TABLES \
+             and DESCRIBE are"
+        }
+    };
+    Error::unsupported(words(ast), remedy)
+}
+
+/// The name in an identifier by `PostgreSQL`'s rules: lower case unless it was quoted.
+pub(crate) fn identifier(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The table that a name means; only the schema `public` holds tables that can be changed.
+pub(crate) fn table_name(name: &ObjectName) -> Result<String> {
+    let parts: Option<Vec<String>> = name.0.iter().map(|part| part.as_ident().map(identifier)).collect();
+    match parts.as_deref() {
+        Some([table]) => Ok(table.clone()),
+        Some([schema, table]) if schema == SCHEMA => Ok(table.clone()),
+        Some([catalog, schema, table]) if catalog == CATALOG && schema == SCHEMA => Ok(table.clone()),
+        _ => Err(Error::NoSuchTable { table: name.to_string() }),
+    }
+}
+
+/// The one catalog there is.
+pub(crate) const CATALOG: &str = "ishigaki";
+
+/// The schema of the tables.
+pub(crate) const SCHEMA: &str = "public";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(sql: &str) -> String {
+        let statements = Statement::parse(sql).expect("parses");
+        Command::of(statements[0].ast()).expect_err("is refused").to_string()
+    }
+
+    #[test]
+    fn a_statement_that_is_not_supported_is_refused_by_its_name() {
+        assert!(refused("ALTER TABLE t ADD COLUMN x INT").starts_with("ALTER TABLE is not supported"));
+        assert!(refused("CREATE INDEX i ON t (a)").starts_with("CREATE INDEX is not supported"));
+        assert!(refused("CREATE VIEW v AS SELECT 1").starts_with("CREATE VIEW"));
+        assert!(refused("SELECT 1 INTO t").starts_with("SELECT INTO"));
+        assert!(refused("SELECT * FROM t FOR UPDATE").contains("FOR UPDATE"));
+        assert!(refused("EXPLAIN ANALYZE DELETE FROM t").contains("EXPLAIN ANALYZE of DELETE FROM"));
+        assert!(refused("COPY t FROM STDIN").contains("STDIN"));
+    }
+
+    #[test]
+    fn names_fold_to_lower_case_unless_quoted() {
+        assert_eq!(identifier(&Ident::new("Name")), "name");
+        assert_eq!(identifier(&Ident::with_quote('"', "Name")), "Name");
+    }
+}

@@ -1,0 +1,116 @@
+//! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, Select, SelectItem, Statement, Value, VisitMut, VisitorMut,
+    visit_expressions_mut,
+};
+
+/// Applies all changes.
+pub(super) fn rewrite(statement: &mut Statement) {
+    let _: ControlFlow<()> = statement.visit(&mut Rewrite);
+}
+
+struct Rewrite;
+
+impl VisitorMut for Rewrite {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        tell_apart(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        keep_exponent(expression);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Numbers without an exponent are exact decimals here, as in `PostgreSQL`. Those with one (`1e308`) may lie far beyond
+/// every decimal, so they are made doubles.
+fn keep_exponent(expression: &mut Expr) {
+    if let Expr::Value(value) = expression
+        && let Value::Number(digits, _) = &value.value
+        && digits.contains(['e', 'E'])
+    {
+        let text = Value::SingleQuotedString(digits.clone()).with_span(value.span);
+        *expression = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(Expr::Value(text)),
+            data_type: DataType::Double(ExactNumberInfo::None),
+            array: false,
+            format: None,
+        };
+    }
+}
+
+/// DataFusion wants the columns of a SELECT to have different names, and names an expression without its casts. Of
+/// expressions that would get one name (`SELECT 0, 0`, `SELECT x, x::TEXT`), all but the first are given one of their own.
+fn tell_apart(select: &mut Select) {
+    if select.projection.len() < 2 {
+        return;
+    }
+    let mut taken: HashSet<String> = select
+        .projection
+        .iter()
+        .filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+            _ => None,
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expression) = item
+            && !seen.insert(without_casts(expression))
+        {
+            let text = expression.to_string();
+            let mut name = text.clone();
+            for number in 2.. {
+                if !seen.contains(&name) && taken.insert(name.clone()) {
+                    break;
+                }
+                name = format!("{text}:{number}");
+            }
+            *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::with_quote('"', name) };
+        }
+    }
+}
+
+/// An expression's text as DataFusion sees it when it looks for names.
+fn without_casts(expression: &Expr) -> String {
+    let mut plain = expression.clone();
+    let _ = visit_expressions_mut(&mut plain, |inner: &mut Expr| {
+        while let Expr::Cast { expr, .. } | Expr::Nested(expr) = inner {
+            *inner = (**expr).clone();
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    plain.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Statement;
+
+    fn rewritten(sql: &str) -> String {
+        Statement::parse(sql).expect("parses")[0].to_string()
+    }
+
+    #[test]
+    fn a_number_with_an_exponent_becomes_a_double() {
+        assert_eq!(rewritten("SELECT 1e300, 1.5"), "SELECT CAST('1e300' AS DOUBLE), 1.5");
+    }
+
+    #[test]
+    fn columns_that_would_share_a_name_get_their_own() {
+        assert_eq!(rewritten("SELECT 0, 0, 0"), r#"SELECT 0, 0 AS "0:2", 0 AS "0:3""#);
+        assert_eq!(rewritten("SELECT x, x::TEXT, y FROM t"), r#"SELECT x, x::TEXT AS "x::TEXT", y FROM t"#);
+        assert_eq!(
+            rewritten("INSERT INTO t SELECT (SELECT max(a) FROM u), b, b FROM u"),
+            r#"INSERT INTO t SELECT (SELECT max(a) FROM u), b, b AS "b:2" FROM u"#
+        );
+    }
+}

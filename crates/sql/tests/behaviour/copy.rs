@@ -1,0 +1,180 @@
+//! COPY: files in and out.
+
+use std::time::Duration;
+
+use crate::shell::Shell;
+use ishigaki_base::ErrorKind;
+
+const TABLE: &str = "CREATE TABLE t (
+    id INT PRIMARY KEY, b BIGINT, d DOUBLE, n DECIMAL(12, 3), f BOOLEAN, x TEXT, y BYTEA, e DATE, w TIMESTAMP
+)";
+
+const ROWS: &str = r#"INSERT INTO t VALUES
+    (1, -9223372036854775808, 0.1, -123456789.125, true, 'plain', X'00ff', '2024-02-29', '2024-02-29 12:34:56.789012'),
+    (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    (3, 0, 1e300, 0, false, '', X'', '0001-01-01', '9999-12-31 23:59:59'),
+    (4, 1, -2.5, 1.5, true, 'a, "quoted" text
+over two lines', X'2c22', '1970-01-01', '1970-01-01 00:00:00')"#;
+
+fn filled() -> Shell {
+    let shell = Shell::with(TABLE);
+    shell.run(ROWS);
+    shell
+}
+
+/// The numbers from 0, one on each line.
+fn lines(count: u32) -> String {
+    (0..count).map(|n| n.to_string() + "\n").collect()
+}
+
+fn write(shell: &Shell, name: &str, text: &str) -> String {
+    let file = shell.file(name);
+    std::fs::write(&file, text).expect("writes");
+    file
+}
+
+#[test]
+fn every_format_gives_back_what_it_was_given() {
+    for options in [
+        "t.csv'",
+        "t.csv' WITH (HEADER false)",
+        "t.tsv' WITH (HEADER, NULL '\\N')",
+        "t.txt' WITH (FORMAT csv, DELIMITER ';', QUOTE '''')",
+        "t.csv' CSV HEADER",
+        "t.parquet'",
+        "t.bin' WITH (FORMAT parquet)",
+    ] {
+        let shell = filled();
+        let expected = shell.rows("SELECT * FROM t ORDER BY id");
+        let place = format!("'{}/{options}", shell.directory.path().display());
+        assert_eq!(shell.run(&format!("COPY t TO {place}")), 4, "{options}");
+        shell.run("DELETE FROM t");
+        assert_eq!(shell.run(&format!("COPY t FROM {place}")), 4, "{options}");
+        assert_eq!(shell.rows("SELECT * FROM t ORDER BY id"), expected, "{options}");
+    }
+}
+
+#[test]
+fn null_and_the_empty_text_differ_in_csv() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, x TEXT)");
+    let file = write(&shell, "t.csv", "1,\n2,\"\"\n3,\"NULL\"\n");
+    shell.run(&format!("COPY t FROM '{file}'"));
+    assert_eq!(shell.rows("SELECT id, x IS NULL, x FROM t ORDER BY id"), ["1|true|NULL", "2|false|", "3|false|NULL"]);
+    shell.run(&format!("COPY t TO '{file}'"));
+    assert_eq!(std::fs::read_to_string(&file).expect("reads"), "id,x\n1,\n2,\"\"\n3,NULL\n");
+}
+
+#[test]
+fn a_header_names_the_columns_in_any_order_and_the_others_get_their_defaults() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, n INT DEFAULT 7, x TEXT, z TEXT)");
+    let file = write(&shell, "t.csv", "\u{feff}X,id\r\none,1\r\n\r\ntwo,2\r\n");
+    assert_eq!(shell.run(&format!("COPY t FROM '{file}'")), 2);
+    assert_eq!(shell.rows("SELECT * FROM t ORDER BY id"), ["1|7|one|NULL", "2|7|two|NULL"]);
+    let file = write(&shell, "other.csv", "key,word\n3,three\n");
+    shell.refuses(&format!("COPY t FROM '{file}' WITH (HEADER)"), &["other.csv", "line 1", "header"]);
+    assert_eq!(shell.run(&format!("COPY t (id, x) FROM '{file}' WITH (HEADER)")), 1);
+    assert_eq!(shell.rows("SELECT * FROM t WHERE id = 3"), ["3|7|three|NULL"]);
+}
+
+#[test]
+fn an_error_in_a_file_names_file_and_line_and_loads_nothing() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, x VARCHAR(5) NOT NULL)");
+    for (text, words) in [
+        ("1,a\n2,b\nthree,c\n", vec!["line 3", "column id", "'three'"]),
+        ("1,a\n2,\"b\n\n\"\n1,c\n", vec!["line 5", "duplicate key (id) = (1)"]),
+        ("1,a\n\n2,toolong\n", vec!["line 3", "column x", "'toolong'"]),
+        ("1,a\n2,\n", vec!["line 2", "column x", "NULL"]),
+        ("1,a\n2\n", vec!["line 2", "1 fields, expected 2"]),
+        ("1,a\n2,\"b\n", vec!["line 2", "never closed"]),
+        ("1,a,9\n", vec!["line 1", "3 fields, expected 2"]),
+    ] {
+        let file = write(&shell, "bad.csv", text);
+        shell.refuses(&format!("COPY t FROM '{file}'"), &[&["bad.csv"], words.as_slice()].concat());
+        assert_eq!(shell.rows("SELECT count(*) FROM t"), ["0"], "{text:?}");
+    }
+    std::fs::write(shell.file("bad.csv"), b"1,\xff\n").expect("writes");
+    shell.refuses(&format!("COPY t FROM '{}'", shell.file("bad.csv")), &["line 1", "UTF-8"]);
+}
+
+#[test]
+fn a_bad_line_far_into_a_file_undoes_all_lines_before_it() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, x INT); BEGIN; INSERT INTO t VALUES (-1, 0)");
+    let mut text = lines(30_000).replace('\n', ",0\n");
+    text.push_str("30000,bad\n");
+    let file = write(&shell, "bad.csv", &text);
+    shell.refuses(&format!("COPY t FROM '{file}'"), &["line 30001", "'bad'"]);
+    shell.run("COMMIT");
+    assert_eq!(shell.rows("SELECT id FROM t"), ["-1"]);
+}
+
+#[test]
+fn files_that_are_not_there_or_not_what_they_say_are_named() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY)");
+    let missing = shell.error(&format!("COPY t FROM '{}'", shell.file("missing.csv")));
+    assert_eq!(missing.kind(), ErrorKind::Unavailable);
+    assert!(missing.to_string().contains("missing.csv"), "{missing}");
+    let file = write(&shell, "not.parquet", "no, this is text");
+    shell.refuses(&format!("COPY t FROM '{file}'"), &["not.parquet"]);
+    let file = write(&shell, "what.is.this", "1");
+    shell.refuses(&format!("COPY t FROM '{file}'"), &["what.is.this", "FORMAT"]);
+    shell.refuses("COPY t FROM STDIN", &["STDIN", "not supported"]);
+    shell.refuses(&format!("COPY t FROM '{file}' WITH (FORMAT binary)"), &["binary"]);
+    shell.refuses(&format!("COPY t FROM '{file}' WITH (FORMAT csv, FREEZE)"), &["FREEZE"]);
+}
+
+#[test]
+fn a_query_can_be_copied_out_and_replaces_an_old_file_only_when_it_is_complete() {
+    let shell = filled();
+    let file = write(&shell, "out.csv", "old");
+    shell.error(&format!("COPY (SELECT 1 / (id - 4) FROM t) TO '{file}'"));
+    assert_eq!(std::fs::read_to_string(&file).expect("reads"), "old");
+    assert_eq!(shell.run(&format!("COPY (SELECT id, x FROM t WHERE id < 3 ORDER BY id DESC) TO '{file}'")), 2);
+    assert_eq!(std::fs::read_to_string(&file).expect("reads"), "id,x\n2,\n1,plain\n");
+    assert_eq!(shell.run(&format!("COPY t (x) TO '{file}' WITH (HEADER false)")), 4);
+    let left: Vec<_> =
+        std::fs::read_dir(shell.directory.path()).expect("lists").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn parquet_columns_are_found_by_name() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, x TEXT DEFAULT 'd')");
+    let file = shell.file("q.parquet");
+    shell.run(&format!("COPY (SELECT 'one' AS x, CAST(1 AS BIGINT) AS id UNION ALL SELECT 'two', 2) TO '{file}'"));
+    assert_eq!(shell.run(&format!("COPY t FROM '{file}'")), 2);
+    assert_eq!(shell.rows("SELECT * FROM t ORDER BY id"), ["1|one", "2|two"]);
+    shell.run(&format!("DELETE FROM t; COPY t (id) FROM '{file}'"));
+    assert_eq!(shell.rows("SELECT * FROM t ORDER BY id"), ["1|d", "2|d"]);
+    shell.run(&format!("COPY (SELECT 1 AS id, 2 AS stranger) TO '{file}'"));
+    shell.refuses(&format!("COPY t FROM '{file}'"), &["q.parquet", "stranger"]);
+}
+
+#[test]
+fn progress_counts_bytes_and_rows() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY)");
+    let text = lines(20_000);
+    let file = write(&shell, "t.csv", &text);
+    let progress = shell.session.progress();
+    shell.run(&format!("COPY t FROM '{file}'"));
+    assert_eq!(
+        (progress.bytes(), progress.total_bytes(), progress.rows()),
+        (text.len() as u64, text.len() as u64, 20_000)
+    );
+}
+
+#[test]
+fn a_copy_can_be_cancelled_and_loads_nothing() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY)");
+    let text = lines(2_000_000);
+    let file = write(&shell, "t.csv", &text);
+    let (cancel, progress) = (shell.session.cancel_handle(), shell.session.progress());
+    let canceller = std::thread::spawn(move || {
+        while progress.rows() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        cancel.cancel();
+    });
+    assert_eq!(shell.error(&format!("COPY t FROM '{file}'")).kind(), ErrorKind::Cancelled);
+    canceller.join().expect("cancels");
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["0"]);
+}

@@ -1,0 +1,8 @@
+//! What the database does, seen from a session.
+
+mod copy;
+mod dml_planning;
+mod plans;
+mod shell;
+mod statements;
+mod types;
