@@ -1,0 +1,229 @@
+//! `ishigaki bench`: runs a workload and shows its figures, as a table for people or one JSON object a line.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use ishigaki_base::ByteSize;
+use ishigaki_base::random::Seed;
+use ishigaki_bench::{Line, Origin, Progress, bank, commit, table};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  ishigaki bench commit --data /srv/bench                            how long a commit takes, beside the bare device
+  ishigaki bench commit --data /srv/bench --sessions 1,4,16 --json   the same as JSON lines
+  ishigaki bench bank --data /srv/bank --seconds 30                  transfers under contention, then an audit
+  ishigaki bench bank --data /srv/bank --check                       the audit alone, for instance after a crash";
+
+/// Measure: workloads that check their own results before they print a number
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Commit(CommitArguments),
+    Bank(BankArguments),
+}
+
+/// How long a small transaction takes until it is durable, beside what the bare device takes for the same bytes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct CommitArguments {
+    /// A directory on the medium to measure; a fresh folder in it is used, and removed at the end
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// How many sessions commit beside each other; each count is measured on its own
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,4,16")]
+    sessions: Vec<usize>,
+
+    /// Measured time of each round of each side
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Rounds of each side
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    rounds: usize,
+
+    /// The value that a transaction puts
+    #[arg(long, value_name = "SIZE", default_value = "100B")]
+    value: ByteSize,
+
+    #[command(flatten)]
+    both: Both,
+}
+
+/// Transfers between few accounts by many sessions, then an audit of the books
+///
+/// The bank in the directory stays, and the next run continues it: stop or kill one at any moment, check, run again.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct BankArguments {
+    /// The directory of the bank's database; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// How many sessions transfer beside each other
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    sessions: u32,
+
+    /// Accounts of a new bank; fewer make more conflicts
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    accounts: u32,
+
+    /// How long to transfer; Ctrl-C ends it earlier
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Audit the books and transfer nothing
+    #[arg(long, conflicts_with_all = ["acknowledge", "json"])]
+    check: bool,
+
+    /// Print `ack SESSION SEQUENCE` for every transfer that is durable, for a witness of crashes
+    #[arg(long)]
+    acknowledge: bool,
+
+    #[command(flatten)]
+    both: Both,
+}
+
+/// What every workload takes.
+#[derive(Debug, Args)]
+struct Both {
+    /// Streams of the write-ahead log; one for each core, up to 4, if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    streams: Option<u16>,
+
+    /// Bytes of each new segment of the log, as in 16MiB
+    #[arg(long, value_name = "SIZE")]
+    segment: Option<ByteSize>,
+
+    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<Seed>,
+
+    /// Print figures as JSON, one object a line, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+impl Both {
+    fn origin(&self) -> Origin {
+        Origin::here(env!("ISHIGAKI_COMMIT"), self.seed.unwrap_or_else(Seed::from_entropy))
+    }
+
+    fn log(&self) -> ishigaki_wal::Settings {
+        let log = ishigaki_wal::Settings::default();
+        let (streams, segment) = (self.streams.unwrap_or(log.streams), self.segment.unwrap_or(log.segment));
+        ishigaki_wal::Settings { streams, segment, ..log }
+    }
+
+    fn show(&self, lines: &[Line]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        if self.json {
+            lines.iter().try_for_each(|line| writeln!(out, "{}", line.json()))?;
+        } else {
+            out.write_all(table(lines).as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Seconds, fractions allowed.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no number of seconds, as in 2 or 0.5"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Commit(arguments) => run_commit(arguments),
+        Command::Bank(arguments) => run_bank(arguments),
+    }
+}
+
+fn run_commit(arguments: CommitArguments) -> Result<(), Failure> {
+    let CommitArguments { data, sessions, seconds: duration, rounds, value, both } = arguments;
+    let log = both.log();
+    let settings =
+        commit::Settings { sessions, duration, rounds, value, log, ..commit::Settings::new(data, both.origin()) };
+    let mut bar = Bar::new();
+    let outcome = commit::run(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    both.show(&outcome?)
+}
+
+fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
+    let BankArguments { data, sessions, accounts, seconds, check, acknowledge, both } = arguments;
+    let (origin, log) = (both.origin(), both.log());
+    let duration = Some(seconds);
+    let settings = bank::Settings { sessions, accounts, duration, log, ..bank::Settings::new(data, origin) };
+    if check {
+        writeln!(io::stdout(), "{}", bank::check(&settings)?)?;
+        return Ok(());
+    }
+    let stop = stop_on_ctrl_c()?;
+    let tell = |session, sequence| {
+        // One write call for one line, so that a kill can not tear it.
+        io::stdout().write_all(bank::acknowledgement(session, sequence).as_bytes())
+    };
+    let tell: Option<&bank::Acknowledge<'_>> = if acknowledge { Some(&tell) } else { None };
+    let (report, lines) = bank::run(&settings, stop, tell)?;
+    both.show(&lines)?;
+    if !both.json {
+        writeln!(io::stdout(), "{report}")?;
+    }
+    Ok(())
+}
+
+/// A flag that Ctrl-C sets from now on, instead of ending the process.
+fn stop_on_ctrl_c() -> Result<&'static AtomicBool, Failure> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let deaf = |error: io::Error| Failure::invalid(format!("Ctrl-C can not be caught: {error}"));
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
+    let entered = runtime.enter();
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+    drop(entered);
+    // Waits beside the workload and ends with the process.
+    std::thread::spawn(move || {
+        runtime.block_on(interrupts.recv());
+        STOP.store(true, Ordering::Release);
+    });
+    Ok(&STOP)
+}
+
+/// The progress of a workload, on stderr; invisible when that is no terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Self {
+        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self(ProgressBar::no_length().with_style(style))
+    }
+}
+
+impl Progress for Bar {
+    fn step(&mut self, now: &str, done: u64, of: u64) {
+        self.0.set_length(of);
+        self.0.set_position(done);
+        self.0.set_message(now.to_owned());
+    }
+}
+
+impl From<ishigaki_bench::Error> for Failure {
+    fn from(error: ishigaki_bench::Error) -> Self {
+        Self::of(error.kind(), error)
+    }
+}

@@ -1,0 +1,156 @@
+//! `ishigaki sql`: opens a database and runs statements from the command line, a file, a pipe or a person.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use ishigaki_base::ByteSize;
+use ishigaki_sql::{Database, Settings};
+
+use crate::failure::{EXIT_CODES, Failure};
+use crate::human;
+use crate::output::Format;
+use crate::shell::{Shell, interactive};
+
+const EXAMPLES: &str = "\
+Examples:
+  ishigaki sql                                             a shell on ./ishigaki-data
+  ishigaki sql --data /srv/shop schema.sql                 the statements of a file
+  ishigaki sql -c 'SELECT 1' -c 'SELECT 2'                 statements, one after the other
+  ishigaki sql -c \"COPY t FROM 'rows.csv'\"                 load a file
+  ishigaki sql --format json -c 'SELECT * FROM t' | jq .   rows for programs
+  generate | ishigaki sql --data /srv/shop                 statements from a pipe";
+
+/// Run SQL: a shell, a file, a pipe, or statements given here
+///
+/// The first error ends a run of statements, except in the interactive shell, which goes on. A transaction that is open at
+/// the end is rolled back.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Arguments {
+    /// The directory of the database; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "ishigaki-data")]
+    data: PathBuf,
+
+    /// Run these statements and leave; may be given several times
+    #[arg(short, long = "command", value_name = "SQL", conflicts_with = "file")]
+    command: Vec<String>,
+
+    /// Run the statements of this file and leave; `-` is the standard input
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// How to write the rows of queries
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// The most memory for all tables, as in 8GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+
+    /// The most memory for running statements (sorting, grouping, joining), as in 2GiB
+    #[arg(long, value_name = "SIZE")]
+    query_memory: Option<ByteSize>,
+
+    /// Streams of the write-ahead log; one for each core, up to 4, if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    streams: Option<u16>,
+
+    /// Threads that run statements; all cores if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<NonZeroUsize>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let is_new = is_new(&arguments.data);
+    // Read before the database is opened: a wrong name should leave nothing behind.
+    let source = Source::of(arguments)?;
+    let database = open(arguments)?;
+    let mut shell = Shell::new(&database, arguments.format, matches!(source, Source::Person))?;
+    let outcome = match source {
+        Source::Commands(texts) => texts.iter().try_for_each(|text| shell.script("", text.as_bytes())),
+        Source::Lines { name, mut lines } => shell.script(&name, &mut lines),
+        Source::Person => {
+            greet(&database, &arguments.data, is_new)?;
+            interactive::run(&mut shell, history().as_deref())
+        }
+    };
+    shell.leave();
+    outcome
+}
+
+/// Where statements come from.
+enum Source {
+    /// The command line.
+    Commands(Vec<String>),
+    /// A file or a pipe.
+    Lines { name: String, lines: Box<dyn BufRead> },
+    /// A terminal.
+    Person,
+}
+
+impl Source {
+    fn of(arguments: &Arguments) -> Result<Self, Failure> {
+        if !arguments.command.is_empty() {
+            return Ok(Self::Commands(arguments.command.clone()));
+        }
+        match &arguments.file {
+            Some(path) if path.as_os_str() != "-" => {
+                let file = fs::File::open(path).map_err(|error| Failure::file(path.display(), &error))?;
+                Ok(Self::Lines { name: path.display().to_string(), lines: Box::new(BufReader::new(file)) })
+            }
+            None if io::stdin().is_terminal() => Ok(Self::Person),
+            _ => Ok(Self::Lines { name: "stdin".to_owned(), lines: Box::new(io::stdin().lock()) }),
+        }
+    }
+}
+
+/// Opens the database; a long recovery shows that it is at work.
+fn open(arguments: &Arguments) -> Result<Database, Failure> {
+    let mut settings = Settings { threads: arguments.threads, ..Settings::default() };
+    if let Some(memory) = arguments.memory {
+        settings.txn.memory = memory;
+    }
+    if let Some(memory) = arguments.query_memory {
+        settings.query_memory = memory;
+    }
+    if let Some(streams) = arguments.streams {
+        settings.txn.log.streams = streams;
+    }
+    let spinner = ProgressBar::new_spinner().with_message("opening the database");
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    let database = Database::open(&arguments.data, settings);
+    spinner.finish_and_clear();
+    Ok(database?)
+}
+
+/// Whether there is nothing yet in the directory of the database.
+fn is_new(data: &Path) -> bool {
+    fs::read_dir(data).map_or(true, |mut entries| entries.next().is_none())
+}
+
+fn greet(database: &Database, data: &Path, is_new: bool) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut out = io::stdout().lock();
+    writeln!(out, "Ishigaki {}", env!("CARGO_PKG_VERSION"))?;
+    if is_new {
+        writeln!(out, "A new database in {}.", data.display())?;
+    } else {
+        let recovery = database.engine().recovery();
+        let records = human::Count(recovery.log.records);
+        writeln!(out, "Opened {} ({records} log records, {}).", data.display(), human::duration(recovery.elapsed))?;
+    }
+    writeln!(out, "A semicolon ends a statement; .help shows what else there is, Ctrl-D leaves.")?;
+    Ok(())
+}
+
+/// Where the history of the shell belongs: the XDG base directory for state.
+fn history() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("ishigaki").join("history"))
+}

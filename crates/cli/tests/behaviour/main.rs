@@ -1,0 +1,26 @@
+//! Drives the real binary as people and scripts do.
+
+mod bench;
+mod log;
+mod program;
+mod sql;
+mod terminal;
+
+use program::Program;
+
+#[test]
+fn help_shows_examples_and_exit_codes() {
+    for command in [&["sql"][..], &["log", "inspect"], &["bench", "commit"], &["bench", "bank"], &["completions"], &[]]
+    {
+        let answer = Program::new().args(command).arg("--help").succeeds();
+        assert!(answer.stdout.contains("Examples:"), "{command:?}: {}", answer.stdout);
+    }
+    let answer = Program::new().args(["sql", "--help"]).succeeds();
+    assert!(answer.stdout.contains("Exit codes:"), "{}", answer.stdout);
+}
+
+#[test]
+fn completions_are_printed_for_a_shell() {
+    let answer = Program::new().args(["completions", "bash"]).succeeds();
+    assert!(answer.stdout.contains("_ishigaki()"), "{}", answer.stdout);
+}

@@ -1,0 +1,113 @@
+//! The binary as a child process.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// An empty directory that goes away with its test.
+pub(crate) fn database() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// A command line, while it is put together.
+pub(crate) struct Program {
+    command: Command,
+    input: String,
+}
+
+/// What a process said, and how it ended.
+pub(crate) struct Answer {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: Option<i32>,
+}
+
+/// A process that runs.
+pub(crate) struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Option<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    pub(crate) fn new() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ishigaki"));
+        command.env_remove("RUST_LOG").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, input: String::new() }
+    }
+
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// What it reads.
+    pub(crate) fn stdin(mut self, input: &str) -> Self {
+        input.clone_into(&mut self.input);
+        self
+    }
+
+    /// Starts it and lets it go on.
+    pub(crate) fn start(mut self) -> Running {
+        let mut child = self.command.spawn().expect("the binary starts");
+        let (input, output) = (child.stdin.take(), child.stdout.take().map(BufReader::new));
+        Running { child, input, output }
+    }
+
+    /// Runs it to its end, which must be a good one.
+    #[track_caller]
+    pub(crate) fn succeeds(self) -> Answer {
+        self.fails_with(0)
+    }
+
+    /// Runs it to its end, which must have this exit code.
+    #[track_caller]
+    pub(crate) fn fails_with(self, code: i32) -> Answer {
+        let input = self.input.clone();
+        let mut running = self.start();
+        running.say(&input);
+        let answer = running.ends();
+        assert_eq!(answer.code, Some(code), "stdout: {}\nstderr: {}", answer.stdout, answer.stderr);
+        answer
+    }
+}
+
+impl Running {
+    /// Writes to its stdin. It may have ended before it read everything.
+    pub(crate) fn say(&mut self, text: &str) {
+        if let Some(input) = &mut self.input {
+            let _ = input.write_all(text.as_bytes());
+        }
+    }
+
+    /// The next line of its stdout, without its end.
+    pub(crate) fn hear(&mut self) -> String {
+        let mut line = String::new();
+        let output = self.output.as_mut().expect("its stdout is open");
+        output.read_line(&mut line).expect("its stdout is text");
+        line.trim_end().to_owned()
+    }
+
+    /// Closes its stdin and waits for its end.
+    pub(crate) fn ends(mut self) -> Answer {
+        drop(self.input.take());
+        let mut stdout = String::new();
+        if let Some(output) = &mut self.output {
+            output.read_to_string(&mut stdout).expect("its stdout is text");
+        }
+        let output = self.child.wait_with_output().expect("it ends");
+        let stderr = String::from_utf8(output.stderr).expect("its stderr is text");
+        Answer { stdout, stderr, code: output.status.code() }
+    }
+
+    /// Closes its stdout while it still writes, and waits for its end.
+    pub(crate) fn goes_unheard(mut self) -> Answer {
+        drop(self.output.take());
+        self.ends()
+    }
+}
