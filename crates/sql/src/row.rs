@@ -19,7 +19,7 @@ mod sink;
 mod source;
 
 pub use cast::cast;
-pub(crate) use cast::value_text;
+pub(crate) use cast::{unhex, value_text};
 pub use decode::{KEY_COLUMN, RowDecoder};
 pub use encode::RowEncoder;
 pub(crate) use sink::{Flaw, Sink};

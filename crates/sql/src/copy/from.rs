@@ -5,8 +5,8 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatchOptions, StringBuilder};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatchOptions, StringBuilder};
+use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DFSchema;
 use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -20,7 +20,6 @@ use crate::dml::insert::{Inserter, positions};
 use crate::row::RowEncoder;
 use crate::statement::table_name;
 use crate::table::TableDefinition;
-use crate::types::SqlType;
 use crate::worker::Context;
 use crate::{Error, Result};
 
@@ -84,7 +83,7 @@ impl Load<'_> {
                 Ok::<_, Error>(true)
             })?;
             let lines = std::mem::take(&mut page.lines);
-            self.insert(&mut inserter, page.finish(&self.definition, &self.positions), Some(&lines))?;
+            self.insert(&mut inserter, page.finish(), Some(&lines))?;
             self.context.shared.progress.set(reader.bytes(), inserter.rows);
         }
         Ok(inserter.rows)
@@ -301,37 +300,8 @@ impl Page {
         Self { columns: (0..columns).map(|_| StringBuilder::new()).collect(), lines: Vec::new() }
     }
 
-    /// The columns as text, but for BYTEA, which CSV writes as `\x` and hexadecimal digits.
-    fn finish(&mut self, definition: &TableDefinition, positions: &[usize]) -> Vec<ArrayRef> {
-        let columns = self.columns.iter_mut().zip(positions);
-        columns
-            .map(|(builder, &position)| {
-                let text: ArrayRef = Arc::new(builder.finish());
-                if definition.columns()[position].sql_type == SqlType::Bytea { bytes(&text) } else { text }
-            })
-            .collect()
+    /// The columns as text, which reads as a column's type when it is stored.
+    fn finish(&mut self) -> Vec<ArrayRef> {
+        self.columns.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef).collect()
     }
-}
-
-/// Hexadecimal text as bytes; when a value is none, the text as it is, which the cast then takes byte for byte.
-fn bytes(text: &ArrayRef) -> ArrayRef {
-    debug_assert_eq!(text.data_type(), &DataType::Utf8);
-    let mut bytes = BinaryViewBuilder::with_capacity(text.len());
-    for value in text.as_string::<i32>() {
-        match value.map(|value| unhex(value).unwrap_or_else(|| value.as_bytes().to_vec())) {
-            Some(value) => bytes.append_value(value),
-            None => bytes.append_null(),
-        }
-    }
-    Arc::new(bytes.finish())
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("\\x")?.as_bytes();
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = digits.chunks_exact(2);
-    if !pairs.remainder().is_empty() {
-        return None;
-    }
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }

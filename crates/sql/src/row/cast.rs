@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, new_null_array};
 use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -71,6 +71,9 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
             format!("{} of type {from}", value_text(array, 0))
         }));
     }
+    if class == Class::Text && column.sql_type == SqlType::Bytea {
+        return bytes(array, wrong);
+    }
     let whole = rounded(array, column.sql_type)?;
     let cast = cast_with_options(&whole, &to, &CastOptions { safe: true, ..CastOptions::default() })?;
     if let Some(row) = overflow(array, &cast) {
@@ -97,6 +100,33 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
         }),
         Some(row) => Err(wrong(value_text(array, row))),
     }
+}
+
+/// Text as bytes: hexadecimal digits behind `\x`, anything else byte for byte.
+fn bytes(array: &ArrayRef, wrong: impl Fn(String) -> Error) -> Result<ArrayRef> {
+    let text = cast_with_options(array, &DataType::Utf8View, &CastOptions::default())?;
+    let mut bytes = BinaryViewBuilder::with_capacity(text.len());
+    for (row, value) in text.as_string_view().iter().enumerate() {
+        match value.map(|value| (value, value.strip_prefix("\\x"))) {
+            None => bytes.append_null(),
+            Some((value, None)) => bytes.append_value(value.as_bytes()),
+            Some((_, Some(digits))) => match unhex(digits) {
+                Some(value) => bytes.append_value(value),
+                None => return Err(wrong(value_text(&text, row))),
+            },
+        }
+    }
+    Ok(Arc::new(bytes.finish()))
+}
+
+/// The bytes that hexadecimal digits write.
+pub(crate) fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = digits.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 /// The first row that a cast made infinite: it does so with numbers that are too large for a float, and calls it safe.

@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions_mut,
 };
 
+use crate::row::unhex;
+
 /// Applies all changes.
 pub(super) fn rewrite(statement: &mut Statement) {
     let _: ControlFlow<()> = statement.visit(&mut Rewrite);
@@ -25,6 +27,7 @@ impl VisitorMut for Rewrite {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         keep_exponent(expression);
+        read_bytes(expression);
         ControlFlow::Continue(())
     }
 }
@@ -44,6 +47,18 @@ fn keep_exponent(expression: &mut Expr) {
             array: false,
             format: None,
         };
+    }
+}
+
+/// `'\x00ff'::BYTEA` is two bytes, not the bytes of six characters.
+fn read_bytes(expression: &mut Expr) {
+    if let Expr::Cast { expr, data_type: DataType::Bytea, .. } = expression
+        && let Expr::Value(value) = expr.as_ref()
+        && let Value::SingleQuotedString(text) = &value.value
+        && let Some(digits) = text.strip_prefix("\\x")
+        && unhex(digits).is_some()
+    {
+        *expression = Expr::Value(Value::HexStringLiteral(digits.to_owned()).with_span(value.span));
     }
 }
 
@@ -102,6 +117,14 @@ mod tests {
     #[test]
     fn a_number_with_an_exponent_becomes_a_double() {
         assert_eq!(rewritten("SELECT 1e300, 1.5"), "SELECT CAST('1e300' AS DOUBLE), 1.5");
+    }
+
+    #[test]
+    fn bytes_written_as_text_become_bytes() {
+        assert_eq!(
+            rewritten(r"SELECT '\x00fF'::BYTEA, '\x0'::BYTEA, 'x00'::BYTEA"),
+            r"SELECT X'00fF', '\x0'::BYTEA, 'x00'::BYTEA"
+        );
     }
 
     #[test]

@@ -111,6 +111,15 @@ fn numbers_are_rounded_and_texts_are_read_where_a_column_takes_them() {
 }
 
 #[test]
+fn bytes_can_be_written_as_text_of_hexadecimal_digits() {
+    let shell = Shell::with(
+        r"CREATE TABLE t (id INT, y BYTEA); INSERT INTO t VALUES (1, '\x00fF'), (2, '\x00fF'::BYTEA), (3, X'00ff'), (4, 'ab')",
+    );
+    assert_eq!(shell.rows("SELECT y FROM t ORDER BY id"), ["00ff", "00ff", "00ff", "6162"]);
+    shell.refuses(r"INSERT INTO t VALUES (5, '\x0')", &["table t", "column y", r"'\x0'"]);
+}
+
+#[test]
 fn types_that_there_are_not_are_refused_with_what_to_use() {
     let shell = Shell::new();
     shell.refuses("CREATE TABLE t (x TINYINT)", &["TINYINT", "SMALLINT"]);
