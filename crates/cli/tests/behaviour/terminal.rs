@@ -84,10 +84,18 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end, which must be a good one.
+    /// Waits for the end, which must be a good one. What is pressed before the prompt is there may be lost, since the
+    /// terminal is set up anew for every line; so a test sees the prompt before it leaves.
     #[track_caller]
     fn ends(mut self) {
-        let status = self.child.wait().expect("a child ends");
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            match self.child.try_wait().expect("a child can be asked") {
+                Some(status) => break status,
+                None => assert!(Instant::now() < deadline, "it goes on after\n{}", self.shown),
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
         assert!(status.success(), "{status}: {}", self.shown);
     }
 }
@@ -108,6 +116,7 @@ fn the_prompt_shows_the_transaction_and_ctrl_d_rolls_it_back() {
     terminal.see("ishigaki> ");
     terminal.press("CREATE TABLE t (id BIGINT PRIMARY KEY);\r");
     terminal.see("CREATE TABLE (");
+    terminal.see("ishigaki> ");
     terminal.press("BEGIN;\r");
     terminal.see("ishigaki*> ");
     terminal.press("INSERT INTO t VALUES (1);\r");
@@ -119,8 +128,10 @@ fn the_prompt_shows_the_transaction_and_ctrl_d_rolls_it_back() {
 
     let mut terminal = Terminal::open(home.path());
     terminal.see("Opened ");
+    terminal.see("ishigaki> ");
     terminal.press("SELECT count(*) AS n FROM t;\r");
     terminal.see("| 0 |");
+    terminal.see("ishigaki> ");
     terminal.press("exit\r");
     terminal.ends();
 }
@@ -129,8 +140,10 @@ fn the_prompt_shows_the_transaction_and_ctrl_d_rolls_it_back() {
 fn ctrl_c_cancels_the_statement_and_neither_the_shell_nor_the_transaction() {
     let home = database();
     let mut terminal = Terminal::open(home.path());
+    terminal.see("ishigaki> ");
     terminal.press("CREATE TABLE t (id BIGINT PRIMARY KEY); BEGIN; INSERT INTO t VALUES (7);\r");
     terminal.see("INSERT 1 (");
+    terminal.see("ishigaki*> ");
     terminal.press(ENDLESS);
     terminal.press(ENTER);
     // Pressed before the statement runs, it only clears the line.
@@ -143,6 +156,7 @@ fn ctrl_c_cancels_the_statement_and_neither_the_shell_nor_the_transaction() {
     terminal.press("SELECT id + 1 AS next FROM t; COMMIT;\r");
     terminal.see("|    8 |");
     terminal.see("COMMIT (");
+    terminal.see("ishigaki> ");
     terminal.press(CTRL_D);
     terminal.ends();
 }
