@@ -148,6 +148,9 @@ pub(crate) trait Protocol: Sized + Send {
     /// Decides whether the transaction may commit. After this succeeded nothing but the log can refuse it.
     fn prepare(&mut self) -> Result<()>;
 
+    /// Notes that the transaction has seen something outside of the protocol that is durable only with `lsn`.
+    fn depend(&mut self, lsn: Lsn);
+
     /// The largest LSN that anything read so far depends on.
     fn depends_on(&self) -> Lsn;
 

@@ -35,8 +35,9 @@ pub(crate) struct Table {
     pub(crate) index: Index,
     /// The protocol's word on this table.
     pub(crate) state: TableState,
-    /// The largest LSN of a transaction that deleted a key here. Stored before the key leaves the index: who finds a key
-    /// absent and then reads this knows how durable the log must be for the absence to be durable.
+    /// The largest LSN of a transaction that deleted a key here, or dropped the table. Stored before the key leaves the
+    /// index, or the monopoly ends: who finds a key absent, or the table gone, and then reads this knows how durable the
+    /// log must be for that to be durable.
     deleted_up_to: AtomicU64,
     bytes: AtomicU64,
     memory: Arc<Memory>,

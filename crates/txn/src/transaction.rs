@@ -215,7 +215,12 @@ impl Transaction {
         if let Some(slot) = self.tables.iter().position(|table| table.id == id) {
             return Ok(slot);
         }
-        let table = self.database().tables.get(id).ok_or_else(|| Error::no_such_id(id))?;
+        let Some(table) = self.database().tables.get(id) else {
+            // It may have been dropped by a transaction that is not durable yet: its row left the system table first.
+            let dropped = self.database().tables.system().deleted_up_to();
+            self.protocol.depend(dropped);
+            return Err(Error::no_such_id(id));
+        };
         self.tables.push(table);
         Ok(self.tables.len() - 1)
     }

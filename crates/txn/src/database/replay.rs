@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ishigaki_base::Lsn;
-use sdd::Owned;
+use sdd::{Guard, Owned};
 
 use crate::key::{Key, Value};
 use crate::memory::{self, Memory};
@@ -69,7 +69,13 @@ impl Replay {
     }
 
     fn drop(&self, lsn: Lsn, id: TableId, name: &[u8]) -> Result<()> {
-        delete(self.tables.system(), lsn, name)?;
+        let system = self.tables.system();
+        let guard = Guard::new();
+        let named = system.index.find(name).and_then(|record| record.value(&guard).and_then(|id| redo::decode_id(id)));
+        if named != Some(id) {
+            return Err(refuse(lsn, format!("it drops table {id} by a name that is not its own")));
+        }
+        delete(system, lsn, name)?;
         if self.tables.remove(id).is_none() {
             return Err(refuse(lsn, format!("it drops table {id}, which does not exist")));
         }

@@ -171,6 +171,10 @@ impl Protocol for Locking {
         Ok(())
     }
 
+    fn depend(&mut self, lsn: Lsn) {
+        self.depends_on = self.depends_on.max(lsn);
+    }
+
     fn depends_on(&self) -> Lsn {
         self.depends_on
     }
@@ -196,10 +200,6 @@ impl Protocol for Locking {
 }
 
 impl Locking {
-    fn depend(&mut self, lsn: Lsn) {
-        self.depends_on = self.depends_on.max(lsn);
-    }
-
     /// This transaction's place for `table`.
     fn touch(&mut self, table: &Arc<Table>) -> usize {
         if let Some(slot) = self.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
@@ -210,15 +210,21 @@ impl Locking {
     }
 
     /// Waits until nobody else has the table for itself. After a lock was taken: one of the two sees the other.
-    fn enter(&self, table: &Table) -> Result<()> {
-        if table.state.await_shared(self.me, &self.patience)? { Ok(()) } else { Err(Error::no_such_id(table.id)) }
+    fn enter(&mut self, table: &Table) -> Result<()> {
+        if table.state.await_shared(self.me, &self.patience)? { Ok(()) } else { Err(self.gone(table)) }
+    }
+
+    /// That a table was dropped is something read, too.
+    fn gone(&mut self, table: &Table) -> Error {
+        self.depend(table.deleted_up_to());
+        Error::no_such_id(table.id)
     }
 
     /// Locks a range for reading.
     fn announce(&mut self, table: &Arc<Table>, range: Range) -> Result<()> {
         if self.range_protection {
             let slot = self.touch(table);
-            table.state.announce(self.me, range);
+            table.state.announce(self.me, range)?;
             self.tables[slot].has_ranges = true;
         }
         self.enter(table)
@@ -398,7 +404,7 @@ impl Locking {
     /// Keeps all others out of the table and waits for those who are in it.
     fn monopolize_records(&mut self, table: &Table) -> Result<()> {
         if !table.state.monopolize(self.me, &self.patience)? {
-            return Err(Error::no_such_id(table.id));
+            return Err(self.gone(table));
         }
         let mut reached: Option<Key> = None;
         loop {

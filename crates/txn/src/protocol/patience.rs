@@ -40,15 +40,15 @@ impl Patience {
 
     /// One wait of a transaction, which may take several sleeps.
     pub(crate) fn wait(&self) -> Wait<'_> {
-        Wait { patience: self, deadline: None }
+        Wait { patience: self, begun: None }
     }
 }
 
-/// A wait under way. Its deadline is set by the first sleep.
+/// A wait under way, since its first sleep.
 #[derive(Debug)]
 pub(crate) struct Wait<'a> {
     patience: &'a Patience,
-    deadline: Option<Instant>,
+    begun: Option<Instant>,
 }
 
 impl Wait<'_> {
@@ -70,12 +70,12 @@ impl Wait<'_> {
     /// Sleeps until `changed` is signalled, the flag is raised or patience is at its end; the last two are errors.
     pub(crate) fn sleep<T>(&mut self, changed: &Condvar, state: &mut MutexGuard<'_, T>) -> Result<()> {
         self.patience.interrupt.check()?;
-        let now = Instant::now();
-        let deadline = *self.deadline.get_or_insert(now + self.patience.limit);
-        if now >= deadline {
+        // What is left, not a deadline: there is no moment that lies `Duration::MAX` ahead.
+        let waited = self.begun.get_or_insert_with(Instant::now).elapsed();
+        let mut slice = self.patience.limit.saturating_sub(waited);
+        if slice.is_zero() {
             return Err(Error::conflict(ConflictReason::WaitedTooLong));
         }
-        let mut slice = deadline - now;
         if self.patience.interrupt.0.is_some() {
             slice = slice.min(Patience::LOOK);
         }

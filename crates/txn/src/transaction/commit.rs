@@ -88,8 +88,9 @@ impl Transaction {
             table.note_deletion(lsn);
             tables.add(table);
         }
-        for &id in &self.dropped {
-            tables.remove(id);
+        for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {
+            // For those who still have it and are about to find that it is gone.
+            table.note_deletion(lsn);
         }
     }
 }

@@ -12,15 +12,18 @@
 //! The one that sees the other waits for it or gives way, by wait-die as for records. A table can also be *monopolized*, to
 //! drop it: that stands against every read and write of others. Both sides meet in the same way: they take their lock, then
 //! look for a monopolist; the monopolist makes itself known, then looks for locks.
+//!
+//! A writer that waits here is known by its key, and a younger reader does not announce a range over it: else scans that
+//! overlap in time could keep the oldest writer waiting for ever, while each of them gives way to it at its record.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::super::{Patience, TransactionId};
 use super::range_set::{Range, RangeSet};
-use crate::Result;
 use crate::key::Key;
+use crate::{ConflictReason, Error, Result};
 
 /// The announced ranges of a table.
 #[derive(Debug, Default)]
@@ -36,6 +39,8 @@ pub(crate) struct Ranges {
 #[derive(Debug, Default)]
 struct State {
     owners: Vec<Owner>,
+    /// Writers asleep until their key is read by nobody else.
+    writers: Vec<(TransactionId, Key)>,
     sleepers: usize,
 }
 
@@ -51,21 +56,26 @@ struct Owner {
 const GONE: u64 = u64::MAX;
 
 impl Ranges {
-    /// Locks `range` for reading, to be walked now. True if `me` has a range here for the first time.
-    pub(crate) fn announce(&self, me: TransactionId, range: Range) -> bool {
+    /// Locks `range` for reading, to be walked now. A conflict if an older writer has been waiting for a key of it.
+    pub(crate) fn announce(&self, me: TransactionId, range: Range) -> Result<()> {
         let mut state = self.state.lock();
-        let first = !state.owners.iter().any(|owner| owner.id == me);
-        if first {
+        if state.would_delay_a_writer(me, &range) {
+            return Err(Error::conflict(ConflictReason::OlderInTheWay));
+        }
+        if !state.owners.iter().any(|owner| owner.id == me) {
             state.owners.push(Owner { id: me, walking: None, read: RangeSet::default() });
             self.announced.store(state.owners.len(), Ordering::SeqCst);
         }
-        if let Some(owner) = state.of(me) {
-            owner.walking = Some(range);
+        if let Some(owner) = state.of(me)
+            && let Some(unsettled) = owner.walking.replace(range)
+        {
+            // Its walk did not come to an end: the visitor panicked, and may have seen any of it.
+            owner.read.insert(unsettled);
         }
         self.wake(&state);
         drop(state);
         fence(Ordering::SeqCst);
-        first
+        Ok(())
     }
 
     /// The walk is over. What was announced stays locked, up to `last` if it ended there.
@@ -94,7 +104,7 @@ impl Ranges {
         if self.announced.load(Ordering::SeqCst) == 0 {
             return Ok(());
         }
-        self.wait_while(me, patience, |state| state.reader_of(me, key))
+        self.wait_while(me, patience, Some(key), |state| state.reader_of(me, key))
     }
 
     /// Returns when no other transaction has the table for itself; false if the table is gone. To be asked after a lock was
@@ -108,14 +118,14 @@ impl Ranges {
             if monopolist == GONE {
                 return Ok(false);
             }
-            self.wait_while(me, patience, |_| self.other_monopolist(me))?;
+            self.wait_while(me, patience, None, |_| self.other_monopolist(me))?;
         }
     }
 
     /// Stops all others from entering, then returns when nobody else has a range here; false if the table is gone. Who holds
     /// records must still be waited for.
     pub(crate) fn monopolize(&self, me: TransactionId, patience: &Patience) -> Result<bool> {
-        self.wait_while(me, patience, |_| self.other_monopolist(me))?;
+        self.wait_while(me, patience, None, |_| self.other_monopolist(me))?;
         let taken = self.monopolist.compare_exchange(0, me.get(), Ordering::SeqCst, Ordering::SeqCst);
         match taken {
             Err(GONE) => return Ok(false),
@@ -124,7 +134,7 @@ impl Ranges {
         }
         self.wake(&self.state.lock());
         fence(Ordering::SeqCst);
-        self.wait_while(me, patience, |state| state.other_than(me))?;
+        self.wait_while(me, patience, None, |state| state.other_than(me))?;
         Ok(true)
     }
 
@@ -147,29 +157,46 @@ impl Ranges {
         }
     }
 
-    /// Waits as long as `blocker` names a transaction that is in the way.
+    /// Waits as long as `blocker` names a transaction that is in the way, for `key` if it is to be written.
     fn wait_while(
         &self,
         me: TransactionId,
         patience: &Patience,
+        key: Option<&[u8]>,
         blocker: impl Fn(&State) -> Option<u64>,
     ) -> Result<()> {
         let mut state = self.state.lock();
         let mut wait = patience.wait();
-        while let Some(other) = blocker(&state) {
+        let mut sleep = |state: &mut MutexGuard<'_, State>, other| {
             wait.may_wait_for(me, other)?;
+            if let Some(key) = key
+                && !state.writers.iter().any(|(writer, _)| *writer == me)
+            {
+                state.writers.push((me, Key::of_bound(key)));
+            }
             state.sleepers += 1;
-            let slept = wait.sleep(&self.changed, &mut state);
+            let slept = wait.sleep(&self.changed, state);
             state.sleepers -= 1;
-            slept?;
+            slept
+        };
+        let mut result = Ok(());
+        while let (Ok(()), Some(other)) = (&result, blocker(&state)) {
+            result = sleep(&mut state, other);
         }
-        Ok(())
+        state.writers.retain(|(writer, _)| *writer != me);
+        result
     }
 }
 
 impl State {
     fn of(&mut self, me: TransactionId) -> Option<&mut Owner> {
         self.owners.iter_mut().find(|owner| owner.id == me)
+    }
+
+    /// True if an older writer waits for a key of `range` that `me` has not read before.
+    fn would_delay_a_writer(&self, me: TransactionId, range: &Range) -> bool {
+        let has_read = |key: &[u8]| self.owners.iter().any(|owner| owner.id == me && owner.read.contains(key));
+        self.writers.iter().any(|(writer, key)| *writer < me && range.contains(key) && !has_read(key))
     }
 
     /// The oldest other transaction that has read `key`.

@@ -25,14 +25,14 @@ fn range(start: &[u8], end: &[u8]) -> Range {
 #[test]
 fn an_announced_range_stops_writers_from_the_beginning() {
     let ranges = Ranges::default();
-    ranges.announce(id(1), range(b"b", b"d"));
+    ranges.announce(id(1), range(b"b", b"d")).unwrap();
     assert!(ranges.await_unread(id(2), b"c", &long()).is_err());
     ranges.await_unread(id(1), b"c", &never()).unwrap();
     ranges.await_unread(id(2), b"d", &never()).unwrap();
     ranges.settle(id(1), Some(Key::of_bound(b"bb")));
     ranges.await_unread(id(2), b"c", &never()).unwrap();
     assert!(ranges.await_unread(id(2), b"bb", &never()).is_err());
-    ranges.announce(id(1), range(b"x", b"z"));
+    ranges.announce(id(1), range(b"x", b"z")).unwrap();
     ranges.settle(id(1), None);
     assert!(ranges.await_unread(id(2), b"y", &never()).is_err());
     ranges.retract(id(1));
@@ -43,7 +43,7 @@ fn an_announced_range_stops_writers_from_the_beginning() {
 #[test]
 fn an_older_writer_waits_for_a_younger_reader() {
     let ranges = Arc::new(Ranges::default());
-    ranges.announce(id(5), range(b"a", b"z"));
+    ranges.announce(id(5), range(b"a", b"z")).unwrap();
     ranges.settle(id(5), None);
     let writer = {
         let ranges = Arc::clone(&ranges);
@@ -59,7 +59,7 @@ fn an_older_writer_waits_for_a_younger_reader() {
 #[test]
 fn a_waiting_writer_gives_way_to_an_older_reader_that_comes() {
     let ranges = Arc::new(Ranges::default());
-    ranges.announce(id(5), range(b"a", b"z"));
+    ranges.announce(id(5), range(b"a", b"z")).unwrap();
     let writer = {
         let ranges = Arc::clone(&ranges);
         thread::spawn(move || ranges.await_unread(id(3), b"k", &long()))
@@ -68,14 +68,14 @@ fn a_waiting_writer_gives_way_to_an_older_reader_that_comes() {
         thread::yield_now();
     }
     // The older reader will wait for the writer's lock; so the writer must not wait for the reader.
-    ranges.announce(id(1), range(b"j", b"l"));
+    ranges.announce(id(1), range(b"j", b"l")).unwrap();
     assert!(writer.join().unwrap().is_err());
 }
 
 #[test]
 fn a_monopoly_keeps_others_out() {
     let ranges = Ranges::default();
-    ranges.announce(id(2), range(b"a", b"b"));
+    ranges.announce(id(2), range(b"a", b"b")).unwrap();
     assert!(ranges.monopolize(id(1), &Patience::new(Duration::from_millis(5))).is_err());
     ranges.end_monopoly(id(1), false);
     ranges.retract(id(2));
@@ -97,4 +97,25 @@ fn a_table_that_is_gone_stays_gone() {
     ranges.end_monopoly(id(3), true);
     assert!(!ranges.await_shared(id(4), &never()).unwrap());
     assert!(!ranges.monopolize(id(4), &never()).unwrap());
+}
+
+#[test]
+fn a_younger_reader_does_not_overtake_a_waiting_writer() {
+    let ranges = Arc::new(Ranges::default());
+    ranges.announce(id(5), range(b"a", b"z")).unwrap();
+    ranges.settle(id(5), None);
+    let writer = {
+        let ranges = Arc::clone(&ranges);
+        thread::spawn(move || ranges.await_unread(id(2), b"k", &long()))
+    };
+    while ranges.state.lock().sleepers == 0 {
+        thread::yield_now();
+    }
+    assert!(ranges.announce(id(6), range(b"a", b"z")).is_err());
+    ranges.announce(id(6), range(b"l", b"z")).unwrap();
+    // Who has read the key already delays nobody by reading it again.
+    ranges.announce(id(5), range(b"j", b"l")).unwrap();
+    ranges.retract(id(5));
+    writer.join().unwrap().unwrap();
+    ranges.announce(id(6), range(b"a", b"z")).unwrap();
 }
