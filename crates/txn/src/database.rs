@@ -188,8 +188,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // A log that failed is closed, too: that waits for writes under way before the directory is free for others.
         if !self.closed.load(Ordering::Relaxed)
-            && self.log.failure().is_none()
             && let Err(error) = self.close()
         {
             tracing::warn!(%error, "the database could not be closed cleanly");
