@@ -18,6 +18,8 @@ pub type Case = serde_json::Map<String, Value>;
 pub enum Metric {
     /// Operations finished in a second.
     Throughput,
+    /// Bytes moved in a second.
+    Bandwidth,
     /// The time that half of the operations stayed within.
     LatencyP50,
     /// The time that 99% of the operations stayed within.
@@ -37,6 +39,7 @@ impl Metric {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Throughput => "1/s",
+            Self::Bandwidth => "B/s",
             Self::LatencyP50 | Self::LatencyP99 | Self::LatencyP999 => "s",
             Self::Ratio | Self::ShareOfDevice | Self::Writes => "1",
         }
@@ -45,6 +48,7 @@ impl Metric {
     fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
+            Self::Bandwidth => "bandwidth",
             Self::LatencyP50 => "latency p50",
             Self::LatencyP99 => "latency p99",
             Self::LatencyP999 => "latency p99.9",

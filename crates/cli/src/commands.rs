@@ -4,7 +4,10 @@
 mod bench;
 mod completions;
 mod log;
+mod media;
 mod sql;
+
+use std::time::Duration;
 
 use clap::Subcommand;
 
@@ -16,6 +19,7 @@ pub(crate) enum Command {
     Sql(sql::Arguments),
     Log(log::Arguments),
     Bench(bench::Arguments),
+    Media(media::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -25,7 +29,14 @@ impl Command {
             Self::Sql(arguments) => sql::run(&arguments),
             Self::Log(arguments) => log::run(&arguments),
             Self::Bench(arguments) => bench::run(arguments),
+            Self::Media(arguments) => media::run(arguments),
             Self::Completions(arguments) => completions::run(&arguments),
         }
     }
+}
+
+/// Seconds as an argument, fractions allowed.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no number of seconds, as in 2 or 0.5"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

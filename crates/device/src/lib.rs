@@ -6,7 +6,10 @@
 //! - [`FileDirectory`] / [`FileDevice`]: files and raw block devices, `O_DIRECT` where the medium takes it;
 //! - [`MemoryDirectory`]: memory, for tests and temporary databases;
 //! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
-//!   fails writes and syncs, runs out of space and flips bits at rest.
+//!   fails writes and syncs, runs out of space and flips bits at rest;
+//! - [`ModelledDirectory`]: any of these with the timing of NVM, an SSD or a hard disk, in real or in virtual time.
+//!
+//! [`probe()`] measures what a medium can do.
 
 mod buffer;
 mod device;
@@ -14,6 +17,8 @@ mod directory;
 mod error;
 mod file;
 mod memory;
+mod model;
+mod probe;
 mod request;
 mod sim;
 
@@ -23,4 +28,8 @@ pub use directory::{Directory, DirectoryLock};
 pub use error::{Error, Result};
 pub use file::{FileDevice, FileDirectory};
 pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
+pub use model::{
+    HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
+};
+pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};

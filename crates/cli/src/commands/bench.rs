@@ -13,6 +13,7 @@ use ishigaki_bench::{Line, Origin, Progress, bank, commit, table};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::parse_seconds;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -138,12 +139,6 @@ impl Both {
         }
         Ok(())
     }
-}
-
-/// Seconds, fractions allowed.
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no number of seconds, as in 2 or 0.5"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {

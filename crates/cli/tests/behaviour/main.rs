@@ -2,6 +2,7 @@
 
 mod bench;
 mod log;
+mod media;
 mod program;
 mod sql;
 mod terminal;

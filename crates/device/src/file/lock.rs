@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// lets go of it when the process dies; the file stays.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 impl FileLock {
@@ -32,7 +32,14 @@ impl FileLock {
         }
         rustix::fs::ftruncate(&file, 0).map_err(io)?;
         rustix::io::pwrite(&file, format!("{}\n", std::process::id()).as_bytes(), 0).map_err(io)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Said outright: a child that another thread is just starting holds the descriptor, too, until it runs its program.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 

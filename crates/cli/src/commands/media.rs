@@ -1,0 +1,211 @@
+//! `ishigaki media`: what a medium can do, before anything is put on it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use ishigaki_base::ByteSize;
+use ishigaki_base::random::Seed;
+use ishigaki_bench::{Case, Line, Metric, Origin};
+use ishigaki_device::{FileDirectory, ProbeCase, ProbeReport, ProbeRun, ProbeSettings, probe};
+
+use super::parse_seconds;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  ishigaki media probe /srv/data                 synchronous appends by 1, 2 and 4 threads in four sizes
+  ishigaki media probe /srv/data --threads 1,16 --sizes 4KiB --seconds 5
+  ishigaki media probe /srv/data --json          the same as JSON lines";
+
+/// Measure what a medium can do
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Probe(ProbeArguments),
+}
+
+/// Synchronous appends by several threads in several sizes, and what the medium supports
+///
+/// Every thread appends to a preallocated file of its own, each write durable before the next; the cases alternate over
+/// the rounds, and each run reads its last writes back. Nothing stays in the directory.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct ProbeArguments {
+    /// A directory on the medium to measure
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+
+    /// How many threads write beside each other; each count is measured with each size
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4")]
+    threads: Vec<usize>,
+
+    /// Bytes of a write
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "512B,4KiB,16KiB,64KiB")]
+    sizes: Vec<ByteSize>,
+
+    /// Time of each case in each round
+    #[arg(long, value_name = "S", default_value = "0.5", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Rounds of each case
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    rounds: usize,
+
+    /// The seed of the bytes that are written, as in 7 or 0x2a; drawn if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<Seed>,
+
+    /// Print figures as JSON, one object a line, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Command::Probe(ProbeArguments { path, threads, sizes, seconds, rounds, seed, json }) = arguments.command;
+    let site = Site::new(&path)?;
+    let failed = |error: ishigaki_device::Error| Failure::of(error.kind(), error).without_hint();
+    let directory = FileDirectory::open(&site.0).map_err(failed)?;
+    let seed = seed.unwrap_or_else(Seed::from_entropy);
+    let settings = ProbeSettings { threads, sizes, duration: seconds, rounds, seed, ..ProbeSettings::default() };
+    let bar = ProgressBar::no_length();
+    bar.set_style(
+        ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    let report = probe(&directory, &settings, &mut |step| {
+        // The files have no names any more; without the directory nothing stays even if this process is killed.
+        site.remove();
+        bar.set_length(step.of);
+        bar.set_position(step.done);
+        bar.set_message(format!("{} of {}", crate::human::counted(step.threads as u64, "thread"), step.size));
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(failed)?;
+    let origin = Origin::here(env!("ISHIGAKI_COMMIT"), seed);
+    let text = if json { lines(&report, &origin) } else { table(&report, &path, &origin) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// A fresh directory below the given one, gone when dropped.
+struct Site(PathBuf);
+
+impl Site {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        let attributes = fs::metadata(path).map_err(|error| Failure::file(path.display(), &error))?;
+        if !attributes.is_dir() {
+            return Err(Failure::invalid(format!(
+                "{} is not a directory, and only those can be probed",
+                path.display()
+            ))
+            .with_hint("for a raw device, name a directory of a file system on it"));
+        }
+        let site = path.join(format!("media-probe-{}", std::process::id()));
+        fs::create_dir(&site).map_err(|error| Failure::file(site.display(), &error))?;
+        Ok(Self(site))
+    }
+
+    fn remove(&self) {
+        // Nothing more can be done about what can not be removed; the name says whose it was.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A JSON object for each case and metric.
+fn lines(report: &ProbeReport, origin: &Origin) -> String {
+    let mut text = String::new();
+    for case in &report.cases {
+        for (metric, figure) in FIGURES {
+            let runs = case.runs.iter().map(figure).collect();
+            let line = Line::new("media", distinguishing(report, case), metric, runs, origin);
+            let _ = writeln!(text, "{}", line.json());
+        }
+    }
+    text
+}
+
+type Figure = fn(&ProbeRun) -> f64;
+
+const FIGURES: [(Metric, Figure); 4] = [
+    (Metric::Throughput, |run| run.throughput),
+    (Metric::Bandwidth, |run| run.bandwidth),
+    (Metric::LatencyP50, |run| run.latency_p50.as_secs_f64()),
+    (Metric::LatencyP99, |run| run.latency_p99.as_secs_f64()),
+];
+
+fn distinguishing(report: &ProbeReport, case: &ProbeCase) -> Case {
+    let promise = report.promise;
+    Case::from_iter([
+        ("threads".to_owned(), case.threads.into()),
+        ("size".to_owned(), case.size.as_u64().into()),
+        ("direct".to_owned(), promise.direct.into()),
+        ("trim".to_owned(), promise.trim.into()),
+        ("block_size".to_owned(), promise.block_size.into()),
+        ("atomic_write".to_owned(), promise.atomic_write.into()),
+    ])
+}
+
+/// What a person reads.
+fn table(report: &ProbeReport, path: &Path, origin: &Origin) -> String {
+    let promise = report.promise;
+    let known = |yes| if yes { "yes" } else { "no" };
+    let mut text = format!(
+        "{} on {}, source {}, seed {}\n\
+         blocks of {}, atomic writes of {}, direct I/O: {}, trim: {}, FUA: not told for files\n\n",
+        path.display(),
+        origin.machine,
+        origin.commit,
+        origin.seed,
+        ByteSize(promise.block_size as u64),
+        ByteSize(promise.atomic_write as u64),
+        known(promise.direct),
+        known(promise.trim),
+    );
+    let heads = ["threads", "size", "writes/s", "bandwidth", "p50", "p99", "spread"].map(str::to_owned);
+    let rows: Vec<[String; 7]> = [heads].into_iter().chain(report.cases.iter().map(row)).collect();
+    let widths: Vec<usize> =
+        (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    for row in &rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        let _ = writeln!(text, "{}", cells.join("  "));
+    }
+    for size in &report.left_out {
+        let _ = writeln!(text, "{size} is left out: it is no multiple of the medium's blocks");
+    }
+    text
+}
+
+fn row(case: &ProbeCase) -> [String; 7] {
+    let micros = |of: fn(&ProbeRun) -> Duration| format!("{:.1} µs", case.median(|run| of(run).as_secs_f64()) * 1e6);
+    let throughputs = || case.runs.iter().map(|run| run.throughput);
+    let (least, most) = (throughputs().fold(f64::INFINITY, f64::min), throughputs().fold(0.0, f64::max));
+    let middle = case.median(|run| run.throughput);
+    [
+        case.threads.to_string(),
+        case.size.to_string(),
+        format!("{middle:.0}"),
+        format!("{:.1} MB/s", case.bandwidth() / 1e6),
+        micros(|run| run.latency_p50),
+        micros(|run| run.latency_p99),
+        // Half the distance between the slowest and the fastest round.
+        format!("±{:.0}%", (most - least) / 2.0 / middle.max(f64::MIN_POSITIVE) * 100.0),
+    ]
+}
