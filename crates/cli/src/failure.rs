@@ -47,7 +47,10 @@ impl Failure {
                 (4, Some("`ishigaki log inspect DIR` shows what is readable and where the log stops"))
             }
             ErrorKind::Conflict => (5, Some("run the whole transaction again")),
-            ErrorKind::Exhausted => (6, Some("`--memory` and `--query-memory` raise the limits on memory")),
+            ErrorKind::Exhausted => (
+                6,
+                Some("free some space on the disk; or, for memory, `--memory` and `--query-memory` raise the limits"),
+            ),
             ErrorKind::Cancelled => (130, None),
         };
         Self::Told { message: message.to_string(), hint: hint.map(str::to_owned), code }

@@ -14,8 +14,11 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
+
 use crate::catalog::Catalog;
 use crate::names::Planner;
+use crate::rules::{FloatsStayFloats, OverflowFails};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::{Error, Result, Session, Settings};
 
@@ -141,10 +144,15 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_batch_size(BATCH_ROWS);
     // 0.1 is a tenth here, not the double next to it; DECIMAL columns get what was written.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
+    // Before DataFusion's coercion of types.
+    let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(FloatsStayFloats)];
+    analyzers.extend(Analyzer::new().rules);
     Ok(SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(Planner))
         .with_default_features()
+        .with_analyzer_rules(analyzers)
+        .with_physical_optimizer_rule(Arc::new(OverflowFails))
         .build())
 }

@@ -27,6 +27,7 @@ mod names;
 mod outcome;
 mod query;
 pub mod row;
+mod rules;
 mod scan;
 mod session;
 mod settings;

@@ -3,6 +3,7 @@
 //! Text is parsed as `PostgreSQL` writes it. [`Command::of`] then sorts a statement into the few kinds that there are and
 //! refuses everything else by name, so that nothing which is written is ever quietly left out.
 
+mod check;
 mod rewrite;
 mod tree;
 
@@ -100,6 +101,7 @@ pub(crate) struct Copy<'a> {
 impl<'a> Command<'a> {
     /// Sorts a statement, or says that there is no such thing here.
     pub(crate) fn of(ast: &'a Ast) -> Result<Self> {
+        check::check(ast)?;
         Ok(match ast {
             Ast::Query(query) => {
                 check_query(query)?;
@@ -209,16 +211,7 @@ fn explain<'a>(ast: &'a Ast, alias: DescribeAlias, statement: &'a Ast, analyze: 
 
 /// What of a query DataFusion would pass over in silence, or take for DDL.
 pub(crate) fn check_query(query: &Query) -> Result<()> {
-    if !query.locks.is_empty() {
-        return Err(Error::unsupported(
-            "SELECT … FOR UPDATE or FOR SHARE",
-            "leave it out: what a transaction reads stays locked until its end anyway",
-        ));
-    }
     match query.body.as_ref() {
-        SetExpr::Select(select) if select.into.is_some() => {
-            Err(Error::unsupported("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT"))
-        }
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => Err(Error::unsupported(
             "WITH before INSERT, UPDATE or DELETE",
             "put the query into the statement as a subquery",

@@ -77,8 +77,8 @@ pub enum Error {
     TooManyTables,
     /// The memory budget is used up.
     #[error(
-        "out of memory: {used} of {budget} are in use and {needed} more are needed; delete data, make the transaction \
-         smaller, or open the database with a larger `Settings::memory`"
+        "out of memory: {used} of {budget} are in use and {needed} more are needed; open the database with a larger \
+         `Settings::memory`, make the transaction smaller, or delete data in small transactions"
     )]
     MemoryExhausted {
         /// In use by all tables and write sets.

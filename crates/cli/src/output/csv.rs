@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use ishigaki_sql::arrow::array::Array;
-use ishigaki_sql::arrow::datatypes::SchemaRef;
+use ishigaki_sql::arrow::datatypes::{DataType, SchemaRef};
 use ishigaki_sql::arrow::record_batch::RecordBatch;
 use ishigaki_sql::arrow::util::display::{ArrayFormatter, FormatOptions};
 
@@ -40,8 +40,13 @@ impl Writer for Csv<'_> {
                 if index > 0 {
                     self.out.write_all(b",")?;
                 }
-                if column.is_valid(row) {
+                // The type of a bare NULL has no bits for nulls.
+                if column.is_valid(row) && !column.data_type().is_null() {
                     value.clear();
+                    // As COPY writes and reads it.
+                    if matches!(column.data_type(), DataType::Binary | DataType::BinaryView) {
+                        value.push_str("\\x");
+                    }
                     // Writing to a string does not fail, and errors of values are shown in their place.
                     let _ = write!(value, "{}", formatter.value(row));
                     self.out.write_all(quoted(&value).as_bytes())?;

@@ -249,7 +249,8 @@ enum Column<'a> {
 impl Column<'_> {
     fn write(&self, row: usize, line: &mut String, options: &CsvOptions) -> Result<(), Broken> {
         let (Self::Text(array) | Self::Bytes(array) | Self::Other(array, _)) = self;
-        if array.is_null(row) {
+        // The type of a bare NULL has no bits for nulls.
+        if array.is_null(row) || array.data_type().is_null() {
             line.push_str(&options.null);
             return Ok(());
         }

@@ -1,7 +1,9 @@
 //! COPY t FROM file.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::BufReader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,10 +92,9 @@ impl Load<'_> {
     }
 
     async fn parquet(&mut self, file: File, size: u64) -> Result<u64> {
-        let broken = |error: datafusion::parquet::errors::ParquetError| self.invalid(error.to_string());
-        let builder = block_in_place(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(broken)?;
+        let builder = self.reading(|| ParquetRecordBatchReaderBuilder::try_new(file))?;
         let total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0).max(1);
-        let reader: ParquetRecordBatchReader = builder.with_batch_size(BATCH_ROWS).build().map_err(broken)?;
+        let reader: ParquetRecordBatchReader = self.reading(|| builder.with_batch_size(BATCH_ROWS).build())?;
         let names: Vec<String> = datafusion::arrow::array::RecordBatchReader::schema(&reader)
             .fields()
             .iter()
@@ -103,14 +104,21 @@ impl Load<'_> {
         self.prepare_rest().await?;
         let mut inserter = Inserter::new(Arc::clone(&self.definition));
         let mut batches = reader;
-        while let Some(batch) = block_in_place(|| batches.next()) {
-            let batch = batch.map_err(|error| self.invalid(error.to_string()))?;
+        while let Some(batch) = self.reading(|| batches.next().transpose())? {
             let arrays = columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
             self.insert(&mut inserter, arrays, None)?;
             let done = u128::from(size) * u128::from(inserter.rows) / u128::from(total);
             self.context.shared.progress.set(u64::try_from(done).unwrap_or(size), inserter.rows);
         }
         Ok(inserter.rows)
+    }
+
+    /// Reads from a Parquet file. Its reader panics on some damaged files; that is the file's fault, not the statement's.
+    fn reading<T, E: Display>(&self, read: impl FnOnce() -> std::result::Result<T, E>) -> Result<T> {
+        match catch_unwind(AssertUnwindSafe(|| block_in_place(read))) {
+            Ok(read) => read.map_err(|error| self.invalid(error.to_string())),
+            Err(_) => Err(self.invalid("it is damaged: its Parquet can not be read".to_owned())),
+        }
     }
 
     /// Finds the file's columns by their names, and sets `positions` to their places in the table.

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::BufWriter;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -63,7 +64,8 @@ fn select(context: &Context<'_>, source: &CopySource) -> Result<Ast> {
 /// The file under construction.
 struct Target<'a> {
     path: &'a Path,
-    temporary: Temporary,
+    /// The file that is written and the place it goes to; `None` when `path` itself is written.
+    temporary: Option<(Temporary, PathBuf)>,
     writer: FileWriter,
 }
 
@@ -80,12 +82,24 @@ impl<'a> Target<'a> {
             reason: "this is not the name of a file".to_owned(),
             source: None,
         })?;
-        let mut temporary = name.to_owned();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let temporary = path.with_file_name(temporary);
         let failed = |error| Error::file(path, error);
-        let file = File::create(&temporary).map_err(failed)?;
-        let temporary = Temporary(temporary);
+        // A link keeps pointing where it does, and what is no plain file (a device, a pipe) is written into, not replaced.
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let known = place.metadata().ok();
+        let (file, temporary) = if known.as_ref().is_some_and(|known| !known.is_file() && !known.is_dir()) {
+            (File::options().write(true).open(&place).map_err(failed)?, None)
+        } else {
+            let mut temporary = place.file_name().unwrap_or(name).to_owned();
+            temporary.push(format!(".{}.tmp", std::process::id()));
+            let temporary = Temporary(place.with_file_name(temporary));
+            let file = File::create(&temporary.0).map_err(failed)?;
+            if let Some(known) = known {
+                file.set_permissions(known.permissions()).map_err(failed)?;
+                // Only a privileged user may give files away; for anybody else the file is theirs already.
+                let _ = chown(&temporary.0, Some(known.uid()), Some(known.gid()));
+            }
+            (file, Some((temporary, place)))
+        };
         let writer = match &options.format {
             Format::Csv(options) => {
                 let mut writer = Writer::new(BufWriter::new(file), options.clone());
@@ -121,15 +135,17 @@ impl<'a> Target<'a> {
 
     /// Completes the file and puts it in its place.
     fn finish(self) -> Result<()> {
-        let Self { path, mut temporary, writer } = self;
+        let Self { path, temporary, writer } = self;
         let failed = |error| Error::file(path, error);
         let file = match writer {
             FileWriter::Csv(writer) => writer.finish().and_then(|file| Ok(file.into_inner()?)).map_err(failed)?,
             FileWriter::Parquet(writer) => writer.into_inner().map_err(|error| invalid(path, &error))?,
         };
-        file.sync_all().map_err(failed)?;
-        std::fs::rename(&temporary.0, path).map_err(failed)?;
-        temporary.0.clear();
+        if let Some((mut temporary, place)) = temporary {
+            file.sync_all().map_err(failed)?;
+            std::fs::rename(&temporary.0, place).map_err(failed)?;
+            temporary.0.clear();
+        }
         Ok(())
     }
 }

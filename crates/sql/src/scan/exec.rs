@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatchOptions;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -105,7 +106,8 @@ fn ordering(definition: &TableDefinition, projection: &[usize]) -> Vec<PhysicalS
     for &column in definition.primary_key() {
         let Some(position) = projection.iter().position(|&projected| projected == column) else { break };
         let column = Column::new(&definition.columns()[column].name, position);
-        order.push(PhysicalSortExpr::new_default(Arc::new(column)));
+        // No column of a key is NULL; said as ORDER BY says it when it is not told where NULLs come.
+        order.push(PhysicalSortExpr::new(Arc::new(column), SortOptions { descending: false, nulls_first: false }));
     }
     order
 }
@@ -298,14 +300,14 @@ impl Pages {
     }
 }
 
-/// A batch with its columns where the schema has them: the decoder puts the engine's key last.
+/// A batch with its columns as the schema has them: the decoder puts the engine's key last.
 fn in_order(batch: RecordBatch, schema: &SchemaRef) -> crate::Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch);
     }
-    let columns: Result<Vec<_>, _> =
-        schema.fields().iter().map(|field| batch.schema_ref().index_of(field.name())).collect();
-    Ok(batch.project(&columns?)?)
+    let column = |field: &Arc<Field>| Ok(Arc::clone(batch.column(batch.schema_ref().index_of(field.name())?)));
+    let columns: crate::Result<Vec<_>> = schema.fields().iter().map(column).collect();
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns?)?)
 }
 
 impl Stream for Pages {

@@ -31,13 +31,11 @@ pub(crate) struct Table {
 impl Table {
     /// The table as it looks to the transaction.
     pub(crate) fn new(definition: Arc<TableDefinition>, current: Arc<Current>, keyed: bool) -> Self {
-        let schema = if keyed {
-            let mut fields: Vec<_> = definition.schema().fields().iter().cloned().collect();
-            fields.push(Arc::new(Field::new(KEY_COLUMN, DataType::BinaryView, false)));
-            Arc::new(Schema::new(fields))
-        } else {
-            Arc::clone(definition.schema())
-        };
+        // Every column may be NULL for DataFusion: it takes a scalar subquery over a NOT NULL column for never NULL, also
+        // when it finds no row. What may be stored is checked where it is stored.
+        let columns = definition.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let key = keyed.then(|| Field::new(KEY_COLUMN, DataType::BinaryView, false));
+        let schema = Arc::new(Schema::new(columns.chain(key).collect::<Vec<_>>()));
         let constraints = if definition.has_row_id() {
             Constraints::default()
         } else {

@@ -62,11 +62,13 @@ enum Test {
 ///
 /// `Exact` is said only of bounds on the first key column: those always shape the range, whichever other conjuncts come
 /// with them, now or in a later pass of the optimizer. Bounds on other columns and IN lists narrow the range when they can
-/// and stay in a filter above.
+/// and stay in a filter above. So do bounds of NULL, which a later pass may fold to a condition without a column.
 pub(crate) fn support(table: &TableDefinition, filter: &Expr) -> TableProviderFilterPushDown {
     match condition(table, filter) {
         None => TableProviderFilterPushDown::Unsupported,
-        Some(Condition { place: 0, test: Test::Within(..) }) if !is_float(table, 0) => {
+        Some(Condition { place: 0, test: Test::Within(start, end) })
+            if !is_float(table, 0) && !is_null(&start) && !is_null(&end) =>
+        {
             TableProviderFilterPushDown::Exact
         }
         Some(_) => TableProviderFilterPushDown::Inexact,
@@ -78,10 +80,13 @@ pub(crate) fn access(table: &TableDefinition, filters: &[Expr]) -> Result<Access
     let places = table.primary_key().len();
     let mut bounds = vec![(Bound::Unbounded, Bound::Unbounded); places];
     let mut lists: Vec<Option<Vec<ScalarValue>>> = vec![None; places];
+    if filters.iter().any(is_never_true) {
+        return Ok(Access::Points(Vec::new()));
+    }
     for condition in filters.iter().filter_map(|filter| condition(table, filter)) {
         match condition.test {
             Test::Within(start, end) => {
-                if [&start, &end].into_iter().any(|bound| value_of(bound).is_some_and(ScalarValue::is_null)) {
+                if is_null(&start) || is_null(&end) {
                     return Ok(Access::Points(Vec::new()));
                 }
                 let column = &mut bounds[condition.place];
@@ -114,6 +119,18 @@ pub(crate) fn access(table: &TableDefinition, filters: &[Expr]) -> Result<Access
         None if range == KeyRange::all() => Access::Full,
         None => Access::Range(range),
     })
+}
+
+/// A condition that the optimizer has folded to false or NULL: no row meets it.
+fn is_never_true(filter: &Expr) -> bool {
+    match filter {
+        Expr::Literal(value, _) => value.is_null() || *value == ScalarValue::Boolean(Some(false)),
+        _ => false,
+    }
+}
+
+fn is_null(bound: &Bound<ScalarValue>) -> bool {
+    value_of(bound).is_some_and(ScalarValue::is_null)
 }
 
 /// The single keys `equal` followed by each of `values`, as far as they lie in the range.

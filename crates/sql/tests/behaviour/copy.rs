@@ -178,3 +178,38 @@ fn a_copy_can_be_cancelled_and_loads_nothing() {
     canceller.join().expect("cancels");
     assert_eq!(shell.rows("SELECT count(*) FROM t"), ["0"]);
 }
+
+#[test]
+fn a_damaged_parquet_file_is_refused_by_name_and_the_transaction_goes_on() {
+    let shell = filled();
+    let file = shell.file("t.parquet");
+    shell.run(&format!("COPY t TO '{file}'"));
+    let whole = std::fs::read(&file).expect("reads");
+    shell.run("CREATE TABLE u (id INT, b BIGINT, d DOUBLE, n DECIMAL(12, 3), f BOOLEAN, x TEXT, y BYTEA, e DATE, w TIMESTAMP)");
+    shell.run("BEGIN");
+    for at in (0..whole.len()).step_by(7) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xff;
+        std::fs::write(&file, damaged).expect("writes");
+        if let Err(error) = shell.session.execute_blocking(&format!("COPY u FROM '{file}'")) {
+            assert!(!error.to_string().contains("unexpectedly"), "byte {at}: {error}");
+        }
+    }
+    shell.run("COMMIT");
+}
+
+#[test]
+fn a_copy_goes_through_links_and_keeps_the_mode_of_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let shell = filled();
+    let (real, link) = (shell.file("real.csv"), shell.file("link.csv"));
+    std::fs::write(&real, "old").expect("writes");
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o600)).expect("is ours");
+    std::os::unix::fs::symlink(&real, &link).expect("links");
+    shell.run(&format!("COPY (SELECT 1 AS one, NULL AS n) TO '{link}'"));
+    assert!(std::fs::symlink_metadata(&link).expect("is there").is_symlink());
+    assert_eq!(std::fs::read_to_string(&real).expect("reads"), "one,n\n1,\n");
+    assert_eq!(std::fs::metadata(&real).expect("is there").permissions().mode() & 0o777, 0o600);
+    shell.run("COPY (SELECT 1) TO '/dev/null' WITH (FORMAT csv)");
+    assert!(!std::fs::metadata("/dev/null").expect("is there").is_file());
+}

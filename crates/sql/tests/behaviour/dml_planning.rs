@@ -210,3 +210,35 @@ fn the_key_column_of_a_target_is_hidden_from_queries() {
     assert_eq!(shell.rows("SELECT * FROM t WHERE id = 1"), ["1|10"]);
     assert_eq!(shell.rows("SELECT table_schema FROM information_schema.tables WHERE table_name = 't'"), ["public"]);
 }
+
+#[test]
+fn delete_where_the_key_is_in_a_list_of_null_deletes_nothing() {
+    let shell = Shell::with("CREATE TABLE n (id INT PRIMARY KEY, a INT)");
+    shell.run("INSERT INTO n VALUES (1, 1), (2, 2)");
+    for condition in ["id IN (NULL)", "id = NULL", "id > NULL", "id IN (NULL, NULL)", "NOT (id <> NULL)"] {
+        assert_eq!(shell.run(&format!("DELETE FROM n WHERE {condition}")), 0, "{condition}");
+        assert_eq!(shell.run(&format!("UPDATE n SET a = 0 WHERE {condition}")), 0, "{condition}");
+        assert_eq!(shell.rows(&format!("SELECT count(*) FROM n WHERE {condition}")), ["0"], "{condition}");
+    }
+}
+
+#[test]
+fn in_a_subquery_is_refused_where_its_null_would_be_taken_for_false() {
+    let shell = Shell::with("CREATE TABLE h (x INT, y TEXT)");
+    shell.run("INSERT INTO h VALUES (1, 'a'), (NULL, 'b'), (3, 'c')");
+    for condition in ["x NOT IN (SELECT x FROM h) OR y = 'none'", "(x IN (SELECT x FROM h)) IS NULL"] {
+        shell.refuses(&format!("DELETE FROM h WHERE {condition}"), &["IN (subquery)", "EXISTS"]);
+        shell.refuses(&format!("SELECT * FROM h WHERE {condition}"), &["IN (subquery)", "EXISTS"]);
+    }
+    assert_eq!(shell.run("DELETE FROM h WHERE x NOT IN (SELECT x FROM h WHERE x IS NULL)"), 0);
+    assert_eq!(shell.run("DELETE FROM h WHERE x IN (SELECT 1) OR y = 'c'"), 2);
+}
+
+#[test]
+fn a_subquery_without_a_row_is_null() {
+    let shell = Shell::with("CREATE TABLE n (id INT PRIMARY KEY, a INT)");
+    shell.run("INSERT INTO n VALUES (1, 1)");
+    assert_eq!(shell.rows("SELECT (SELECT id FROM n WHERE id = 99) IS NULL"), ["true"]);
+    assert_eq!(shell.run("UPDATE n SET a = (SELECT id FROM n WHERE id = 99)"), 1);
+    assert_eq!(shell.rows("SELECT count(*) FROM n WHERE a IS NULL"), ["1"]);
+}

@@ -127,3 +127,23 @@ fn types_that_there_are_not_are_refused_with_what_to_use() {
     shell.refuses("CREATE TABLE t (x TIMESTAMP WITH TIME ZONE)", &["TIMESTAMP"]);
     shell.refuses("CREATE TABLE t (x INT[])", &["INT[]"]);
 }
+
+#[test]
+fn a_double_is_compared_with_a_literal_as_a_double() {
+    let shell = Shell::with("CREATE TABLE f (k DOUBLE PRIMARY KEY, r REAL)");
+    shell.run("INSERT INTO f VALUES (1e-20, 1e-20), (1e16, 1e30)");
+    assert_eq!(shell.rows("SELECT count(*) FROM f WHERE k > 0.0"), ["2"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM f WHERE k > 0.5 AND r > 0.5"), ["1"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM f WHERE k BETWEEN -0.5 AND 0.5"), ["1"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM f WHERE k IN (0.0, 1.5)"), ["0"]);
+    assert_eq!(shell.run("DELETE FROM f WHERE k <= 0.0"), 0);
+}
+
+#[test]
+fn an_integer_that_overflows_is_refused_and_not_wrapped_around() {
+    let shell = Shell::with("CREATE TABLE o (id INT PRIMARY KEY, b BIGINT)");
+    shell.run("INSERT INTO o VALUES (2147483647, 9223372036854775807)");
+    shell.refuses("UPDATE o SET b = b + 1", &["verflow"]);
+    shell.refuses("SELECT b + b FROM o", &["verflow"]);
+    assert_eq!(shell.rows("SELECT b - 1 FROM o"), ["9223372036854775806"]);
+}

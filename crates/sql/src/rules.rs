@@ -1,0 +1,121 @@
+//! What is added to DataFusion's own rules for plans, where its answers would surprise.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::BinaryExpr as PhysicalBinaryExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+
+/// A literal with a point is a decimal here; beside a DOUBLE or REAL it becomes a double. DataFusion would turn the
+/// floating-point side into a decimal instead, which has neither its range nor its precision.
+#[derive(Debug)]
+pub(crate) struct FloatsStayFloats;
+
+impl AnalyzerRule for FloatsStayFloats {
+    fn name(&self) -> &'static str {
+        "floats_stay_floats"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let with_schema = |plan: LogicalPlan| {
+            let schema = merge_schema(&plan.inputs());
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expression| {
+                let name = names.save(&expression);
+                let changed = expression.transform_up(|expression| Ok(beside_floats(expression, &schema)))?;
+                Ok(changed.update_data(|expression| name.restore(expression)))
+            })
+        };
+        plan.transform_up_with_subqueries(with_schema).map(|changed| changed.data)
+    }
+}
+
+fn beside_floats(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_float = |expression: &Expr| expression.get_type(schema).is_ok_and(|found| found.is_floating());
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_decimal_literal(&right) && is_float(&left) => {
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right: Box::new(as_double(*right)) }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_decimal_literal(&left) && is_float(&right) => {
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: Box::new(as_double(*left)), op, right }))
+        }
+        Expr::Between(Between { expr, negated, low, high }) if is_float(&expr) => {
+            let (low, high) = (Box::new(as_double(*low)), Box::new(as_double(*high)));
+            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+        }
+        Expr::InList(InList { expr, list, negated }) if is_float(&expr) => {
+            let list = list.into_iter().map(as_double).collect();
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+fn is_decimal_literal(expression: &Expr) -> bool {
+    match expression {
+        Expr::Literal(value, _) => matches!(value.data_type(), DataType::Decimal128(..) | DataType::Decimal256(..)),
+        Expr::Negative(inner) => is_decimal_literal(inner),
+        _ => false,
+    }
+}
+
+/// A decimal literal as a double; anything else as it is.
+fn as_double(expression: Expr) -> Expr {
+    if is_decimal_literal(&expression) {
+        Expr::Cast(Cast::new(Box::new(expression), DataType::Float64))
+    } else {
+        expression
+    }
+}
+
+/// Integers that overflow are an error, in what is selected, stored and compared; DataFusion would wrap them around.
+#[derive(Debug)]
+pub(crate) struct OverflowFails;
+
+impl PhysicalOptimizerRule for OverflowFails {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+                let mut expressions = Vec::with_capacity(projection.expr().len());
+                for ProjectionExpr { expr, alias } in projection.expr() {
+                    expressions.push(ProjectionExpr { expr: checked(Arc::clone(expr))?, alias: alias.clone() });
+                }
+                let projection = ProjectionExec::try_new(expressions, Arc::clone(projection.input()))?;
+                return Ok(Transformed::yes(Arc::new(projection) as Arc<dyn ExecutionPlan>));
+            }
+            Ok(Transformed::no(plan))
+        })
+        .map(|changed| changed.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "overflow_fails"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn checked(expression: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    let changed = expression.transform_up(|expression| {
+        Ok(match expression.downcast_ref::<PhysicalBinaryExpr>() {
+            Some(binary) => {
+                Transformed::yes(Arc::new(binary.clone().with_fail_on_overflow(true)) as Arc<dyn PhysicalExpr>)
+            }
+            None => Transformed::no(expression),
+        })
+    })?;
+    Ok(changed.data)
+}
