@@ -54,7 +54,8 @@ impl Shell {
         let mut script = Script::default();
         for line in lines.lines() {
             let line = line.map_err(|error| Failure::file(if name.is_empty() { "the input" } else { name }, &error))?;
-            for item in script.line(&line) {
+            // Some editors begin a file with a mark of its byte order, which is no SQL.
+            for item in script.line(line.trim_start_matches('\u{feff}')) {
                 if self.item(name, &item)? == Next::Leave {
                     return Ok(Next::Leave);
                 }
