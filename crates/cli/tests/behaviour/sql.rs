@@ -232,3 +232,10 @@ fn a_file_that_is_not_there_leaves_no_database_behind() {
     assert!(answer.stderr.starts_with("error: missing.sql: "), "{}", answer.stderr);
     assert!(!data.exists());
 }
+
+#[test]
+fn a_byte_order_mark_before_a_script_is_passed_over() {
+    let directory = database();
+    let answer = sql(directory.path()).args(["--format", "csv"]).stdin("\u{feff}SELECT 1 AS one;\n").succeeds();
+    assert_eq!(answer.stdout, "one\n1\n");
+}
