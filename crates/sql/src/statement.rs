@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete, DescribeAlias, Ident, Insert,
-    ObjectName, ObjectType, Query, SetExpr, Statement as Ast, TransactionAccessMode, TransactionMode, Update,
+    ObjectName, ObjectType, Statement as Ast, TransactionAccessMode, TransactionMode, Update,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -103,10 +103,7 @@ impl<'a> Command<'a> {
     pub(crate) fn of(ast: &'a Ast) -> Result<Self> {
         check::check(ast)?;
         Ok(match ast {
-            Ast::Query(query) => {
-                check_query(query)?;
-                Self::Query(ast)
-            }
+            Ast::Query(_) => Self::Query(ast),
             Ast::ShowTables {
                 terse: false,
                 history: false,
@@ -206,17 +203,6 @@ fn explain<'a>(ast: &'a Ast, alias: DescribeAlias, statement: &'a Ast, analyze: 
             format!("EXPLAIN of {}", words(statement)),
             "only SELECT, INSERT, UPDATE and DELETE have a plan",
         )),
-    }
-}
-
-/// What of a query DataFusion would pass over in silence, or take for DDL.
-pub(crate) fn check_query(query: &Query) -> Result<()> {
-    match query.body.as_ref() {
-        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => Err(Error::unsupported(
-            "WITH before INSERT, UPDATE or DELETE",
-            "put the query into the statement as a subquery",
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, Statement as Ast, TableObject};
 
 use crate::row::{RowEncoder, row_key};
-use crate::statement::{check_query, identifier, table_name};
+use crate::statement::{identifier, table_name};
 use crate::table::TableDefinition;
 use crate::worker::Context;
 use crate::{Error, Outcome, Result, query};
@@ -57,7 +57,6 @@ pub(crate) async fn prepare(context: &Context<'_>, insert: &Insert) -> Result<(A
         let plan = fill(context, &definition, LogicalPlanBuilder::empty(true).build()?, &[]).await?;
         return Ok((definition, Prepared { headline, plans: vec![plan] }));
     };
-    check_query(source)?;
     let positions = positions(&definition, &insert.columns)?;
     let mut plans = Vec::new();
     for source in values::split(&definition, &positions, source)? {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, Select, Statement, TableFactor, UnaryOperator, Visit, Visitor,
+    BinaryOperator, Expr, Query, Select, SetExpr, Statement, TableFactor, UnaryOperator, Visit, Visitor,
 };
 
 use crate::{Error, Result};
@@ -36,6 +36,9 @@ impl Visitor for Check {
         }
         if query.for_clause.is_some() {
             return refuse("SELECT … FOR XML or FOR JSON", "leave it out: the shell writes JSON with --format json");
+        }
+        if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) = query.body.as_ref() {
+            return refuse("WITH before INSERT, UPDATE or DELETE", "put the query into the statement as a subquery");
         }
         ControlFlow::Continue(())
     }
