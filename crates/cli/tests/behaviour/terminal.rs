@@ -35,11 +35,13 @@ struct Terminal {
 impl Terminal {
     /// Opens the shell on the directory `data` below `home`, which is the person's home, too.
     fn open(home: &Path) -> Self {
-        let shell = format!("{} sql --data {}", env!("CARGO_BIN_EXE_ishigaki"), home.join("data").display());
+        // In the place of the `sh` that `script` starts: that one would be ended by Ctrl-C, too.
+        let shell = format!("exec {} sql --data {}", env!("CARGO_BIN_EXE_ishigaki"), home.join("data").display());
         let mut child = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", &shell, "/dev/null"])
             .env("TERM", "xterm")
             .env("HOME", home)
+            .env("SHELL", "/bin/sh")
             .env_remove("XDG_STATE_HOME")
             .env_remove("RUST_LOG")
             .stdin(Stdio::piped())
