@@ -1,6 +1,7 @@
 //! Words that every floor of the house shares.
 //!
-//! Identifiers ([`Lsn`], [`LogId`], [`Generation`], [`StreamId`]), sizes ([`ByteSize`]), the checksum ([`crc32c`]), what
+//! Identifiers ([`Lsn`], [`LogId`], [`Generation`], [`StreamId`],
+//! [`Position`]), sizes ([`ByteSize`]), the checksum ([`crc32c`]), what
 //! an error asks of its caller ([`ErrorKind`]), and the seams through which time, randomness and atomics come in
 //! ([`clock`], [`random`], [`sync`]). There is no I/O here and no policy.
 
@@ -13,4 +14,4 @@ pub mod sync;
 pub use bytesize::ByteSize;
 pub use crc32c::{crc32c, crc32c_append};
 pub use error::ErrorKind;
-pub use ids::{Generation, LogId, Lsn, StreamId};
+pub use ids::{Generation, LogId, Lsn, Position, StreamId};
