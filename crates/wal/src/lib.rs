@@ -17,6 +17,7 @@
 //! LSN or a record *means* is left to the engine above.
 
 mod background;
+mod bell;
 mod buffer;
 mod dependencies;
 mod epoch;
