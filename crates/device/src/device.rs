@@ -16,8 +16,8 @@ pub struct Promise {
     /// Offsets, lengths and memory addresses of reads and writes are multiples of this many bytes; a power of two,
     /// between [`SECTOR`] and [`MAX_BLOCK_SIZE`].
     pub block_size: usize,
-    /// A write of up to this many bytes, aligned to its own size, is all there or not at all after a power cut. At least
-    /// [`SECTOR`].
+    /// A write of this many bytes is all there or not at all after a power cut, and so is a sector, and any power of two
+    /// between [`MAX_BLOCK_SIZE`] and this; each aligned to its own size. At least [`SECTOR`].
     pub atomic_write: usize,
     /// Reads and writes go to the medium itself, past the operating system's page cache.
     pub direct: bool,
@@ -37,6 +37,12 @@ pub struct Promise {
 pub trait Device: Send + Sync + Debug {
     /// What the medium promises.
     fn promise(&self) -> Promise;
+
+    /// True when a durable write is one command of the drive and needs no flush of its cache: the drive has forced unit
+    /// access (FUA), or no cache that loses power. `None` where that is not known, or there is no drive.
+    fn writes_through(&self) -> Option<bool> {
+        None
+    }
 
     /// Its length in bytes, a multiple of the block size.
     fn len(&self) -> u64;

@@ -57,6 +57,16 @@ pub enum Error {
         /// The operating system's word for it.
         source: io::Error,
     },
+    /// The operating system gives this process no `io_uring`.
+    #[error("{name}: io_uring can not be used here ({source}): {remedy}")]
+    NoRing {
+        /// The device or directory.
+        name: String,
+        /// The operating system's word for it.
+        source: io::Error,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// The simulated power went off; nothing works until the survivors are opened.
     #[error("{name}: the power is off")]
     PowerCut {
@@ -71,7 +81,7 @@ impl Error {
         match self {
             Self::NotFound { .. } | Self::AlreadyExists { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::NoSpace { .. } => ErrorKind::Exhausted,
-            Self::Locked { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::Locked { .. } | Self::Io { .. } | Self::NoRing { .. } => ErrorKind::Unavailable,
             Self::PowerCut { .. } => ErrorKind::Closed,
         }
     }

@@ -4,6 +4,7 @@
 //! names too become durable only by a sync). They never open a file themselves; so every engine runs unchanged on
 //!
 //! - [`FileDirectory`] / [`FileDevice`]: files and raw block devices, `O_DIRECT` where the medium takes it;
+//! - [`RingDirectory`] / [`RingDevice`]: the same files and devices, their bytes by `io_uring`;
 //! - [`MemoryDirectory`]: memory, for tests and temporary databases;
 //! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
 //!   fails writes and syncs, runs out of space and flips bits at rest;
@@ -20,6 +21,7 @@ mod memory;
 mod model;
 mod probe;
 mod request;
+mod ring;
 mod sim;
 
 pub use buffer::AlignedBuffer;
@@ -32,4 +34,5 @@ pub use model::{
     HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
 };
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
+pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};

@@ -1,33 +1,57 @@
 //! What every directory and its devices do alike, whatever they are made of: the same checks over all of them.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{
-    AlignedBuffer, Device, Directory, Error, FileDirectory, MAX_BLOCK_SIZE, MemoryDirectory, MemorySettings, SECTOR,
-    SimDirectory, SimSettings,
+    AlignedBuffer, Device, Directory, Error, FileDirectory, MAX_BLOCK_SIZE, MemoryDirectory, MemorySettings,
+    RingDirectory, SECTOR, SimDirectory, SimSettings,
 };
 
 /// Runs a check on an empty directory of every kind, and says on which one it failed.
 fn on_every_directory(check: impl Fn(&dyn Directory)) {
     let place = tempfile::tempdir().expect("a place for temporary files");
     let files = FileDirectory::open(place.path().join("files")).expect("opened");
+    let rings = rings(&place.path().join("rings"));
     let large_memory = MemorySettings { block_size: MAX_BLOCK_SIZE, ..MemorySettings::default() };
     let large_sim = SimSettings { block_size: MAX_BLOCK_SIZE, ..SimSettings::default() };
-    let kinds: [(&str, &dyn Directory); 5] = [
-        ("files", &files),
-        ("memory", &MemoryDirectory::new()),
-        ("memory with large blocks", &MemoryDirectory::with(large_memory)),
-        ("simulated", &SimDirectory::with_seed(Seed(1))),
-        ("simulated with large blocks", &SimDirectory::new(large_sim)),
-    ];
+    let mut kinds: Vec<(&str, &dyn Directory)> = vec![("files", &files)];
+    if let Some(rings) = &rings {
+        kinds.push(("files by io_uring", rings));
+    }
+    let (large_memory, sim, large_sim) =
+        (MemoryDirectory::with(large_memory), SimDirectory::with_seed(Seed(1)), SimDirectory::new(large_sim));
+    let memory = MemoryDirectory::new();
+    kinds.extend([
+        ("memory", &memory as &dyn Directory),
+        ("memory with large blocks", &large_memory),
+        ("simulated", &sim),
+        ("simulated with large blocks", &large_sim),
+    ]);
     for (kind, directory) in kinds {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(directory))) {
             eprintln!("that was the directory of {kind}");
             resume_unwind(panic);
         }
+    }
+}
+
+/// Says that a directory could not be had, past the test harness, which keeps to itself what passing tests print.
+fn skipped(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
+}
+
+fn rings(path: &Path) -> Option<RingDirectory> {
+    match RingDirectory::open(path) {
+        Err(error @ Error::NoRing { .. }) => {
+            skipped(&error.to_string());
+            None
+        }
+        opened => Some(opened.expect("opened")),
     }
 }
 
