@@ -1,16 +1,16 @@
-//! Files and raw block devices whose bytes go through `io_uring`: many writes in flight for one system call.
+//! Files and raw block devices by `io_uring`: many writes in flight for one system call.
 //!
 //! Names, locking, creation, promises, syncs and trims are those of [`FileDirectory`] and [`FileDevice`]; only the way of
-//! the bytes differs. Where that pays is [`Device::write_all_durable`]: all runs are submitted at once, the drive works on
-//! them beside each other, and one flush at the end serves all. A single write takes as long as a system call of its own
-//! does.
+//! several writes at once differs ([`Device::write_all_durable`]): all are submitted together, the drive works on them
+//! beside each other, and where it needs a flush one serves all.
+//!
+//! A lone transfer stays a system call. By a ring it would take as long on an idle machine; but the flush behind a
+//! synchronous write would be made by a thread of the kernel's instead of the caller's, and that thread has to get a
+//! processor first: on a busy machine it took 4 ms in place of 0.1. For the same reason syncs are system calls.
 //!
 //! Any number of threads may call at once. Each call takes a ring for itself out of a pool, or makes one if none is idle,
-//! and waits with no lock held; so there are as many rings as calls were ever under way together. Syncs and trims are plain
-//! system calls: the kernel would hand them to a thread of its own, which is slower than the caller's.
-//!
-//! Two things were tried and left out, because they made no difference beside the time of a drive: buffers registered with
-//! the kernel, and rings bound to one thread.
+//! and waits with no lock held; so there are as many rings as calls were ever under way together. Buffers registered with
+//! the kernel and rings bound to one thread were tried and left out: they made no difference beside the time of a drive.
 //!
 //! Parts: [`pool`] has the idle rings and sees every byte through, [`queue`] is one ring and the only unsafe code.
 
@@ -28,9 +28,9 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-/// A [`FileDirectory`] whose devices transfer their bytes by `io_uring`. Clones are handles to the same one.
+/// A [`FileDirectory`] whose devices write several runs at once by `io_uring`. Clones are handles to the same one.
 ///
-/// A directory made by one is a directory of the other: only the way of the bytes differs.
+/// A directory made by one is a directory of the other.
 ///
 /// ```
 /// # let place = tempfile::tempdir().expect("a place");
@@ -97,7 +97,7 @@ impl Directory for RingDirectory {
     }
 }
 
-/// A [`FileDevice`] that transfers its bytes by `io_uring`. Closed when dropped; safe to share between threads.
+/// A [`FileDevice`] that writes several runs at once by `io_uring`. Closed when dropped; safe to share between threads.
 #[derive(Debug)]
 pub struct RingDevice {
     file: FileDevice,

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 
-use super::queue::{MOST, Ring, Step, Work};
-use crate::file::{Run, Transfer};
+use super::queue::{MOST, Ring, Step};
+use crate::file::{Calls, Run, Transfer};
 
 /// No request may ask for more, because its answer has only 31 bits.
 const LARGEST: usize = 1 << 30;
@@ -40,7 +40,7 @@ impl Pool {
     /// The first request for a run.
     fn step<'a>(&self, run: &Run<'a>) -> Step<'a> {
         let bytes = &run.bytes[..run.bytes.len().min(self.largest)];
-        Step { offset: run.offset, work: Work::Write(bytes), flags: run.flags, outcome: Ok(0) }
+        Step { run: Run { bytes, ..*run }, outcome: Ok(0) }
     }
 
     /// Gives `steps` to a ring of their own. One that fails is not used again.
@@ -58,13 +58,16 @@ impl Pool {
 
 impl Transfer for Pool {
     fn write(&self, file: &OwnedFd, runs: &[Run]) -> rustix::io::Result<()> {
+        if runs.len() == 1 {
+            return Calls.write(file, runs);
+        }
         let mut rest: VecDeque<Run> = runs.iter().copied().filter(|run| !run.bytes.is_empty()).collect();
         while !rest.is_empty() {
             let batch: Vec<Run> = rest.drain(..rest.len().min(MOST)).collect();
             let mut steps: Vec<Step> = batch.iter().map(|run| self.step(run)).collect();
             self.run(file, &mut steps)?;
             for (run, step) in batch.iter().zip(&steps) {
-                let done = progress(step.outcome, Errno::IO)?;
+                let done = progress(step.outcome)?;
                 if done < run.bytes.len() {
                     rest.push_back(Run { offset: run.offset + done as u64, bytes: &run.bytes[done..], ..*run });
                 }
@@ -73,24 +76,16 @@ impl Transfer for Pool {
         Ok(())
     }
 
-    fn read(&self, file: &OwnedFd, mut offset: u64, mut buffer: &mut [u8]) -> rustix::io::Result<()> {
-        while !buffer.is_empty() {
-            let size = buffer.len().min(self.largest);
-            let work = Work::Read(&mut buffer[..size]);
-            let mut steps = [Step { offset, work, flags: ReadWriteFlags::empty(), outcome: Ok(0) }];
-            self.run(file, &mut steps)?;
-            let done = progress(steps[0].outcome, Errno::NODATA)?;
-            buffer = &mut buffer[done..];
-            offset += done as u64;
-        }
-        Ok(())
+    fn read(&self, file: &OwnedFd, offset: u64, buffer: &mut [u8]) -> rustix::io::Result<()> {
+        Calls.read(file, offset, buffer)
     }
 }
 
-/// How many bytes a request has done: none if it was interrupted. Nothing done without a reason is the error `nothing`.
-fn progress(outcome: rustix::io::Result<usize>, nothing: Errno) -> rustix::io::Result<usize> {
+/// How many bytes a request has done: none if it was interrupted.
+fn progress(outcome: rustix::io::Result<usize>) -> rustix::io::Result<usize> {
     match outcome {
-        Ok(0) => Err(nothing),
+        // The medium takes nothing and does not say why.
+        Ok(0) => Err(Errno::IO),
         Err(Errno::INTR) => Ok(0),
         outcome => outcome,
     }

@@ -3,14 +3,16 @@
 //! A ring is used by one call at a time, and a call returns only when the kernel has answered all that it was asked: so no
 //! address outlives the borrow that it came from, and nothing is in flight between two calls.
 
-#![allow(unsafe_code, reason = "the kernel reads and writes through the addresses it is given")]
+#![allow(unsafe_code, reason = "the kernel reads from the addresses it is given")]
 
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
+
+use crate::file::Run;
 
 /// How many requests a ring takes at once.
 pub(super) const MOST: usize = 64;
@@ -18,23 +20,10 @@ pub(super) const MOST: usize = 64;
 /// One request and its answer.
 #[derive(Debug)]
 pub(super) struct Step<'a> {
-    /// Where in the file.
-    pub(super) offset: u64,
-    /// What is to be done.
-    pub(super) work: Work<'a>,
-    /// How.
-    pub(super) flags: ReadWriteFlags,
-    /// The kernel's answer: how many bytes were transferred.
+    /// What is to be written; less than 2 GiB.
+    pub(super) run: Run<'a>,
+    /// The kernel's answer: how many bytes were.
     pub(super) outcome: rustix::io::Result<usize>,
-}
-
-/// What a request transfers; less than 2 GiB.
-#[derive(Debug)]
-pub(super) enum Work<'a> {
-    /// These bytes to the file.
-    Write(&'a [u8]),
-    /// From the file to here.
-    Read(&'a mut [u8]),
 }
 
 /// A pair of queues shared with the kernel.
@@ -56,13 +45,12 @@ impl Ring {
     pub(super) fn run(&mut self, file: &OwnedFd, steps: &mut [Step]) -> rustix::io::Result<()> {
         let file = types::Fd(file.as_raw_fd());
         let mut queue = self.queues.submission();
-        for (index, step) in steps.iter_mut().enumerate() {
+        for (index, step) in steps.iter().enumerate() {
             // SAFETY: the addresses come from the borrows in `steps` and the descriptor from `file`, and both last until
             // this function returns. It does so only when nothing of them is left with the kernel: `finish` waits for every
             // answer, and when it can not, either the kernel has never seen the entries or the process ends there. There
-            // is no panic on the way: nothing is indexed and nothing unwrapped. The reads' memory is borrowed mutably, so
-            // nobody else looks at it.
-            if unsafe { queue.push(&entry(file, step, index as u64)) }.is_err() {
+            // is no panic on the way: nothing is indexed and nothing unwrapped. The kernel only reads there.
+            if unsafe { queue.push(&entry(file, step.run, index as u64)) }.is_err() {
                 // More than fit; the kernel has seen nothing yet, and will not, because the ring is given up.
                 return Err(Errno::INVAL);
             }
@@ -111,16 +99,10 @@ impl fmt::Debug for Ring {
     }
 }
 
-fn entry(file: types::Fd, step: &mut Step, index: u64) -> squeue::Entry {
-    let flags = step.flags.bits() as i32;
-    let entry = match &mut step.work {
-        Work::Write(bytes) => {
-            opcode::Write::new(file, bytes.as_ptr(), bytes.len() as u32).offset(step.offset).rw_flags(flags).build()
-        }
-        Work::Read(buffer) => {
-            let length = buffer.len() as u32;
-            opcode::Read::new(file, buffer.as_mut_ptr(), length).offset(step.offset).rw_flags(flags).build()
-        }
-    };
-    entry.user_data(index)
+fn entry(file: types::Fd, run: Run, index: u64) -> squeue::Entry {
+    opcode::Write::new(file, run.bytes.as_ptr(), run.bytes.len() as u32)
+        .offset(run.offset)
+        .rw_flags(run.flags.bits() as i32)
+        .build()
+        .user_data(index)
 }
