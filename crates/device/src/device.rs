@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::Result;
+use crate::{DirectoryLock, Result};
 
 /// The smallest unit that a medium writes whole: after a power cut a sector is old or new, never a mixture.
 pub const SECTOR: usize = 512;
@@ -79,6 +79,12 @@ pub trait Device: Send + Sync + Debug {
 
     /// Returns when everything written before is durable.
     fn sync(&self) -> Result<()>;
+
+    /// Takes the device for one user alone, over all processes, where it is something that others could open. A second
+    /// one gets [`crate::Error::Locked`] at once. What only this process can see is not locked.
+    fn lock(&self) -> Result<DirectoryLock> {
+        Ok(DirectoryLock::new(()))
+    }
 
     /// Tells the medium that `length` bytes from `offset` hold nothing any more. They read as anything until they are
     /// written again. A medium that cannot do it says so in its promise and does nothing.

@@ -39,6 +39,14 @@ pub enum Error {
         /// What about the request is wrong.
         reason: String,
     },
+    /// What the medium holds is not what was written there.
+    #[error("{name} is damaged: {reason}")]
+    Damaged {
+        /// The device.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The medium is full.
     #[error("{name}: no space left on the medium for {needed} bytes")]
     NoSpace {
@@ -82,6 +90,7 @@ impl Error {
             Self::NotFound { .. } | Self::AlreadyExists { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::NoSpace { .. } => ErrorKind::Exhausted,
             Self::Locked { .. } | Self::Io { .. } | Self::NoRing { .. } => ErrorKind::Unavailable,
+            Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::PowerCut { .. } => ErrorKind::Closed,
         }
     }

@@ -5,6 +5,7 @@
 //!
 //! - [`FileDirectory`] / [`FileDevice`]: files and raw block devices, `O_DIRECT` where the medium takes it;
 //! - [`RingDirectory`] / [`RingDevice`]: the same files and devices, their bytes by `io_uring`;
+//! - [`RawDirectory`]: regions of one device, without a file system;
 //! - [`MemoryDirectory`]: memory, for tests and temporary databases;
 //! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
 //!   fails writes and syncs, runs out of space and flips bits at rest;
@@ -20,6 +21,7 @@ mod file;
 mod memory;
 mod model;
 mod probe;
+mod raw;
 mod request;
 mod ring;
 mod sim;
@@ -34,5 +36,6 @@ pub use model::{
     HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
 };
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
+pub use raw::RawDirectory;
 pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};

@@ -148,6 +148,10 @@ impl Device for RingDevice {
         self.file.sync()
     }
 
+    fn lock(&self) -> Result<DirectoryLock> {
+        self.file.lock()
+    }
+
     fn trim(&self, offset: u64, length: u64) -> Result<()> {
         self.file.trim(offset, length)
     }

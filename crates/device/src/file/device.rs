@@ -1,19 +1,22 @@
 //! One file or raw block device.
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ishigaki_base::ByteSize;
 use rustix::fs::{CWD, FileType, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::access::{self, Caching};
+use super::lock;
 use super::queue::Queue;
 use super::{Calls, Run, Transfer, failed, refused};
 use crate::request::Bounds;
-use crate::{Device, Error, MAX_BLOCK_SIZE, Promise, Result};
+use crate::{Device, DirectoryLock, Error, MAX_BLOCK_SIZE, Promise, Result};
 
 /// A file of fixed length or a raw block device. Closed when dropped; safe to share between threads.
 ///
@@ -23,7 +26,6 @@ use crate::{Device, Error, MAX_BLOCK_SIZE, Promise, Result};
 /// calls atomic is asked for as such (`RWF_ATOMIC`), and fails where the medium would not keep that promise. After a [`trim`](Device::trim) of a file its
 /// next writes there take space anew: they may fail for want of it and are slower than writes to space that was never
 /// given back.
-#[derive(Debug)]
 pub struct FileDevice {
     file: OwnedFd,
     name: String,
@@ -196,6 +198,10 @@ impl Device for FileDevice {
         rustix::fs::fdatasync(&self.file).map_err(|errno| self.failed("sync", errno))
     }
 
+    fn lock(&self) -> Result<DirectoryLock> {
+        lock::take_device(&self.file, &self.name)
+    }
+
     fn trim(&self, offset: u64, length: u64) -> Result<()> {
         self.bounds().check_range(offset, length)?;
         if !self.promise.trim || length == 0 {
@@ -211,6 +217,12 @@ impl Device for FileDevice {
             }
             Err(errno) => Err(self.failed("trim", errno)),
         }
+    }
+}
+
+impl fmt::Debug for FileDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileDevice({}, {})", self.name, ByteSize(self.length))
     }
 }
 
