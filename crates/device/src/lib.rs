@@ -4,6 +4,8 @@
 //! names too become durable only by a sync). They never open a file themselves; so every engine runs unchanged on
 //!
 //! - [`FileDirectory`] / [`FileDevice`]: files and raw block devices, `O_DIRECT` where the medium takes it;
+//! - [`RingDirectory`] / [`RingDevice`]: the same files and devices, their bytes by `io_uring`;
+//! - [`RawDirectory`]: regions of one device, without a file system;
 //! - [`MemoryDirectory`]: memory, for tests and temporary databases;
 //! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
 //!   fails writes and syncs, runs out of space and flips bits at rest;
@@ -19,7 +21,9 @@ mod file;
 mod memory;
 mod model;
 mod probe;
+mod raw;
 mod request;
+mod ring;
 mod sim;
 
 pub use buffer::AlignedBuffer;
@@ -32,4 +36,6 @@ pub use model::{
     HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
 };
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
+pub use raw::RawDirectory;
+pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
