@@ -11,7 +11,6 @@
 //! Each side first runs a little without being measured. The measured directory is a fresh one below the given one, on the
 //! same medium, and is removed at the end; after a wrong result it stays.
 
-mod counting;
 mod device;
 mod engine;
 mod pace;

@@ -5,17 +5,22 @@
 //! hears how far the work is; nothing here prints or reads the environment.
 //!
 //! - [`commit`]: how long a small transaction takes until it is durable, beside the bare device's synchronous write.
+//! - [`wal`]: the log by itself under the micro-benchmarks of its paper, every kind of log and commit rule beside the others.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
 pub mod commit;
+mod counting;
 mod error;
 mod latency;
 mod line;
 mod origin;
 mod progress;
+mod target;
+pub mod wal;
 
 pub use error::{Error, Result};
 pub use line::{Case, Line, Metric, table};
 pub use origin::Origin;
 pub use progress::{Progress, Silent};
+pub use target::Target;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
 use ishigaki_device::{Directory, Fault, MemoryDirectory, MemorySettings, SimDirectory};
-use ishigaki_wal::{CommitRule, Error, Group, Log, Recovery, Settings, inspect};
+use ishigaki_wal::{CommitRule, Dependencies, Error, Group, Log, Recovery, Settings, inspect};
 
 type Records = Vec<(u64, Vec<u8>)>;
 
@@ -74,6 +74,22 @@ fn records_that_nobody_waits_for_share_one_write_when_the_group_is_full() {
     }
     assert_eq!(directory.writes() - before, 3, "48 records in groups of 16");
     assert_eq!(log.watermark(), Lsn(48));
+}
+
+#[test]
+fn a_record_can_be_written_long_before_it_may_be_acknowledged() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let group = Group { transactions: 1, ..Group::default() };
+    let (log, ..) = open(&directory, Settings { group, ..quiet() });
+    let [first, second] = [0, 1].map(|id| log.stream(StreamId(id)).unwrap());
+    let early = first.append_after(&Dependencies::default(), b"earlier, in a buffer").unwrap();
+    let late = second.append_after(&Dependencies::default(), b"later, on the medium").unwrap();
+    assert!(!log.has_written(late.position()));
+    second.pace();
+    assert!(log.has_written(late.position()) && !log.has_written(early.position()));
+    assert!(!log.has_settled(&late) && !log.is_durable(late.lsn()));
+    first.pace();
+    assert!(log.has_written(early.position()) && log.has_settled(&late));
 }
 
 #[test]
