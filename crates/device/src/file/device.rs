@@ -95,7 +95,7 @@ impl FileDevice {
 
     /// A file of which everything is known.
     pub(super) fn new(file: OwnedFd, name: String, length: u64, promise: Promise, transfer: Arc<dyn Transfer>) -> Self {
-        let writes_through = Queue::of(&file).ok().and_then(Queue::writes_through);
+        let writes_through = Queue::of(&file).ok().and_then(|queue| queue.writes_through());
         let (synchronous_writes, trim_refused) = (AtomicBool::new(true), AtomicBool::new(false));
         Self { file, name, length, promise, transfer, writes_through, synchronous_writes, trim_refused }
     }
