@@ -33,6 +33,8 @@ mod settings;
 mod stream;
 mod watermark;
 
+#[doc(hidden)]
+pub use dependencies::Standing;
 pub use dependencies::{Dependencies, Receipt};
 pub use error::{Error, Result};
 pub use herald::Settled;
