@@ -6,6 +6,8 @@
 //!
 //! - [`commit`]: how long a small transaction takes until it is durable, beside the bare device's synchronous write.
 //! - [`wal`]: the log by itself under the micro-benchmarks of its paper, every kind of log and commit rule beside the others.
+//! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
+//! - [`media`]: the bare device's synchronous appends, by threads and sizes.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
@@ -14,8 +16,11 @@ mod counting;
 mod error;
 mod latency;
 mod line;
+pub mod long;
+pub mod media;
 mod origin;
 mod progress;
+mod site;
 mod target;
 pub mod wal;
 

@@ -256,7 +256,7 @@ fn figures(settings: &Settings, point: &Point, outcomes: &[Outcome]) -> Vec<Line
         ("commit".to_owned(), point.variant.commit_name().into()),
         ("workers".to_owned(), point.workers.into()),
         ("group".to_owned(), point.group.into()),
-        ("device".to_owned(), settings.target.name.clone().into()),
+        ("device".to_owned(), settings.target.name().into()),
         ("outstanding".to_owned(), point.outstanding.into()),
     ]);
     let line = |(metric, figure): (Metric, Figure)| {

@@ -1,14 +1,15 @@
 //! The log's workloads at smoke size, on modelled and plain memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
+use ishigaki_base::{ByteSize, Lsn};
 use ishigaki_bench::wal::{self, COMMITS, LOGS, Variant, Workload};
-use ishigaki_bench::{Error, Line, Metric, Origin, Silent, Target};
+use ishigaki_bench::{Error, Line, Metric, Origin, Silent, Target, long};
 use ishigaki_device::{MemoryDirectory, ModelledDirectory, Pace};
-use ishigaki_wal::LogKind;
+use ishigaki_wal::{Log, LogKind};
 
 /// Figures of one case.
 const FIGURES: usize = 9;
@@ -64,7 +65,7 @@ fn every_log_and_rule_and_number_of_workers_is_a_case() {
         assert!((0.0..1.0).contains(&figure(lines, Metric::ShareOfWaiting)));
         assert!(figure(lines, Metric::ShareOfDevice) > 0.0);
     }
-    assert!(target.directory.list().unwrap().is_empty(), "what was measured is gone");
+    assert!(target.directory().list().unwrap().is_empty(), "what was measured is gone");
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn a_full_group_is_one_device_write() {
         variants: vec![Variant { log: LOGS[0].1, commit: COMMITS[0].1 }],
         // Long enough that no timer writes a group that is not full.
         log: ishigaki_wal::Settings {
-            group: ishigaki_wal::Group { time: Duration::from_secs(60), ..ishigaki_wal::Group::default() },
+            group: ishigaki_wal::Group { time: Duration::from_mins(1), ..ishigaki_wal::Group::default() },
             segment: ByteSize::mib(64),
             ..ishigaki_wal::Settings::default()
         },
@@ -101,7 +102,7 @@ fn settings_without_sense_are_refused() {
     let memory = || Target::new("mem", Arc::new(MemoryDirectory::new()));
     let good = small(memory());
     let full = memory();
-    full.directory.create("something", 512).unwrap();
+    full.directory().create("something", 512).unwrap();
     for bad in [
         wal::Settings { workloads: vec![], ..good.clone() },
         wal::Settings { variants: vec![], ..good.clone() },
@@ -114,4 +115,46 @@ fn settings_without_sense_are_refused() {
     ] {
         assert!(matches!(wal::run(&bad, &mut Silent), Err(Error::Invalid { .. })));
     }
+}
+
+fn long(target: Target, free_after: ByteSize) -> long::Settings {
+    let log = ishigaki_wal::Settings { segment: ByteSize::mib(1), ..ishigaki_wal::Settings::default() };
+    let sides = [false, true].map(|trim| long::Side { trim, log: log.clone() });
+    long::Settings {
+        writes: vec![ByteSize::kib(8)],
+        workers: 2,
+        duration: Duration::from_millis(100),
+        interval: Duration::from_millis(20),
+        free_after,
+        ..long::Settings::new(sides.to_vec(), target, origin())
+    }
+}
+
+#[test]
+fn long_writing_has_a_figure_for_each_interval_and_frees_space_in_between() {
+    let freed = AtomicU64::new(0);
+    let free = |log: &Log, side: &long::Side| {
+        assert!(log.last_drawn() > Lsn::ZERO);
+        freed.fetch_add(if side.trim { 1 } else { 1 << 32 }, Ordering::Relaxed);
+        Ok(())
+    };
+    let target = modelled("nvm:50us");
+    let lines = long::run(&long(target.clone(), ByteSize::kib(64)), &free, &mut Silent).unwrap();
+    assert_eq!(lines.len(), 2 * 2);
+    for (lines, trim) in lines.chunks(2).zip([false, true]) {
+        assert_eq!(lines[0].case["trim"], trim);
+        assert_eq!((lines[0].metric, lines[0].runs.len()), (Metric::Bandwidth, 5));
+        assert!(lines[0].max > 0.0);
+        assert_eq!(lines[1].metric, Metric::Ratio);
+    }
+    let freed = freed.into_inner();
+    assert!(freed >> 32 > 0 && freed as u32 > 0, "space is freed on both sides");
+    assert!(target.directory().list().unwrap().is_empty());
+}
+
+#[test]
+fn long_writing_ends_with_the_failure_of_freeing() {
+    let fails = |_: &Log, _: &long::Side| Err(ishigaki_wal::Error::Closed);
+    let settings = long(modelled("nvm:50us"), ByteSize::kib(64));
+    assert!(matches!(long::run(&settings, &fails, &mut Silent), Err(Error::Log(_))));
 }

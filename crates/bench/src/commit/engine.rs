@@ -9,9 +9,9 @@ use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_txn::{self as txn, Database, Session, TableId, Transaction};
 
 use super::pace::{Pace, Run};
-use super::site::Site;
 use super::{NAME, Settings};
 use crate::counting::Counting;
+use crate::site::Site;
 use crate::{Error, Result};
 
 /// The table that is put into.

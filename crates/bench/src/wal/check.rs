@@ -136,7 +136,9 @@ mod tests {
 
     fn judged(records: &[&[u8]], promised: &Promised) -> std::result::Result<(), String> {
         let mut ledger = Ledger::new(Workload::U1, promised.acknowledged.len());
-        records.iter().for_each(|record| ledger.enter(record));
+        for record in records {
+            ledger.enter(record);
+        }
         ledger.judge(promised)
     }
 

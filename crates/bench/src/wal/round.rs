@@ -70,11 +70,11 @@ pub(super) struct Outcome {
 /// Runs, measures the device with as many threads and bytes, and checks.
 pub(super) fn run(settings: &Settings, point: &Point, round: usize) -> Result<Outcome> {
     let log = point.log(settings);
-    let counting = Arc::new(Counting::new(settings.target.directory.clone()));
+    let counting = Arc::new(Counting::new(settings.target.directory().clone()));
     let directory: Arc<dyn Directory> = counting.clone();
     let measured = measure(settings, point, &log, &counting, round)?;
     check(point.workload, directory, log, &measured.promised, &settings.target)?;
-    let block = block_size(settings.target.directory.as_ref())?;
+    let block = block_size(settings.target.directory().as_ref())?;
     settings.target.clear()?;
 
     let Measured { known, flushed, spent, promised, extent: (time, bandwidth), count } = measured;
@@ -175,7 +175,7 @@ fn bare_bandwidth(settings: &Settings, point: &Point, count: Count, block: usize
         seed: settings.origin.seed,
         ..ProbeSettings::default()
     };
-    let report = probe(settings.target.directory.as_ref(), &probing, &mut |_| ControlFlow::Continue(()))?;
+    let report = probe(settings.target.directory().as_ref(), &probing, &mut |_| ControlFlow::Continue(()))?;
     Ok(report.cases.first().map_or(0.0, ProbeCase::bandwidth))
 }
 
@@ -206,7 +206,7 @@ mod tests {
             log: wal::Settings { segment: ByteSize::mib(1), ..wal::Settings::default() },
             ..Settings::new(target(&medium), origin)
         };
-        let counting = Arc::new(Counting::new(settings.target.directory.clone()));
+        let counting = Arc::new(Counting::new(settings.target.directory().clone()));
         let (log, _) = Log::open(counting.clone(), point.log(&settings), &mut |_, _| Ok(())).unwrap();
         let Work { tallies, result, .. } = work(&settings, point, &log, &Pages::new(), &counting, 0);
         assert!(result.is_err(), "the cut is noticed");

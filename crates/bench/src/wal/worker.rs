@@ -17,50 +17,58 @@ use super::round::Point;
 use crate::counting::{Count, Counting};
 use crate::latency::Latencies;
 
-/// The measured time of a run, the same for all workers.
+/// The measured time of a run, the same for all workers. The first worker that finds it begun, or over, makes it so for all.
 #[derive(Debug)]
 pub(super) struct Window<'a> {
-    from: Instant,
-    to: Instant,
+    /// It begins no earlier.
+    warm: Instant,
+    measured: Duration,
     counting: &'a Counting,
     /// Something was acknowledged in it. Before that it does not end, however slow the medium.
     some: AtomicBool,
-    /// What the device had written when the first worker came to the window's begin, and to its end.
+    /// Begin and end, and what the device had written then.
     edges: [OnceLock<(Instant, Count)>; 2],
 }
 
 impl<'a> Window<'a> {
     /// Begins when `warm` is over.
     pub(super) fn new(warm: Duration, measured: Duration, counting: &'a Counting) -> Self {
-        let from = Instant::now() + warm;
-        Self { from, to: from + measured, counting, some: AtomicBool::new(false), edges: Default::default() }
+        Self {
+            warm: Instant::now() + warm,
+            measured,
+            counting,
+            some: AtomicBool::new(false),
+            edges: Default::default(),
+        }
+    }
+
+    fn begin(&self) -> Option<Instant> {
+        self.edges[0].get().map(|(begin, _)| *begin)
+    }
+
+    /// Begins and ends the window as the time says. True when it is over.
+    fn pass(&self, now: Instant) -> bool {
+        let edge = |edge: usize| self.edges[edge].get_or_init(|| (Instant::now(), self.counting.count()));
+        match self.begin() {
+            None if now >= self.warm => edge(0),
+            Some(begin) if now >= begin + self.measured && self.some.load(Ordering::Relaxed) => edge(1),
+            _ => return false,
+        };
+        self.edges[1].get().is_some()
     }
 
     /// Whether what happens at that time is measured.
     fn holds(&self, now: Instant) -> bool {
-        now >= self.from && self.edges[1].get().is_none()
-    }
-
-    /// Whether the window is over; the first worker to see it ends it for all.
-    fn is_over(&self, now: Instant) -> bool {
-        let over = now >= self.to && self.some.load(Ordering::Relaxed);
-        if over {
-            self.note(1);
-        }
-        over
-    }
-
-    fn note(&self, edge: usize) {
-        self.edges[edge].get_or_init(|| (Instant::now(), self.counting.count()));
+        self.begin().is_some_and(|begin| now >= begin) && self.edges[1].get().is_none()
     }
 
     /// How long it was, and how many bytes in a second the device wrote in it.
     pub(super) fn extent(&self) -> (Duration, f64) {
-        let [Some((from, before)), Some((to, after))] = [&self.edges[0], &self.edges[1]].map(OnceLock::get) else {
+        let [Some((begin, before)), Some((end, after))] = [&self.edges[0], &self.edges[1]].map(OnceLock::get) else {
             return (Duration::ZERO, 0.0);
         };
-        let written = after.since(*before).bytes as f64;
-        (*to - self.from, written / (*to - *from).as_secs_f64())
+        let time = *end - *begin;
+        (time, after.since(*before).bytes as f64 / time.as_secs_f64())
     }
 }
 
@@ -146,14 +154,9 @@ impl<'a> Worker<'a> {
     }
 
     fn run(&mut self, window: &Window<'_>, failed: &AtomicBool) -> wal::Result<()> {
-        let mut entered = false;
         while !failed.load(Ordering::Relaxed) {
             let begun = Instant::now();
-            if begun >= window.from && !entered {
-                window.note(0);
-                entered = true;
-            }
-            if window.is_over(begun) {
+            if window.pass(begun) {
                 break;
             }
             let receipt = self.transact()?;
