@@ -8,12 +8,14 @@
 //! - [`wal`]: the log by itself under the micro-benchmarks of its paper, every kind of log and commit rule beside the others.
 //! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
+//! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
 pub mod commit;
 mod counting;
 mod error;
+pub mod figures;
 mod latency;
 mod line;
 pub mod long;
