@@ -1,6 +1,7 @@
 //! The database: a directory, opened and recovered, that hands out sessions.
 
 mod replay;
+mod sink;
 
 use std::fmt;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
+use ishigaki_base::{Position, StreamId};
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
 use ishigaki_wal::Log;
 use parking_lot::Mutex;
@@ -17,7 +19,8 @@ use crate::memory::Memory;
 use crate::protocol::{Age, Patience, TransactionId};
 use crate::table::Tables;
 use crate::{Error, MemoryUse, Result, Session, Settings};
-use replay::Replay;
+use replay::{Checkpointed, Replay};
+use sink::Sink;
 
 /// Ordered tables of byte keys and byte values, changed by serializable transactions, durable through the log.
 ///
@@ -95,10 +98,14 @@ impl Database {
         let clock = SystemClock::new();
         let lock = directory.lock()?;
         let memory = Arc::new(Memory::new(settings.memory));
-        let mut replay = Replay::new(&memory);
-        let opened = Log::open(directory, settings.log.clone(), &mut |lsn, payload| Ok(replay.apply(lsn, payload)?));
+        let replay = Replay::new(&memory, Checkpointed::NOTHING);
+        // The log gives its records in order, in this thread.
+        let opened = Log::open(directory, settings.log.clone(), &mut |lsn, payload| {
+            replay.passed(lsn);
+            replay.take(Position::new(lsn, StreamId(0)), payload)
+        });
         let (log, report) = opened.map_err(own_error)?;
-        let tables = replay.finish();
+        let tables = replay.finish(None)?;
         let recovery = Recovery { log: report, tables: tables.count(), elapsed: clock.now() };
         tracing::info!(records = recovery.log.records, tables = recovery.tables, elapsed = ?recovery.elapsed, "opened");
         let shared = Shared {

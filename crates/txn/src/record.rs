@@ -28,6 +28,11 @@ impl Record {
         Self { version: AtomicU64::new(version.0), value: AtomicOwned::from(value), state: RecordState::default() }
     }
 
+    /// A record without a value, as recovery remembers a deletion.
+    pub(crate) fn deleted(version: Lsn) -> Self {
+        Self { version: AtomicU64::new(version.0), value: AtomicOwned::null(), state: RecordState::default() }
+    }
+
     /// An absent record that `owner` alone may touch, from before it can be seen.
     pub(crate) fn placeholder(owner: TransactionId) -> Self {
         Self { version: AtomicU64::new(0), value: AtomicOwned::null(), state: RecordState::held_by(owner) }
