@@ -4,6 +4,8 @@
 //! of them with the power cut there, each time with several seeds for what survives. What a database must then show is known
 //! exactly: the committed transactions up to some LSN, each whole, with everything acknowledged among them.
 
+#[path = "crash/checkpoints.rs"]
+mod checkpoints;
 #[path = "crash/model.rs"]
 mod model;
 #[path = "crash/workload.rs"]
@@ -16,7 +18,7 @@ use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Fault, SimDirectory};
 use ishigaki_testkit::{chosen_seed, seeded};
-use ishigaki_txn::{Database, Error, Result, Settings};
+use ishigaki_txn::{CheckpointSettings, Database, Error, Result, Settings};
 
 use model::Model;
 
@@ -26,7 +28,9 @@ const SEEDS: u64 = 20;
 fn settings() -> Settings {
     let group = ishigaki_wal::Group { transactions: 4, ..Default::default() };
     let log = ishigaki_wal::Settings { streams: 2, segment: ByteSize::kib(16), group, background: false };
-    Settings { log, lock_wait: Duration::ZERO, ..Settings::default() }
+    // Only on demand, into several small files.
+    let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(4), ..Default::default() };
+    Settings { log, checkpoint, lock_wait: Duration::ZERO, ..Settings::default() }
 }
 
 fn open(directory: &SimDirectory) -> Result<Database> {
@@ -195,8 +199,14 @@ fn flipped_bits_after_a_power_cut_never_become_data() {
 
 /// Flips one to three bits in what was ever written.
 fn flip_bits(directory: &SimDirectory, seed: Seed) {
+    flip_bits_of(directory, seed, |_| true);
+}
+
+/// Flips one to three bits in what was ever written to devices of some names.
+fn flip_bits_of(directory: &SimDirectory, seed: Seed, which: impl Fn(&str) -> bool) {
     let mut random = seed.derive(99).generator();
-    let devices = directory.devices();
+    let mut devices = directory.devices();
+    devices.retain(|(name, _)| which(name));
     for _ in 0..random.usize(1..4) {
         let Some((name, _)) = random.choice(&devices) else { return };
         let written = directory.written(name).unwrap();

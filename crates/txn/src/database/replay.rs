@@ -92,7 +92,7 @@ impl Replay {
                 let (lsn, name, number) = row?;
                 let table = redo::decode_id(number).filter(|&table| table != TableId::SYSTEM);
                 let table = table.ok_or_else(|| refuse(lsn, "a name stands for no table".to_owned()))?;
-                self.fates.create(&self.memory, lsn, table, name)?;
+                self.fates.create(&self.memory, lsn, table, name, true)?;
             }
             return Ok(());
         }
@@ -110,6 +110,11 @@ impl Replay {
         account.settle(&table);
         account.empty(&self.memory);
         restored
+    }
+
+    /// Bytes of all records taken.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lanes.enter_all().iter().map(|lane| lane.bytes).sum()
     }
 
     /// The tables, when everything has been taken. `next` is a number that no table ever had, if a checkpoint told one.
@@ -130,6 +135,7 @@ impl Replay {
     fn apply(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
         let corrupt = |reason| refuse(lsn, reason);
         let mut lane = self.lanes.enter();
+        lane.bytes += payload.len() as u64;
         for operation in Decoder::new(payload).map_err(corrupt)? {
             match operation.map_err(corrupt)? {
                 Operation::Put { table, key, value } => {
@@ -150,7 +156,7 @@ impl Replay {
                         }
                     }
                 }
-                Operation::Create { table, name } => self.fates.create(&self.memory, lsn, table, name)?,
+                Operation::Create { table, name } => self.fates.create(&self.memory, lsn, table, name, false)?,
                 Operation::Drop { table, name } => {
                     drop(lane);
                     self.drop_table(lsn, table, name)?;

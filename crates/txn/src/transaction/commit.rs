@@ -22,17 +22,21 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
         self.protocol.prepare()?;
+        let home = Arc::clone(&self.home);
         let lsn = match self.encode() {
             Some(payload) => {
-                let lsn = self.home.stream.append(&payload)?;
+                // A checkpoint never begins between these two.
+                let passage = home.database.checkpointer.gates.enter(home.stream.id(), payload.len());
+                let lsn = home.stream.append(&payload)?;
                 self.install(lsn);
+                drop(passage);
                 self.release(true);
-                self.home.stream.pace();
+                home.stream.pace();
                 lsn
             }
             None => self.commit_unchanged()?,
         };
-        Ok(Ticket::new(Arc::clone(&self.home), lsn))
+        Ok(Ticket::new(home, lsn))
     }
 
     /// Ends a transaction that changed nothing: it draws no LSN, and is durable when what it read is.

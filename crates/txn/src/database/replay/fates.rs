@@ -36,13 +36,15 @@ pub(super) struct Fate {
     /// None once it is dropped.
     table: Option<Arc<Table>>,
     created: Option<(Lsn, Key)>,
+    /// A checkpoint says so. The record that made the table may have a larger LSN, and then comes, too.
+    provisional: bool,
     dropped: Option<(Lsn, Key)>,
     written: Written,
 }
 
 impl Fate {
     fn new(table: Option<Arc<Table>>) -> Self {
-        Self { table, created: None, dropped: None, written: Written::NEVER }
+        Self { table, created: None, provisional: false, dropped: None, written: Written::NEVER }
     }
 
     /// Says what of a table's life can not be.
@@ -88,16 +90,24 @@ impl Fates {
         }
     }
 
-    /// A table is made. What a checkpoint says, the log may say again.
-    pub(super) fn create(&self, memory: &Arc<Memory>, lsn: Lsn, id: TableId, name: &[u8]) -> Result<()> {
+    /// A record, or a checkpoint, makes a table. What a checkpoint says, the log may say again.
+    pub(super) fn create(
+        &self,
+        memory: &Arc<Memory>,
+        lsn: Lsn,
+        id: TableId,
+        name: &[u8],
+        provisional: bool,
+    ) -> Result<()> {
         let made = (lsn, Key::new(name)?);
         let mut known = self.known.lock();
         known.largest = known.largest.max(id.0);
         let fate = known.of(id, memory);
-        if fate.created.as_ref().is_some_and(|before| *before != made) {
+        let again = |before: &(Lsn, Key)| fate.provisional && !provisional && before.1 == made.1 && before.0 <= lsn;
+        if fate.created.as_ref().is_some_and(|before| !again(before)) {
             return Err(refuse(lsn, format!("it makes table {id}, which exists")));
         }
-        fate.created = Some(made);
+        (fate.created, fate.provisional) = (Some(made), provisional);
         fate.check(id)
     }
 

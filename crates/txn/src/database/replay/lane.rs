@@ -32,6 +32,8 @@ struct Padded(Mutex<Lane>);
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
+    /// Of the records applied here.
+    pub(super) bytes: u64,
     tables: [Option<AtHand>; TABLES],
 }
 
