@@ -97,7 +97,7 @@ pub struct CheckpointReport {
 /// How far a running checkpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointProgress {
-    /// Rows written so far.
+    /// Rows written so far, names of tables aside.
     pub rows: u64,
     /// Rows that there will be, as far as can be told from the memory that they take; zero at the very beginning.
     pub estimated_rows: u64,
@@ -137,7 +137,7 @@ struct Turn {
 struct Progress {
     running: AtomicBool,
     rows: AtomicU64,
-    /// Memory of what was seen, and of all tables when it began.
+    /// Memory of what was seen, and of all tables when it began; the system table is in none of these.
     seen: AtomicU64,
     all: AtomicU64,
 }
@@ -279,6 +279,7 @@ impl Checkpointer {
     fn write_table(&self, table: &Table, parts: &mut Parts<'_>) -> Result<u64> {
         let mut page = Draft::default();
         let (mut rows, mut reached) = (0, None);
+        let before = self.progress.rows.load(Ordering::Relaxed);
         loop {
             let range =
                 reached.as_ref().map_or((Bound::Unbounded, Bound::Unbounded), |key| behind(key, Bound::Unbounded));
@@ -304,11 +305,14 @@ impl Checkpointer {
             if page.len() >= PAGE || (reached.is_none() && page.rows() > 0) {
                 parts.add(&mut page, table.id)?;
                 rows += u64::from(page.rows());
-                self.progress.rows.fetch_add(u64::from(page.rows()), Ordering::Relaxed);
                 page.clear(2 * PAGE);
             }
-            self.progress.seen.fetch_add(seen, Ordering::Relaxed);
-            let is_gone = table.id != TableId::SYSTEM && self.tables.get(table.id).is_none();
+            let is_system = table.id == TableId::SYSTEM;
+            if !is_system {
+                self.progress.rows.store(before + rows, Ordering::Relaxed);
+                self.progress.seen.fetch_add(seen, Ordering::Relaxed);
+            }
+            let is_gone = !is_system && self.tables.get(table.id).is_none();
             if reached.is_none() || is_gone {
                 return Ok(rows);
             }
@@ -320,7 +324,7 @@ impl Checkpointer {
 impl Progress {
     fn begin(&self, tables: &Tables) {
         let all = |sum: u64, id| sum.saturating_add(tables.get(id).map_or(0, |table| table.bytes()));
-        self.all.store(tables.ids().into_iter().fold(tables.system().bytes(), all), Ordering::Relaxed);
+        self.all.store(tables.ids().into_iter().fold(0, all), Ordering::Relaxed);
         self.rows.store(0, Ordering::Relaxed);
         self.seen.store(0, Ordering::Relaxed);
         self.running.store(true, Ordering::Relaxed);

@@ -215,17 +215,18 @@ fn flipped_bits_of_a_checkpoint_are_refused_or_harmless() {
 }
 
 #[test]
-fn a_checkpoint_without_its_log_or_its_parts_is_refused() {
+fn a_checkpoint_without_one_of_its_parts_is_refused() {
     let (directory, ..) = run_into(None, Seed(7));
     let names: Vec<String> = directory.survivors(Seed(1)).devices().into_iter().map(|(name, _)| name).collect();
-    for name in names {
+    assert!(names.iter().filter(|name| is_of_checkpoint(name)).count() > 3);
+    for name in names.iter().filter(|name| is_of_checkpoint(name)) {
         let damaged = directory.survivors(Seed(1));
-        ishigaki_device::Directory::remove(&damaged, &name).unwrap();
-        let refused = open(&damaged).map(|database| database.recovery().clone());
+        ishigaki_device::Directory::remove(&damaged, name).unwrap();
+        let opened = open(&damaged).map(|database| database.recovery().clone());
         match name.as_str() {
             // Without a manifest there is no checkpoint, and the whole log is still there.
-            "checkpoint" => assert!(refused.unwrap().checkpoint.is_none()),
-            name => assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corrupt, "{name}"),
+            "checkpoint" => assert!(opened.unwrap().checkpoint.is_none()),
+            name => assert_eq!(opened.unwrap_err().kind(), ErrorKind::Corrupt, "{name}"),
         }
     }
 }
