@@ -54,7 +54,7 @@ fn watch(checkpointer: &Checkpointer) {
         if now >= not_before && checkpointer.is_due(now.saturating_sub(last)) {
             match checkpointer.run() {
                 Ok(_) => {}
-                Err(_) if checkpointer.is_stopping() => return,
+                Err(_) if checkpointer.check_open().is_err() => return,
                 Err(error) => {
                     tracing::warn!(%error, "no checkpoint could be made");
                     not_before = clock.now() + PAUSE;

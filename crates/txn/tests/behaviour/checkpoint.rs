@@ -76,6 +76,10 @@ fn opening_loads_the_checkpoint_and_replays_only_what_came_after_it() {
     assert_eq!(everything(&database), expected);
     assert_eq!(database.memory().used, used);
     assert_eq!(database.recovery().tables, 2);
+    for (name, ..) in expected {
+        database.session().run(|txn| txn.drop_table(&name)).unwrap();
+    }
+    assert_eq!(database.memory().used, ByteSize::b(0));
 }
 
 #[test]
@@ -180,6 +184,33 @@ fn a_checkpoint_beside_transfers_loses_no_money() {
     assert!(before == after);
     let money = |rows: &[(Vec<u8>, Vec<u8>)]| rows.iter().map(|(_, value)| u64::from(value[0])).sum::<u64>();
     assert_eq!(money(&after[0].2), 100 * ACCOUNTS);
+}
+
+#[test]
+fn a_checkpoint_never_begins_between_the_lsn_of_a_commit_and_its_last_write() {
+    const ROWS: u32 = 4000;
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    let table = database.session().run(|txn| txn.create_table("stamps")).unwrap();
+    let stamp = |stamp: u8| {
+        let all = |txn: &mut Transaction| (0..ROWS).try_for_each(|n| txn.put(table, &n.to_be_bytes(), &[stamp]));
+        database.session().run(all).unwrap();
+    };
+    stamp(0);
+    for round in 1..=40_u8 {
+        let drawn = database.log().last_drawn();
+        std::thread::scope(|scope| {
+            scope.spawn(|| stamp(round));
+            // The moment in question.
+            while database.log().last_drawn() == drawn {
+                std::hint::spin_loop();
+            }
+            database.checkpoint().unwrap();
+        });
+        let after = everything(&reopen(&copy(&directory)));
+        let lost = after[0].2.iter().filter(|(_, value)| *value != [round]).count();
+        assert_eq!(lost, 0, "round {round}: rows are of an older commit");
+    }
 }
 
 /// A directory with the same bytes.

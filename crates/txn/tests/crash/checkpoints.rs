@@ -218,8 +218,11 @@ fn flipped_bits_of_a_checkpoint_are_refused_or_harmless() {
 fn a_checkpoint_without_one_of_its_parts_is_refused() {
     let (directory, ..) = run_into(None, Seed(7));
     let names: Vec<String> = directory.survivors(Seed(1)).devices().into_iter().map(|(name, _)| name).collect();
-    assert!(names.iter().filter(|name| is_of_checkpoint(name)).count() > 3);
-    for name in names.iter().filter(|name| is_of_checkpoint(name)) {
+    // Older ones may have survived their removal.
+    let current: Vec<_> =
+        names.iter().filter(|name| *name == "checkpoint" || name.starts_with("checkpoint-00000008")).collect();
+    assert!(current.len() > 3);
+    for name in current {
         let damaged = directory.survivors(Seed(1));
         ishigaki_device::Directory::remove(&damaged, name).unwrap();
         let opened = open(&damaged).map(|database| database.recovery().clone());
