@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{
-    AlignedBuffer, Device, Directory, DirectoryLock, Error, Fault, HddSettings, MAX_BLOCK_SIZE, Medium,
+    AlignedBuffer, Device, Directory, DirectoryLock, Error, Fault, FileDirectory, HddSettings, MAX_BLOCK_SIZE, Medium,
     MemoryDirectory, MemorySettings, ModelledDirectory, NvmSettings, Pace, ProbeReport, ProbeSettings, Promise,
     SimDirectory, SsdSettings, VirtualClock, probe,
 };
@@ -86,6 +86,23 @@ fn parallel_writers_gain_on_an_ssd_until_every_channel_is_busy() {
     assert_eq!(alone, 70 * MICROSECOND * 100);
     assert_eq!(time_of(ssd(), 8, 100, 4096), alone, "eight threads on eight channels");
     assert_eq!(time_of(ssd(), 16, 100, 4096), alone * 2, "sixteen threads, of which eight always wait");
+}
+
+#[test]
+fn runs_written_together_overlap_as_far_as_the_medium_lets_them() {
+    let together = |medium, count: u64| {
+        let (directory, clock) = virtual_medium(medium);
+        let device = directory.create("d", 16 << 20).expect("created");
+        let block = filled(1, 4096);
+        let writes: Vec<(u64, &[u8])> = (0..count).map(|turn| (turn << 20, &block[..])).collect();
+        device.write_all_durable(&writes).expect("written");
+        clock.elapsed()
+    };
+    assert_eq!(together(ssd(), 8), 70 * MICROSECOND, "a channel for each");
+    assert_eq!(together(ssd(), 9), 140 * MICROSECOND);
+    assert_eq!(together(Medium::Nvm(NvmSettings::default()), 9), Duration::from_nanos(500), "nobody waits for another");
+    let (one, eight) = (together(hdd(), 1), together(hdd(), 8));
+    assert!(eight > 3 * one && eight > Duration::from_millis(20), "{one:?} and {eight:?} with one head");
 }
 
 #[test]
@@ -198,6 +215,23 @@ fn a_probe_of_a_disk_counts_its_turns() {
         let writes = case.median(|run| run.throughput);
         assert!((writes / 120.0 - 1.0).abs() < 0.05, "{writes} appends in a second at 120 turns");
     }
+}
+
+#[test]
+fn a_probe_tells_whether_the_medium_writes_through() {
+    let settings = || ProbeSettings {
+        threads: vec![1],
+        sizes: vec![ByteSize::kib(4)],
+        duration: MICROSECOND,
+        rounds: 1,
+        ..ProbeSettings::default()
+    };
+    let report = |directory: &dyn Directory| probe(directory, &settings(), &mut |_| ControlFlow::Continue(()));
+    let place = tempfile::tempdir().expect("a place for temporary files");
+    let files = FileDirectory::open(place.path()).expect("opened");
+    let known = files.create("d", 512).expect("created").writes_through();
+    assert_eq!(report(&files).expect("probed").writes_through, known);
+    assert_eq!(report(&MemoryDirectory::new()).expect("probed").writes_through, None);
 }
 
 #[test]

@@ -286,7 +286,7 @@ impl Checkpointer {
             let (mut looked_at, mut seen) = (0, 0);
             let walked = table.index.walk(range, |key, record, guard| {
                 // The order matters: the value is of this version or of a later one.
-                let version = record.version();
+                let version = record.version().lsn();
                 if let Some(value) = record.value(guard) {
                     page.push(version, key, value);
                     seen += record_cost(key) + value_cost(value);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
-use ishigaki_base::{LogId, Lsn, Position, StreamId};
+use ishigaki_base::{LogId, Lsn};
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
 use ishigaki_wal::Log;
 use parking_lot::Mutex;
@@ -118,16 +118,17 @@ impl Database {
         let lock = directory.lock()?;
         let memory = Arc::new(Memory::new(settings.memory));
         let manifest = checkpoint::current(directory.as_ref())?;
-        let replay = Replay::new(&memory, manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed));
+        let replay =
+            Replay::new(settings.log.streams, &memory, manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed));
         let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
         // The log gives its records in order, in this thread.
-        let opened = Log::open(Arc::clone(&directory), settings.log.clone(), &mut |lsn, payload| {
-            replay.passed(lsn);
-            replay.take(Position::new(lsn, StreamId(0)), payload)
+        let opened = Log::open(Arc::clone(&directory), settings.log.clone(), &mut |position, payload| {
+            replay.passed(position.lsn());
+            replay.take(position, payload)
         });
         let (log, report) = opened.map_err(own_error)?;
         if let Some(manifest) = &manifest {
-            check_log(manifest, log.id(), report.cut)?;
+            check_log(manifest, log.id(), log.last_drawn())?;
         }
         let replayed = replay.bytes();
         let tables = Arc::new(replay.finish(manifest.as_ref().map(|manifest| manifest.next_table))?);
@@ -219,13 +220,13 @@ fn load(directory: &dyn Directory, manifest: &Manifest, replay: &Replay) -> Resu
 }
 
 /// Refuses a log that a checkpoint does not belong to, or that lacks what was durable when the checkpoint was made.
-fn check_log(manifest: &Manifest, log: LogId, cut: Lsn) -> Result<()> {
+fn check_log(manifest: &Manifest, log: LogId, last: Lsn) -> Result<()> {
     if manifest.log != log {
         return Err(Error::damaged(format!("it belongs to log {}, and there is log {log}", manifest.log)));
     }
-    if cut < manifest.end {
+    if last < manifest.end {
         return Err(Error::damaged(format!(
-            "it was made when the log reached to {}, which ends at {cut}",
+            "it was made when the log reached to {}, which ends at {last}",
             manifest.end
         )));
     }

@@ -16,9 +16,14 @@
 //! holds. Recovery merges the streams by LSN up to the first gap. The bytes are pictured in `docs/format/wal.md`; what an
 //! LSN or a record *means* is left to the engine above.
 
+mod background;
+mod bell;
 mod buffer;
+mod dependencies;
+mod epoch;
 mod error;
 mod format;
+mod herald;
 mod inspect;
 mod keeper;
 mod log;
@@ -28,10 +33,14 @@ mod settings;
 mod stream;
 mod watermark;
 
+#[doc(hidden)]
+pub use dependencies::Standing;
+pub use dependencies::{Dependencies, Receipt};
 pub use error::{Error, Result};
+pub use herald::Settled;
 pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Recovery, Replay};
-pub use settings::{Group, Settings};
+pub use settings::{CommitRule, Group, LogKind, Settings};
 pub use stream::{Draw, Stream};
 pub use watermark::Watermark;

@@ -1,19 +1,22 @@
 //! The log as a whole: its streams, its watermark, and how it opens, fails and closes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use ishigaki_base::random::Seed;
-use ishigaki_base::{Generation, LogId, Lsn, StreamId};
+use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId};
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
 use parking_lot::Mutex;
 
+use crate::background::Background;
+use crate::epoch::Epochs;
 use crate::format::{CONTROL, Control, parse_segment_name};
-use crate::keeper::Keeper;
+use crate::herald::Herald;
+use crate::keeper;
 use crate::recovery::{self, Recovered, Replay};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
-use crate::{Error, Recovery, Result, Settings, Stream};
+use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Stream};
 
 /// The parallel write-ahead log.
 ///
@@ -39,7 +42,7 @@ use crate::{Error, Recovery, Result, Settings, Stream};
 /// log.close()?;
 ///
 /// let mut seen = Vec::new();
-/// Log::open(directory, Settings::default(), &mut |lsn, payload| Ok(seen.push((lsn, payload.to_vec()))))?;
+/// Log::open(directory, Settings::default(), &mut |record, payload| Ok(seen.push((record.lsn(), payload.to_vec()))))?;
 /// assert_eq!(seen, [(lsn, b"to be or not to be".to_vec())]);
 /// # Ok(())
 /// # }
@@ -52,12 +55,15 @@ pub struct Log {
     assigned: AtomicUsize,
     /// How closing went, once it is over.
     ended: Mutex<Option<Result<()>>>,
-    keeper: Option<Keeper>,
+    /// Threads that run as long as the log is open.
+    threads: Vec<Background>,
 }
 
 /// What the log, its streams' handles and its background thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// For threads that must not hold the log open.
+    myself: Weak<Self>,
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) settings: Settings,
     pub(crate) log: LogId,
@@ -68,6 +74,10 @@ pub(crate) struct Shared {
     pub(crate) block_size: usize,
     pub(crate) watermark: Watermark,
     pub(crate) streams: Vec<State>,
+    /// Where the log acknowledges by epochs.
+    pub(crate) epochs: Option<Epochs>,
+    /// By stream: who waits without a thread.
+    pub(crate) heralds: Vec<Herald>,
     /// The first failure, which closes the log for good.
     failure: OnceLock<Error>,
     /// Closed by its owner.
@@ -104,12 +114,13 @@ impl Log {
         let mut streams = Vec::new();
         for id in (0..settings.streams).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
-            streams.push(recovery::resume(directory.as_ref(), id, tail, &settings)?);
+            streams.push(recovery::resume(directory.as_ref(), id, tail, &settings, next)?);
         }
         tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
 
-        let background = settings.background;
-        let shared = Arc::new(Shared {
+        let (background, kind) = (settings.background, settings.kind);
+        let shared = Arc::new_cyclic(|myself| Shared {
+            myself: myself.clone(),
             directory,
             log: control.log,
             generation,
@@ -117,16 +128,24 @@ impl Log {
             chunk_limit,
             block_size: control_device.promise().block_size,
             watermark: Watermark::new(settings.streams, next),
+            heralds: streams.iter().map(|_| Herald::default()).collect(),
             streams,
+            epochs: Epochs::of(kind, background, next),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             keeper_sleeps: AtomicBool::new(false),
             keeper_wakes: OnceLock::new(),
             settings,
         });
-        let keeper = background.then(|| Keeper::start(&shared)).transpose()?;
-        let log =
-            Self { shared, control: control_device, assigned: AtomicUsize::new(0), ended: Mutex::new(None), keeper };
+        let mut threads = Vec::new();
+        if background {
+            threads.push(keeper::start(&shared)?);
+            if let LogKind::Epoch { time } = kind {
+                threads.push(Epochs::start(&shared, time)?);
+            }
+        }
+        let (assigned, ended) = (AtomicUsize::new(0), Mutex::new(None));
+        let log = Self { shared, control: control_device, assigned, ended, threads };
         Ok((Arc::new(log), Recovery { generation, ..report }))
     }
 
@@ -162,6 +181,11 @@ impl Log {
         self.shared.watermark.reached() >= lsn || self.shared.observe() >= lsn
     }
 
+    /// Whether [`Stream::settle`] would return at once with success. Never waits.
+    pub fn has_settled(&self, receipt: &Receipt) -> bool {
+        self.shared.is_acknowledged(receipt)
+    }
+
     /// Why the log takes no more records, when it has failed.
     pub fn failure(&self) -> Option<Error> {
         self.shared.failure.get().cloned()
@@ -169,7 +193,7 @@ impl Log {
 
     /// Returns when everything drawn so far is durable.
     pub fn flush(&self) -> Result<()> {
-        self.shared.wait(0, self.last_drawn())
+        self.shared.make_durable(0, self.last_drawn())
     }
 
     /// Flushes, takes no more records, and notes the end of the log durably: a log that was closed must be found whole.
@@ -180,12 +204,14 @@ impl Log {
 
     fn end(&self) -> Result<()> {
         self.shared.closed.store(true, Ordering::SeqCst);
-        if let Some(keeper) = &self.keeper {
-            keeper.stop();
-        }
+        self.threads.iter().for_each(Background::stop);
         // A draw that was past the door still holds its stream's lock; after these it has its record in the buffer.
         self.shared.streams.iter().for_each(State::wake_all);
         let flushed = self.shared.check_alive().and_then(|()| self.flush());
+        if let (Some(epochs), Ok(())) = (&self.shared.epochs, &flushed) {
+            epochs.end(self.last_drawn());
+        }
+        self.shared.heralds.iter().for_each(Herald::stop);
         // Whoever opens the log next must not find one of our writes still on its way.
         self.shared.streams.iter().for_each(State::come_to_rest);
         flushed.and_then(|()| self.shared.check_alive())?;
@@ -224,6 +250,7 @@ impl Shared {
             tracing::error!(error = %failure, "the log failed and is closed");
         }
         self.streams.iter().for_each(State::wake_all);
+        self.epochs.iter().for_each(Epochs::wake_all);
         self.failure.get().cloned().unwrap_or(failure)
     }
 
@@ -234,6 +261,14 @@ impl Shared {
 
     /// See [`Stream::wait`].
     pub(crate) fn wait(&self, own: usize, lsn: Lsn) -> Result<()> {
+        match &self.epochs {
+            Some(epochs) => epochs.wait(self, lsn),
+            None => self.make_durable(own, lsn),
+        }
+    }
+
+    /// Makes everything up to `lsn` durable, beginning with the stream of place `own`.
+    pub(crate) fn make_durable(&self, own: usize, lsn: Lsn) -> Result<()> {
         if self.watermark.reached() >= lsn {
             return Ok(());
         }
@@ -250,6 +285,78 @@ impl Shared {
                 stream.flush(self, lsn)?;
             }
         }
+    }
+
+    /// See [`Stream::settle`].
+    pub(crate) fn acknowledge(&self, own: usize, receipt: &Receipt) -> Result<()> {
+        if self.waits_for_all() {
+            return self.wait(own, receipt.lsn());
+        }
+        if receipt.position != Position::NONE {
+            let state = &self.streams[usize::from(receipt.position.stream().0)];
+            if state.standing().durable() < receipt.position.lsn() {
+                state.flush(self, receipt.position.lsn())?;
+            }
+        }
+        receipt.dependencies.iter().try_for_each(|position| self.settle(position))?;
+        // The order matters: nothing that is settled after a failure is acknowledged.
+        self.check_alive()
+    }
+
+    /// Whether [`acknowledge`](Self::acknowledge) would return at once with success.
+    pub(crate) fn is_acknowledged(&self, receipt: &Receipt) -> bool {
+        let (lsn, own) = (receipt.position.lsn(), usize::from(receipt.position.stream().0));
+        match &self.epochs {
+            Some(epochs) => epochs.ended() >= receipt.lsn(),
+            None if self.waits_for_all() => {
+                self.watermark.reached() >= receipt.lsn() || self.observe() >= receipt.lsn()
+            }
+            None => {
+                self.streams[own].standing().durable() >= lsn
+                    && receipt.dependencies.iter().all(|position| self.has_settled(position))
+            }
+        }
+    }
+
+    /// Whether a commit waits for everything with a smaller LSN.
+    fn waits_for_all(&self) -> bool {
+        self.settings.commit == CommitRule::Watermark || self.epochs.is_some()
+    }
+
+    /// Closed by its owner.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Returns when that record is durable with all that it depends on.
+    pub(crate) fn settle(&self, position: Position) -> Result<()> {
+        match self.streams.get(usize::from(position.stream().0)) {
+            Some(state) => state.settle(self, position.lsn()),
+            // Of a stream that there was before this generation: recovery has kept it.
+            None => Ok(()),
+        }
+    }
+
+    /// Whether that record is durable with all that it depends on. Never waits.
+    pub(crate) fn has_settled(&self, position: Position) -> bool {
+        let state = self.streams.get(usize::from(position.stream().0));
+        state.is_none_or(|state| state.standing().settled() >= position.lsn())
+    }
+
+    /// The stream of that place, or another one if its device slot is taken and the other one's is free.
+    pub(crate) fn least_busy(&self, place: usize) -> &State {
+        let own = &self.streams[place];
+        if !own.is_busy() {
+            return own;
+        }
+        let (before, after) = self.streams.split_at(place);
+        after.iter().chain(before).find(|state| !state.is_busy()).unwrap_or(own)
+    }
+
+    /// Leaves a stream's free slot to its own thread. False if it must not have one.
+    pub(crate) fn hand_over(&self, stream: StreamId) -> bool {
+        let place = usize::from(stream.0);
+        self.settings.background && self.heralds[place].take_over(&self.myself, self.is_closed(), place)
     }
 
     /// Wakes the background thread if it sleeps for lack of work.

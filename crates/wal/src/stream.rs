@@ -2,21 +2,28 @@
 //!
 //! A record goes into the open [`Group`] under the stream's lock, together with the drawing of its LSN. The stream has one
 //! device slot, the [`Pen`]. Whoever needs a record durable and finds the slot free takes pen and group and writes, in
-//! its own thread and without the lock; what arrives meanwhile is the next group, and whoever waits for that finds either
-//! its record durable or the slot free again. So flushing clocks itself: nobody waits for a timer or a group to fill, and
-//! a lone session's commit is one device write.
+//! its own thread and without the lock; what arrives meanwhile is the next group. When a group is durable, those who wait
+//! for it wake, and one of those who wait for the next: that one writes. So flushing clocks itself: nobody waits for a
+//! timer or a group to fill, nobody wakes in vain, and a lone session's commit is one device write.
 
 use std::mem::replace;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ishigaki_base::{Lsn, StreamId};
+use ishigaki_base::{Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::bell::Bell;
 use crate::buffer::Group;
-use crate::format::{ChunkHeader, Kind, LONGEST_RECORD, NO_RECORD, RecordHeader};
+use crate::dependencies::Standing;
+use crate::format::{ChunkHeader, Kind, LONGEST_RECORD, NO_RECORD};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
-use crate::{Error, Result};
+use crate::{CommitRule, Dependencies, Error, Receipt, Result, Settled};
+
+/// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
+/// idle while one waiter wakes another.
+const CROWD: usize = 4;
 
 /// Groups that may pile up behind a busy device before whoever adds to them is slowed down.
 const PILED_GROUPS: u64 = 4;
@@ -26,8 +33,15 @@ const PILED_GROUPS: u64 = 4;
 pub(crate) struct State {
     id: StreamId,
     inner: Mutex<Inner>,
-    /// Told when a group has been written, a segment made, or the log has failed.
+    /// Rings when a group has been written, each bell for every fourth group: for all who wait for it. When the slot is
+    /// free, the next one rings for one of those who wait for the next group.
+    written: [Bell; 4],
+    /// Told when the slot is free, a segment made, or the log has failed.
     changed: Condvar,
+    /// How far the stream is durable and settled.
+    standing: Standing,
+    /// The slot is taken: a hint for those who may choose another stream.
+    busy: AtomicBool,
 }
 
 /// What the stream's lock guards. While it is held, this stream's bound in the watermark does not change.
@@ -35,6 +49,8 @@ pub(crate) struct State {
 struct Inner {
     /// Records that have an LSN and are not being written yet.
     open: Group,
+    /// The number of the open group. The one before it is being written while the slot is taken.
+    number: u64,
     slot: Slot,
     /// Segments made for the pen while it was away.
     spares: Vec<Segment>,
@@ -74,11 +90,13 @@ impl Slot {
 }
 
 impl State {
-    /// A stream that goes on where `pen` stands; `next_segment` is the index of the segment to make next.
-    pub(crate) fn new(id: StreamId, pen: Pen, next_segment: u64, chunk_limit: usize) -> Self {
+    /// A stream that goes on where `pen` stands; `next_segment` is the index of the segment to make next, `next` the first
+    /// LSN that will be drawn.
+    pub(crate) fn new(id: StreamId, pen: Pen, next_segment: u64, chunk_limit: usize, next: Lsn) -> Self {
         let (room, runs_short) = (pen.room(chunk_limit), pen.runs_short());
         let inner = Inner {
             open: Group::new(chunk_limit),
+            number: 0,
             slot: Slot::Free(pen),
             spares: Vec::new(),
             room,
@@ -88,7 +106,14 @@ impl State {
             runs_short,
             seen: false,
         };
-        Self { id, inner: Mutex::new(inner), changed: Condvar::new() }
+        Self {
+            id,
+            inner: Mutex::new(inner),
+            written: Default::default(),
+            changed: Condvar::new(),
+            standing: Standing::new(id, next.previous()),
+            busy: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn id(&self) -> StreamId {
@@ -100,6 +125,7 @@ impl State {
     pub(crate) fn wake_all(&self) {
         drop(self.inner.lock());
         self.changed.notify_all();
+        self.written.iter().for_each(Bell::ring);
     }
 
     /// Returns when nobody writes to the stream's segments or makes one any more, and lets go of them. The log takes no
@@ -115,16 +141,45 @@ impl State {
 
     /// Returns when every record of *this* stream with an LSN up to `lsn` is durable.
     pub(crate) fn flush(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
-        let mut inner = self.inner.lock();
         while shared.watermark.bound(self.id) <= lsn {
+            let inner = self.inner.lock();
             shared.check_alive()?;
+            if shared.watermark.bound(self.id) > lsn {
+                break;
+            }
             if inner.slot.is_free() {
-                inner = self.write_group(shared, inner);
+                self.write_group(shared, inner);
             } else {
-                self.changed.wait(&mut inner);
+                let number = if lsn < inner.open.first() { inner.number - 1 } else { inner.number };
+                let bell = self.bell(number);
+                let rings = bell.rings();
+                drop(inner);
+                bell.wait(rings);
             }
         }
         Ok(())
+    }
+
+    /// Returns when every record of this stream with an LSN up to `lsn` is durable with all that it depends on.
+    pub(crate) fn settle(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
+        while self.standing.settled() < lsn {
+            if self.standing.durable() < lsn {
+                self.flush(shared, lsn)?;
+            }
+            let Some(blocking) = self.standing.advance(|position| shared.has_settled(position)) else { continue };
+            // They have smaller LSNs than what waits for them: this comes to an end.
+            blocking.iter().try_for_each(|position| shared.settle(position))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Whether a group is on its way to the medium at this moment. A hint: it may have changed when it is looked at.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// Writes the group if its caps are reached and the slot is free; slows the caller down when groups pile up.
@@ -141,7 +196,7 @@ impl State {
             self.changed.wait(&mut inner);
         }
         if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
-            drop(self.write_group(shared, inner));
+            self.write_group(shared, inner);
         }
     }
 
@@ -153,18 +208,67 @@ impl State {
             return inner.slot.is_taken();
         }
         if inner.seen && inner.slot.is_free() && shared.check_alive().is_ok() {
-            inner = self.write_group(shared, inner);
+            self.write_group(shared, inner);
+        } else {
+            inner.seen = true;
         }
-        inner.seen = !inner.open.is_empty();
         true
     }
 
-    /// Takes group and pen, writes without the lock, settles the bound, and wakes who waits.
-    fn write_group<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    fn bell(&self, number: u64) -> &Bell {
+        &self.written[number as usize % self.written.len()]
+    }
+
+    /// Writes groups as long as there are any, if nobody else is at it.
+    pub(crate) fn write_on(&self, shared: &Shared) {
+        let inner = self.inner.lock();
+        if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
+            self.write_groups(shared, inner, true);
+        }
+    }
+
+    /// Writes the open group and lets go of the slot. If a crowd has gathered meanwhile, the stream's own thread takes
+    /// over; else one of those who wait.
+    fn write_group<'a>(&'a self, shared: &Shared, inner: MutexGuard<'a, Inner>) {
+        self.write_groups(shared, inner, false);
+    }
+
+    fn write_groups<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>, all: bool) {
         let Slot::Free(mut pen) = replace(&mut inner.slot, Slot::Taken) else {
             unreachable!("callers have seen, under this lock, that the slot is free");
         };
+        self.busy.store(true, Ordering::Relaxed);
+        loop {
+            let number = inner.number;
+            let Some(mut inner_again) = self.write_one(shared, inner, &mut pen) else { return };
+            if !all || inner_again.open.is_empty() {
+                let crowd = inner_again.open.records() >= CROWD;
+                inner_again.slot = Slot::Free(pen);
+                self.busy.store(false, Ordering::Relaxed);
+                self.changed.notify_all();
+                drop(inner_again);
+                // The next writer first, so that the device is idle no longer than it must.
+                if !crowd || !shared.hand_over(self.id) {
+                    self.bell(number + 1).ring_for_one();
+                }
+                return self.bell(number).ring();
+            }
+            self.bell(number).ring();
+            self.changed.notify_all();
+            inner = inner_again;
+        }
+    }
+
+    /// Writes the open group with the pen, without the lock, and settles the bound. `None` when the log has failed.
+    fn write_one<'a>(
+        &'a self,
+        shared: &Shared,
+        mut inner: MutexGuard<'a, Inner>,
+        pen: &mut Pen,
+    ) -> Option<MutexGuard<'a, Inner>> {
         pen.extend(inner.spares.drain(..));
+        let last = inner.open.last();
+        inner.number += 1;
         let mut blocks = inner.open.take();
         inner.cost = 0;
         inner.seen = false;
@@ -172,7 +276,9 @@ impl State {
 
         let header = ChunkHeader {
             block: 0,
+            rule: shared.settings.commit,
             stream: self.id,
+            batch: 0,
             log: shared.log,
             generation: shared.generation,
             base: shared.base,
@@ -186,11 +292,12 @@ impl State {
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
             shared.fail(error);
-            let mut inner = self.inner.lock();
-            inner.slot = Slot::Gone;
-            self.changed.notify_all();
-            return inner;
+            self.inner.lock().slot = Slot::Gone;
+            self.wake_all();
+            return None;
         }
+        self.standing.written(last);
+        self.standing.advance(|position| shared.has_settled(position));
 
         let mut inner = self.inner.lock();
         let left = (!inner.open.is_empty()).then(|| inner.open.first());
@@ -199,9 +306,7 @@ impl State {
         let spare: u64 = inner.spares.iter().map(|segment| segment.device.len() - shared.chunk_limit as u64).sum();
         inner.room = (pen.room(shared.chunk_limit) + spare).saturating_sub(inner.cost);
         inner.runs_short = pen.runs_short() && inner.spares.is_empty();
-        inner.slot = Slot::Free(pen);
-        self.changed.notify_all();
-        inner
+        Some(inner)
     }
 
     /// Makes sure that a record of `payload` bytes can be written whenever its group's turn comes, before it has an LSN.
@@ -210,8 +315,9 @@ impl State {
         shared: &Shared,
         mut inner: MutexGuard<'a, Inner>,
         payload: usize,
+        dependencies: usize,
     ) -> Result<MutexGuard<'a, Inner>> {
-        let cost = inner.open.cost(payload, shared.block_size);
+        let cost = inner.open.cost(payload, dependencies, shared.block_size);
         while inner.room < cost {
             // Under the lock: nobody makes a segment for a log that has come to rest.
             shared.check_open()?;
@@ -288,30 +394,32 @@ impl Stream {
     }
 
     /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Records are not written to the medium
-    /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls [`pace`](Self::pace), and [`wait`](Self::wait) when
-    /// it needs the record durable.
+    /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls
+    /// [`pace`](Self::pace), and [`wait`](Self::wait) when it needs the record durable.
     ///
     /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
         Ok(self.draw(payload.len())?.record(payload))
     }
 
+    /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
+    /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
+    /// another stream if this one's device slot is taken and another one's is free.
+    pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
+        let state = match self.shared.settings.commit {
+            CommitRule::Watermark => self.state(),
+            CommitRule::Dependencies => self.shared.least_busy(self.place),
+        };
+        let draw = Draw::new(&self.shared, state, payload.len(), dependencies)?;
+        let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
+        draw.record(payload);
+        Ok(receipt)
+    }
+
     /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
     /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
     pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
-        let (shared, state) = (&*self.shared, self.state());
-        shared.check_open()?;
-        if payload as u64 > LONGEST_RECORD {
-            return Err(Error::Invalid {
-                reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
-            });
-        }
-        let inner = state.reserve(shared, state.inner.lock(), payload)?;
-        // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
-        shared.check_open()?;
-        let idle = inner.open.is_empty() && !inner.slot.is_taken();
-        let lsn = shared.watermark.draw(state.id, idle);
-        Ok(Draw { shared, inner, lsn, room: payload, used: false })
+        Draw::new(&self.shared, self.state(), payload, &Dependencies::default())
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
@@ -320,13 +428,31 @@ impl Stream {
         self.state().pace(&self.shared);
     }
 
-    /// Returns when every record with an LSN up to `lsn`, of every stream, is durable: only then may a commit be
-    /// acknowledged (notification control, P-WAL section 3).
+    /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
+    pub fn pace_after(&self, receipt: &Receipt) {
+        self.shared.streams[usize::from(receipt.position().stream().0)].pace(&self.shared);
+    }
+
+    /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL
+    /// section 3).
     ///
     /// The caller writes its own stream's group itself if nobody else is at it, then sees to the streams that lag behind
     /// `lsn`: so no stream whose sessions fell silent can hold an acknowledgement back, and no thread needs to watch.
     pub fn wait(&self, lsn: Lsn) -> Result<()> {
         self.shared.wait(self.place, lsn)
+    }
+
+    /// Returns when the record of that receipt may be acknowledged, by the log's [`CommitRule`](crate::CommitRule).
+    pub fn settle(&self, receipt: &Receipt) -> Result<()> {
+        self.shared.acknowledge(self.place, receipt)
+    }
+
+    /// [`settle`](Self::settle) for a task: waits without a thread. The log's own threads write for it; without
+    /// [`Settings::background`](crate::Settings) there are none, and polling does the waiting.
+    pub fn settled(&self, receipt: Receipt) -> Settled {
+        let place = usize::from(receipt.position().stream().0);
+        let place = if receipt.position() == Position::NONE { self.place } else { place };
+        Settled::new(self.shared.clone(), place, receipt)
     }
 }
 
@@ -335,16 +461,47 @@ impl Stream {
 #[derive(Debug)]
 pub struct Draw<'a> {
     shared: &'a Shared,
+    state: &'a State,
     inner: MutexGuard<'a, Inner>,
     lsn: Lsn,
+    /// What the record will name.
+    dependencies: Dependencies,
     room: usize,
     used: bool,
 }
 
-impl Draw<'_> {
+impl<'a> Draw<'a> {
+    fn new(shared: &'a Shared, state: &'a State, payload: usize, dependencies: &Dependencies) -> Result<Self> {
+        shared.check_open()?;
+        if payload as u64 > LONGEST_RECORD {
+            return Err(Error::Invalid {
+                reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
+            });
+        }
+        let inner = state.reserve(shared, state.inner.lock(), payload, dependencies.len())?;
+        // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
+        shared.check_open()?;
+        let dependencies = match shared.settings.commit {
+            CommitRule::Watermark => Dependencies::default(),
+            CommitRule::Dependencies => state.standing.unsettled(dependencies, |position| shared.has_settled(position)),
+        };
+        let idle = inner.open.is_empty() && !inner.slot.is_taken();
+        let lsn = shared.watermark.draw(state.id, idle);
+        let draw = Self { shared, state, inner, lsn, dependencies, room: payload, used: false };
+        if !draw.dependencies.is_empty() {
+            let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
+            state.standing.expect(receipt);
+        }
+        Ok(draw)
+    }
+
     /// The LSN.
     pub fn lsn(&self) -> Lsn {
         self.lsn
+    }
+
+    fn position(&self) -> Position {
+        Position::new(self.lsn, self.state.id)
     }
 
     /// Puts the record into the stream's buffer.
@@ -359,8 +516,7 @@ impl Draw<'_> {
     }
 
     fn push(&mut self, kind: Kind, payload: &[u8]) {
-        let header = RecordHeader { lsn: self.lsn, kind, length: payload.len() as u64 };
-        self.inner.open.push(header, payload);
+        self.inner.open.push(self.lsn, kind, &self.dependencies, payload);
         self.shared.nudge();
     }
 }

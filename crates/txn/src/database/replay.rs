@@ -29,7 +29,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ishigaki_base::{Lsn, Position};
+use ishigaki_base::{Lsn, Position, StreamId};
 use sdd::Owned;
 
 use super::sink::Sink;
@@ -70,12 +70,12 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn new(memory: &Arc<Memory>, checkpointed: Checkpointed) -> Self {
+    pub(crate) fn new(streams: u16, memory: &Arc<Memory>, checkpointed: Checkpointed) -> Self {
         Self {
             memory: Arc::clone(memory),
             checkpointed,
             passed: AtomicU64::new(0),
-            fates: Fates::default(),
+            fates: Fates::new(streams),
             stripes: Stripes::default(),
             lanes: Lanes::default(),
         }
@@ -102,7 +102,7 @@ impl Replay {
             let (lsn, key, value) = row?;
             let (key, value) = (Key::new(key)?, Value::from_slice(value));
             account.take(&self.memory, memory::record_cost(&key) + memory::value_cost(&value))?;
-            if !table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), lsn))) {
+            if !table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), recovered(lsn)))) {
                 return Err(refuse(lsn, format!("a key of table {id} is there twice")));
             }
             Ok(())
@@ -200,6 +200,12 @@ impl Sink for Replay {
             self.passed.fetch_max(below.0, Ordering::AcqRel);
         }
     }
+}
+
+/// Where a record is that was replayed or is in a checkpoint. All of it is durable, so which stream it was in does not matter
+/// to those who depend on it.
+fn recovered(lsn: Lsn) -> Position {
+    Position::new(lsn, StreamId(0))
 }
 
 /// The error of a record that can not be.

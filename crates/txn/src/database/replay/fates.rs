@@ -8,15 +8,17 @@ use parking_lot::Mutex;
 use sdd::Owned;
 
 use super::lane::Written;
-use super::{Memory, Result, Table, TableId, Tables, refuse};
+use super::{Memory, Result, Table, TableId, Tables, recovered, refuse};
 use crate::key::{Key, Value};
 use crate::memory;
 use crate::record::Record;
 use crate::redo;
 
 /// What is known of each table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Fates {
+    /// Of the log.
+    streams: u16,
     known: Mutex<Known>,
 }
 
@@ -73,9 +75,13 @@ impl Fate {
 const FEW: usize = 64;
 
 impl Fates {
+    pub(super) fn new(streams: u16) -> Self {
+        Self { streams, known: Mutex::default() }
+    }
+
     /// The table of that number, which need not have been made yet; `None` if it is dropped.
     pub(super) fn table(&self, memory: &Arc<Memory>, id: TableId) -> Option<Arc<Table>> {
-        self.known.lock().of(id, memory).table.clone()
+        self.known.lock().of(id, self.streams, memory).table.clone()
     }
 
     /// Which record dropped a table, if one did.
@@ -102,7 +108,7 @@ impl Fates {
         let made = (lsn, Key::new(name)?);
         let mut known = self.known.lock();
         known.largest = known.largest.max(id.0);
-        let fate = known.of(id, memory);
+        let fate = known.of(id, self.streams, memory);
         let again = |before: &(Lsn, Key)| fate.provisional && !provisional && before.1 == made.1 && before.0 <= lsn;
         if fate.created.as_ref().is_some_and(|before| !again(before)) {
             return Err(refuse(lsn, format!("it makes table {id}, which exists")));
@@ -156,7 +162,7 @@ impl Fates {
     /// The tables that exist in the end.
     pub(super) fn finish(self, memory: &Arc<Memory>, next: Option<TableId>) -> Result<Tables> {
         let known = self.known.into_inner();
-        let tables = Tables::new(memory);
+        let tables = Tables::new(self.streams, memory);
         tables.reserve_ids(TableId(known.largest));
         tables.reserve_ids(TableId(next.map_or(0, |next| next.0.saturating_sub(1))));
         for (id, fate) in known.fates {
@@ -174,8 +180,8 @@ impl Fates {
 }
 
 impl Known {
-    fn of(&mut self, id: TableId, memory: &Arc<Memory>) -> &mut Fate {
-        self.fates.entry(id).or_insert_with(|| Fate::new(Some(Table::new(id, memory))))
+    fn of(&mut self, id: TableId, streams: u16, memory: &Arc<Memory>) -> &mut Fate {
+        self.fates.entry(id).or_insert_with(|| Fate::new(Some(Table::new(id, streams, memory))))
     }
 
     /// Forgets dropped tables, now and then, for which nothing can come any more.
@@ -195,7 +201,7 @@ fn name_table(memory: &Memory, tables: &Tables, created: Lsn, name: &Key, id: Ta
     let cost = memory::record_cost(name) + memory::value_cost(&value);
     memory.reserve(cost)?;
     tables.system().take_over(cost);
-    if tables.system().index.insert(name, &Arc::new(Record::committed(Owned::new(value), created))) {
+    if tables.system().index.insert(name, &Arc::new(Record::committed(Owned::new(value), recovered(created)))) {
         return Ok(());
     }
     Err(refuse(created, format!("it makes table {id} by a name that another table has")))

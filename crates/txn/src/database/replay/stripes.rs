@@ -16,7 +16,7 @@ use ishigaki_base::Lsn;
 use parking_lot::Mutex;
 use sdd::Owned;
 
-use super::{Account, Memory, Result, Table, TableId};
+use super::{Account, Memory, Result, Table, TableId, recovered};
 use crate::key::{Key, Value};
 use crate::memory::{record_cost, value_cost};
 use crate::record::Record;
@@ -62,7 +62,7 @@ impl Tombstone {
         account.put_back(memory, Self::cost(&self.key));
         let Some(table) = self.table.upgrade() else { return };
         let Some(record) = table.index.find(&self.key) else { return };
-        if record.is_absent() && record.version() == self.lsn && table.index.remove(&self.key, &record) {
+        if record.is_absent() && record.version().lsn() == self.lsn && table.index.remove(&self.key, &record) {
             let cost = record_cost(&self.key);
             table.adjust(-(cost as i64));
             account.put_back(memory, cost);
@@ -102,19 +102,19 @@ impl Stripes {
     ) -> Result<()> {
         let _stripe = self.of(table.id, key).lock();
         let record = table.index.find(key);
-        if record.as_ref().is_some_and(|record| record.version() >= lsn) {
+        if record.as_ref().is_some_and(|record| record.version().lsn() >= lsn) {
             return Ok(());
         }
         let value = Value::from_slice(value);
         let cost = value_cost(&value);
         if let Some(record) = record {
             account.take(memory, cost)?;
-            let old = record.replace(Some(Owned::new(value)), lsn);
+            let old = record.replace(Some(Owned::new(value)), recovered(lsn));
             account.give_back(memory, old.as_deref().map_or(0, value_cost));
         } else {
             let key = Key::new(key)?;
             account.take(memory, cost + record_cost(&key))?;
-            table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), lsn)));
+            table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), recovered(lsn))));
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Stripes {
     ) -> Result<bool> {
         let mut stripe = self.of(table.id, key).lock();
         let found = table.index.find(key);
-        if found.as_ref().is_some_and(|record| record.version() >= lsn) {
+        if found.as_ref().is_some_and(|record| record.version().lsn() >= lsn) {
             return Ok(true);
         }
         // Whatever is still to come is newer.
@@ -140,12 +140,12 @@ impl Stripes {
         let Some(record) = found else {
             if !last {
                 account.take(memory, record_cost(&key))?;
-                table.index.insert(&key, &Arc::new(Record::deleted(lsn)));
+                table.index.insert(&key, &Arc::new(Record::deleted(recovered(lsn))));
                 stripe.bury(Tombstone { table: Arc::downgrade(table), key, lsn }, passed, account, memory)?;
             }
             return Ok(false);
         };
-        let old = record.replace(None, lsn);
+        let old = record.replace(None, recovered(lsn));
         account.give_back(memory, old.as_deref().map_or(0, value_cost));
         if !last {
             stripe.bury(Tombstone { table: Arc::downgrade(table), key, lsn }, passed, account, memory)?;

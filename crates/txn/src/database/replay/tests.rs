@@ -17,7 +17,7 @@ fn memory() -> Arc<Memory> {
 }
 
 fn fresh() -> Replay {
-    Replay::new(&memory(), Checkpointed::NOTHING)
+    Replay::new(2, &memory(), Checkpointed::NOTHING)
 }
 
 fn record(write: impl FnOnce(&mut Encoder)) -> Vec<u8> {
@@ -56,7 +56,7 @@ fn state(tables: &Tables) -> State {
         let mut rows = BTreeMap::new();
         let _ = tables.get(id).unwrap().index.walk::<()>(all, |key, record, _| {
             let value = record.value(&guard).expect("no tombstone is left").to_vec();
-            rows.insert(key.to_vec(), (record.version().0, value));
+            rows.insert(key.to_vec(), (record.version().lsn().0, value));
             ControlFlow::Continue(())
         });
         state.insert(name.to_vec(), rows);
@@ -129,7 +129,7 @@ fn records_in_any_order_from_several_threads_give_the_same_tables_and_memory() {
         let (records, expected) = history(seed);
         let mut random = seed.derive(1).generator();
         let memory = memory();
-        let replay = Replay::new(&memory, Checkpointed::NOTHING);
+        let replay = Replay::new(2, &memory, Checkpointed::NOTHING);
         // Stretch by stretch, each in any order; behind a stretch nothing older comes.
         let stretch = random.usize(1..=records.len());
         let mut order: Vec<usize> = (0..records.len()).collect();
@@ -168,7 +168,7 @@ fn what_a_checkpoint_shows_already_may_come_again() {
         let walks = walk_while(&whole, &records[start..end], start as u64 + 1, &mut random);
 
         let checkpointed = Checkpointed { start: Lsn(start as u64 + 1), end: Lsn(end as u64) };
-        let replay = Replay::new(&memory(), checkpointed);
+        let replay = Replay::new(2, &memory(), checkpointed);
         for (table, rows) in &walks {
             let rows = rows.iter().map(|(lsn, key, value)| Ok((*lsn, key.as_slice(), value.as_slice())));
             replay.restore(*table, rows).unwrap();
@@ -201,7 +201,7 @@ fn walk_while(before: &Replay, records: &[Vec<u8>], first: u64, random: &mut fas
         let Some(table) = before.fates.table(&before.memory, id) else { continue };
         let mut rows = Vec::new();
         let _ = table.index.walk::<()>(all, |key, record, guard| {
-            rows.extend(record.value(guard).map(|value| (record.version(), key.to_vec(), value.to_vec())));
+            rows.extend(record.value(guard).map(|value| (record.version().lsn(), key.to_vec(), value.to_vec())));
             ControlFlow::Continue(())
         });
         walks.push((id, rows));
@@ -213,7 +213,7 @@ fn walk_while(before: &Replay, records: &[Vec<u8>], first: u64, random: &mut fas
 #[test]
 fn a_name_that_went_to_another_table_while_it_was_walked_is_that_tables_in_the_end() {
     // Value and version of a record are not replaced in one step: the walk has found the new value and the old version.
-    let replay = Replay::new(&memory(), Checkpointed { start: Lsn(5), end: Lsn(9) });
+    let replay = Replay::new(2, &memory(), Checkpointed { start: Lsn(5), end: Lsn(9) });
     replay.restore(TableId(1), std::iter::once(Ok((Lsn(4), b"k".as_slice(), b"v".as_slice())))).unwrap();
     replay.restore(TableId::SYSTEM, std::iter::once(Ok((Lsn(3), b"t".as_slice(), [2, 0, 0, 0].as_slice())))).unwrap();
     let handed_over = record(|encoder| {
@@ -277,7 +277,7 @@ fn an_older_write_changes_nothing() {
 #[test]
 fn writes_to_a_table_that_turns_out_to_be_dropped_leave_nothing() {
     let memory = memory();
-    let replay = Replay::new(&memory, Checkpointed::NOTHING);
+    let replay = Replay::new(2, &memory, Checkpointed::NOTHING);
     take(&replay, 3, &put(7, b"k", &[1; 100])).unwrap();
     take(&replay, 4, &delete(7, b"other")).unwrap();
     take(&replay, 5, &drop_table(7, "t")).unwrap();
@@ -349,7 +349,7 @@ fn what_does_not_fit_into_the_budget_is_refused_exactly() {
     let rows = (0..100_u64).map(|n| put(1, &n.to_be_bytes(), &[7; 100]));
     let records: Vec<_> = std::iter::once(create(1, "t")).chain(rows).collect();
     let replay = |budget| {
-        let replay = Replay::new(&Arc::new(Memory::new(budget)), Checkpointed::NOTHING);
+        let replay = Replay::new(2, &Arc::new(Memory::new(budget)), Checkpointed::NOTHING);
         (1..).zip(&records).try_for_each(|(lsn, record)| take(&replay, lsn, record))?;
         replay.finish(None)
     };
