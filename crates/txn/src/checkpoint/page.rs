@@ -3,7 +3,7 @@
 //! A page says whose it is (log, checkpoint, which page of it), so that no other page can pass for it. The decoder never
 //! panics, copies nothing, and refuses what it does not know.
 
-use ishigaki_base::{LogId, Lsn, crc32c};
+use ishigaki_base::{LogId, Lsn, Position, crc32c};
 
 use super::fields::Fields;
 use crate::key::{MAX_KEY, MAX_VALUE};
@@ -139,14 +139,14 @@ impl<'a> Rows<'a> {
     fn row(&mut self) -> Option<Row<'a>> {
         let (header, rest) = self.rest.split_at_checked(ROW_HEADER)?;
         let fields = Fields(header);
-        let (key, value) = (fields.u32(8) as usize, fields.u32(12) as usize);
-        if key > MAX_KEY || value > MAX_VALUE {
+        let (version, key, value) = (Lsn(fields.u64(0)), fields.u32(8) as usize, fields.u32(12) as usize);
+        if version > Position::MAX_LSN || key > MAX_KEY || value > MAX_VALUE {
             return None;
         }
         let (key, rest) = rest.split_at_checked(key)?;
         let (value, rest) = rest.split_at_checked(value)?;
         self.rest = rest;
-        Some((Lsn(fields.u64(0)), key, value))
+        Some((version, key, value))
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     fn rows() -> impl Strategy<Value = Vec<(u64, Vec<u8>, Vec<u8>)>> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..40);
-        prop::collection::vec((any::<u64>(), bytes(), bytes()), 1..10)
+        prop::collection::vec((0..=Position::MAX_LSN.0, bytes(), bytes()), 1..10)
     }
 
     #[test]
@@ -209,6 +209,12 @@ mod tests {
             let (page, _) = decode(&bytes).unwrap();
             assert!(page.rows().any(|row| row.is_err()), "{claimed}");
         }
+    }
+
+    #[test]
+    fn a_version_that_no_log_can_reach_is_refused() {
+        let bytes = page(&[(Position::MAX_LSN.0 + 1, Vec::new(), Vec::new())]);
+        assert!(decode(&bytes).unwrap().0.rows().any(|row| row.is_err()));
     }
 
     proptest! {

@@ -17,6 +17,8 @@ const SEEDS: u64 = 8;
 struct Made {
     current: u64,
     failed: u64,
+    /// Whether the process dies with the first that fails.
+    dies: bool,
 }
 
 /// Runs the workload with checkpoints; those that the medium fails do not stop it.
@@ -30,7 +32,12 @@ fn run(database: &Database, seed: Seed, model: &mut Model, made: &mut Made) -> R
                 assert!(report.start.lsn <= report.end.next());
                 made.current += 1;
             }
-            Err(Error::Device(error)) if error.kind() != ErrorKind::Closed => made.failed += 1,
+            Err(Error::Device(error)) if error.kind() != ErrorKind::Closed => {
+                made.failed += 1;
+                if made.dies {
+                    return Err(Error::Device(error));
+                }
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -132,7 +139,7 @@ fn processes_that_die_beside_a_checkpoint_and_then_the_power_lose_nothing() {
             let (directory, mut model, ..) = run_into(Some(Fault::PowerCut { operation }), run_seed, rule);
             let mut medium = directory.survivors(run_seed);
             for death in 0..3 {
-                let mut made = Made::default();
+                let mut made = Made { dies: true, ..Made::default() };
                 let database = open(&medium, rule).unwrap();
                 model.check(&database);
                 let nth = medium.syncs() + run_seed.derive(death).0 % 60;
