@@ -161,6 +161,11 @@ impl Log {
         (place < self.shared.streams.len()).then(|| Stream::new(self.shared.clone(), place))
     }
 
+    /// Its identity.
+    pub fn id(&self) -> LogId {
+        self.shared.log
+    }
+
     /// Every record with an LSN up to this one is durable.
     pub fn watermark(&self) -> Lsn {
         self.shared.observe()
