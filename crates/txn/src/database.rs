@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
 use ishigaki_base::{LogId, Lsn};
-use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
+use ishigaki_device::{Directory, DirectoryLock, FileDirectory, VigilantDirectory};
 use ishigaki_wal::Log;
 use parking_lot::Mutex;
 
@@ -116,6 +116,8 @@ impl Database {
     pub fn open_in(directory: Arc<dyn Directory>, settings: Settings) -> Result<Self> {
         let clock = SystemClock::new();
         let lock = directory.lock()?;
+        // The log and the checkpoints make names in it, each of them syncing the other's, too.
+        let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
         let memory = Arc::new(Memory::new(settings.memory));
         let manifest = checkpoint::current(directory.as_ref())?;
         let replay =

@@ -38,7 +38,8 @@ fn a_probe_prints_a_json_object_for_each_figure_and_leaves_nothing_behind() {
 fn a_probe_shows_a_table_and_what_the_medium_supports() {
     let directory = database();
     let answer = probe().args(["--sizes", "4KiB"]).arg(directory.path()).succeeds();
-    for part in ["blocks of ", "direct I/O: ", "trim: ", "writes through (FUA): ", "threads", "4.0 KiB", "MB/s", "µs"] {
+    for part in ["blocks of ", "direct I/O: ", "trim: ", "writes through (FUA): ", "threads", "4.0 KiB", "MB/s", "µs"]
+    {
         assert!(answer.stdout.contains(part), "{part} in {}", answer.stdout);
     }
     assert_eq!(fs::read_dir(directory.path()).expect("listed").count(), 0);
