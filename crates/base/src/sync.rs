@@ -10,3 +10,11 @@ pub mod atomic {
     #[cfg(not(loom))]
     pub use std::sync::atomic::{AtomicU64, Ordering};
 }
+
+/// Giving way to another thread. The model checker must see every loop that waits for one.
+pub mod thread {
+    #[cfg(loom)]
+    pub use loom::thread::yield_now;
+    #[cfg(not(loom))]
+    pub use std::thread::yield_now;
+}

@@ -24,6 +24,7 @@ mod keeper;
 mod log;
 mod recovery;
 mod segment;
+mod serial;
 mod settings;
 mod stream;
 mod watermark;
