@@ -59,6 +59,18 @@ pub trait Device: Send + Sync + Debug {
         self.sync()
     }
 
+    /// Writes several runs, each at its offset, and returns when all of them are durable.
+    ///
+    /// They reach the medium beside each other and in any order: until this returns, a power cut keeps any subset of the
+    /// sectors of all of them, so the last run may be there without the first. Runs that overlap leave either's bytes. If
+    /// one of them is refused, none is written. Like [`write_durable`](Device::write_durable) it says nothing about other
+    /// writes.
+    ///
+    /// The implementation given here writes one after the other, so a refused run leaves those before it written.
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        writes.iter().try_for_each(|(offset, bytes)| self.write_durable(*offset, bytes))
+    }
+
     /// Returns when everything written before is durable.
     fn sync(&self) -> Result<()>;
 

@@ -216,6 +216,11 @@ impl Device for MemoryDevice {
         Ok(())
     }
 
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.bounds().check_transfers(writes)?;
+        writes.iter().try_for_each(|(offset, bytes)| self.write_at(*offset, bytes))
+    }
+
     fn sync(&self) -> Result<()> {
         Ok(())
     }

@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -124,11 +125,20 @@ impl ModelledDirectory {
 }
 
 impl Hardware {
-    /// Does the work of a request and returns when the medium has done it too. Failed work takes its own time only.
-    fn serve<T>(&self, request: Request, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Does the work of requests that arrive together, and returns when the medium has done them all too. Failed work
+    /// takes its own time only.
+    fn serve<T>(&self, requests: &[Request], work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.pace.await_turn();
         let now = self.pace.now();
-        let done = match &self.machine {
+        let done = requests.iter().map(|request| self.completion(now, *request)).max().unwrap_or(now);
+        let result = work()?;
+        self.pace.wait_until(done);
+        Ok(result)
+    }
+
+    /// When the medium will have done a request that arrives now.
+    fn completion(&self, now: Duration, request: Request) -> Duration {
+        match &self.machine {
             Machine::Nvm(settings) => {
                 now + match request.kind {
                     Kind::Read => settings.read,
@@ -138,14 +148,11 @@ impl Hardware {
             }
             Machine::Ssd(ssd) => ssd.lock().serve(now, request),
             Machine::Hdd(hdd) => hdd.lock().serve(now, request),
-        };
-        let result = work()?;
-        self.pace.wait_until(done);
-        Ok(result)
+        }
     }
 
     fn sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.serve(Request { kind: Kind::Sync, position: 0, length: 0 }, work)
+        self.serve(&[Request { kind: Kind::Sync, position: 0, length: 0 }], work)
     }
 
     /// Where the device of that name lies. A disk that is full begins again at its first track.
@@ -226,7 +233,7 @@ impl ModelledDevice {
 
     fn transfer(&self, kind: Kind, offset: u64, length: usize, work: impl FnOnce() -> Result<()>) -> Result<()> {
         if length > 0 && self.reaches(offset, length) {
-            self.hardware.serve(self.request(kind, offset, length), work)
+            self.hardware.serve(&[self.request(kind, offset, length)], work)
         } else {
             work()
         }
@@ -252,6 +259,17 @@ impl Device for ModelledDevice {
 
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.transfer(Kind::WriteDurable, offset, bytes.len(), || self.bytes.write_durable(offset, bytes))
+    }
+
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        let work = || self.bytes.write_all_durable(writes);
+        if !writes.iter().all(|(offset, bytes)| self.reaches(*offset, bytes.len())) {
+            return work();
+        }
+        let writes = writes.iter().filter(|(_, bytes)| !bytes.is_empty());
+        let requests: Vec<Request> =
+            writes.map(|(offset, bytes)| self.request(Kind::WriteDurable, *offset, bytes.len())).collect();
+        self.hardware.serve(&requests, work)
     }
 
     fn sync(&self) -> Result<()> {

@@ -84,6 +84,11 @@ impl Bounds<'_> {
         }
     }
 
+    /// Refuses transfers of which one is to be refused.
+    pub(crate) fn check_transfers(self, writes: &[(u64, &[u8])]) -> Result<()> {
+        writes.iter().try_for_each(|(offset, bytes)| self.check_transfer(*offset, bytes))
+    }
+
     fn invalid(self, reason: String) -> Error {
         Error::Invalid { name: self.name.to_owned(), reason }
     }

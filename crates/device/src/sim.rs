@@ -9,6 +9,7 @@
 //! - A power cut finds, for every sector with writes in flight, its last durable bytes or those of **any** of these writes,
 //!   each sector on its own: writes are torn, lost and reordered.
 //! - A sync makes durable all that was written before it; a `write_durable` its own bytes only.
+//! - The runs of a `write_all_durable` are in flight all at once until it returns, and durable together then.
 //! - A write that fails has reached any subset of its sectors. What it reached is in flight.
 //! - A sync that fails leaves what was in flight **lost**: reads still see it, a power cut may still find it, but no later
 //!   sync makes it durable, although it reports success. Only writing the sector again helps.
@@ -127,7 +128,7 @@ impl SimDirectory {
     }
 
     /// How many operations there were: writes, syncs and trims of devices; creations, renames, removals and syncs of the
-    /// directory. The next one has this index. Requests that were refused before they reached the medium do not count.
+    /// directory. Several runs written at once are one operation and one write. The next one has this index. Requests that were refused before they reached the medium do not count.
     pub fn operations(&self) -> u64 {
         self.medium.lock().counts().operations
     }

@@ -94,6 +94,23 @@ fn every_way_of_writing_is_read_back_in_its_place() {
 }
 
 #[test]
+fn runs_written_together_are_read_back_in_their_places() {
+    on_every_directory(|directory| {
+        let (device, block) = blocks(directory, "d");
+        let at = |index: u64| index * block as u64;
+        device.write_all_durable(&[]).expect("nothing");
+        let runs: Vec<AlignedBuffer> = (1..=9).map(|byte| filled(byte, block)).collect();
+        // Backwards, with holes, and more than fit into one vectored write of neighbours.
+        let writes: Vec<(u64, &[u8])> =
+            [9, 8, 7, 0, 1, 2, 13, 5, 15].into_iter().map(at).zip(runs.iter().map(|run| &run[..])).collect();
+        device.write_all_durable(&writes).expect("written");
+        device.write_all_durable(&[(at(3), &runs[0]), (at(11), &[])]).expect("written");
+        let firsts: Vec<u8> = read(&*device, 0, 16 * block).chunks(block).map(|block| block[0]).collect();
+        assert_eq!(firsts, [4, 5, 6, 1, 0, 8, 0, 3, 2, 1, 0, 0, 0, 7, 0, 9]);
+    });
+}
+
+#[test]
 fn two_handles_see_each_others_writes_at_once() {
     on_every_directory(|directory| {
         let (one, block) = blocks(directory, "d");
@@ -124,6 +141,8 @@ fn misaligned_requests_are_refused_and_change_nothing() {
         assert!(is_invalid(device.read_at(0, &mut memory[8..block + 8])));
         assert!(is_invalid(device.trim(1, block as u64)));
         assert!(is_invalid(device.trim(0, block as u64 - 1)));
+        let good = filled(1, block);
+        assert!(is_invalid(device.write_all_durable(&[(0, &good), (half as u64, &good)])), "all or none");
         assert!(read(&*device, 0, 2 * block).iter().all(|byte| *byte == 0));
     });
 }

@@ -89,6 +89,23 @@ fn parallel_writers_gain_on_an_ssd_until_every_channel_is_busy() {
 }
 
 #[test]
+fn runs_written_together_overlap_as_far_as_the_medium_lets_them() {
+    let together = |medium, count: u64| {
+        let (directory, clock) = virtual_medium(medium);
+        let device = directory.create("d", 16 << 20).expect("created");
+        let block = filled(1, 4096);
+        let writes: Vec<(u64, &[u8])> = (0..count).map(|turn| (turn << 20, &block[..])).collect();
+        device.write_all_durable(&writes).expect("written");
+        clock.elapsed()
+    };
+    assert_eq!(together(ssd(), 8), 70 * MICROSECOND, "a channel for each");
+    assert_eq!(together(ssd(), 9), 140 * MICROSECOND);
+    assert_eq!(together(Medium::Nvm(NvmSettings::default()), 9), Duration::from_nanos(500), "nobody waits for another");
+    let (one, eight) = (together(hdd(), 1), together(hdd(), 8));
+    assert!(eight > 3 * one && eight > Duration::from_millis(20), "{one:?} and {eight:?} with one head");
+}
+
+#[test]
 fn the_devices_of_a_disk_share_its_head_and_those_of_two_disks_do_not() {
     let clock = VirtualClock::new();
     let disks = || ModelledDirectory::in_memory(hdd(), Pace::Virtual(clock.clone()));

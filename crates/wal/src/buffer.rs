@@ -1,9 +1,10 @@
 //! The group: records that wait, already in the shape of chunks, to be written together.
 
-use ishigaki_base::{Lsn, crc32c};
+use ishigaki_base::{Lsn, Position, crc32c};
 use ishigaki_device::AlignedBuffer;
 
-use crate::format::{CHUNK_HEADER, ChunkHeader, NO_RECORD, RECORD_HEADER, RecordHeader};
+use crate::Dependencies;
+use crate::format::{CHUNK_HEADER, ChunkHeader, Kind, NO_RECORD, RECORD_HEADER, RecordHeader};
 
 /// One chunk being filled: room for the header, then record bytes.
 #[derive(Debug)]
@@ -40,12 +41,7 @@ impl Block {
         &mut self.bytes[begin..self.filled]
     }
 
-    /// Whether nothing has been put in.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.filled == CHUNK_HEADER
-    }
-
-    /// Bytes that the chunk will take on a medium of that block size.
+    /// Bytes of the chunk on a medium with such blocks.
     pub(crate) fn length(&self, block: usize) -> usize {
         self.filled.next_multiple_of(block)
     }
@@ -80,6 +76,7 @@ pub(crate) struct Group {
     pool: Vec<AlignedBuffer>,
     chunk_limit: usize,
     first: Lsn,
+    last: Lsn,
     records: usize,
     bytes: u64,
 }
@@ -89,7 +86,15 @@ const POOLED_BLOCKS: usize = 6;
 
 impl Group {
     pub(crate) fn new(chunk_limit: usize) -> Self {
-        Self { blocks: Vec::new(), pool: Vec::new(), chunk_limit, first: Lsn::MAX, records: 0, bytes: 0 }
+        Self {
+            blocks: Vec::new(),
+            pool: Vec::new(),
+            chunk_limit,
+            first: Lsn::MAX,
+            last: Lsn::ZERO,
+            records: 0,
+            bytes: 0,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -101,6 +106,11 @@ impl Group {
         self.first
     }
 
+    /// The largest LSN that the group, or one before it, has held.
+    pub(crate) fn last(&self) -> Lsn {
+        self.last
+    }
+
     pub(crate) fn records(&self) -> usize {
         self.records
     }
@@ -109,27 +119,34 @@ impl Group {
         self.bytes
     }
 
-    /// The most bytes on the medium that a record of `payload` bytes can add to the group, padding to `block` included.
-    pub(crate) fn cost(&self, payload: usize, block: usize) -> u64 {
-        let per_chunk = (self.chunk_limit - CHUNK_HEADER - RECORD_HEADER) as u64;
-        let length = (RECORD_HEADER + payload) as u64;
+    /// The most bytes on the medium that a record of `payload` bytes with so many dependencies can add to the group,
+    /// padding to `block` included.
+    pub(crate) fn cost(&self, payload: usize, dependencies: usize, block: usize) -> u64 {
+        let head = RECORD_HEADER + dependencies * size_of::<Position>();
+        let per_chunk = (self.chunk_limit - CHUNK_HEADER - head) as u64;
+        let length = (head + payload) as u64;
         // One chunk more than whole ones fit: the record may begin at the end of one.
         let chunks = length / per_chunk + 2;
-        length + chunks * (CHUNK_HEADER + RECORD_HEADER + block) as u64
+        length + chunks * (CHUNK_HEADER + head + block) as u64
     }
 
-    /// Takes a record in. A record's header lies in one chunk; its payload may go on in the next ones.
-    pub(crate) fn push(&mut self, header: RecordHeader, mut payload: &[u8]) {
-        self.block_with(RECORD_HEADER).mark_record();
-        self.block_with(RECORD_HEADER).put(&header.encode());
-        self.bytes += (RECORD_HEADER + payload.len()) as u64;
+    /// Takes a record in. A record's header and dependencies lie in one chunk; its payload may go on in the next ones.
+    pub(crate) fn push(&mut self, lsn: Lsn, kind: Kind, dependencies: &Dependencies, mut payload: &[u8]) {
+        let count = dependencies.len() as u8;
+        let header = RecordHeader { lsn, kind, dependencies: count, length: payload.len() as u64 };
+        let block = self.block_with(header.size());
+        block.mark_record();
+        block.put(&header.encode());
+        dependencies.iter().for_each(|position| block.put(&position.to_bits().to_le_bytes()));
+        self.bytes += (header.size() + payload.len()) as u64;
         while !payload.is_empty() {
             let block = self.block_with(1);
             let (now, later) = payload.split_at(payload.len().min(block.free()));
             block.put(now);
             payload = later;
         }
-        self.first = self.first.min(header.lsn);
+        self.first = self.first.min(lsn);
+        self.last = lsn;
         self.records += 1;
     }
 
@@ -160,18 +177,17 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Kind;
 
-    fn record(lsn: u64, length: usize) -> RecordHeader {
-        RecordHeader { lsn: Lsn(lsn), kind: Kind::Payload, length: length as u64 }
+    fn push(group: &mut Group, lsn: u64, payload: &[u8]) {
+        group.push(Lsn(lsn), Kind::Payload, &Dependencies::default(), payload);
     }
 
     #[test]
     fn a_long_record_goes_on_in_further_chunks() {
         let mut group = Group::new(4096);
         let payload = vec![7; 10_000];
-        group.push(record(5, payload.len()), &payload);
-        let cost = group.cost(payload.len(), 512);
+        push(&mut group, 5, &payload);
+        let cost = group.cost(payload.len(), 0, 512);
         let blocks = group.take();
         assert_eq!(blocks.iter().map(|block| block.first_record).collect::<Vec<_>>(), [0, NO_RECORD, NO_RECORD]);
         let padded: usize = blocks.iter().map(|block| block.filled.next_multiple_of(512)).sum();
@@ -182,8 +198,8 @@ mod tests {
     fn a_record_header_is_never_split() {
         let mut group = Group::new(4096);
         let fill = 4096 - CHUNK_HEADER - RECORD_HEADER - 10;
-        group.push(record(1, fill), &vec![1; fill]);
-        group.push(record(2, 3), &[2; 3]);
+        push(&mut group, 1, &vec![1; fill]);
+        push(&mut group, 2, &[2; 3]);
         let blocks = group.take();
         assert_eq!(blocks.len(), 2);
         assert_eq!((blocks[0].filled, blocks[1].first_record), (4086, 0));

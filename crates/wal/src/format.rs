@@ -9,15 +9,18 @@ mod record;
 
 pub(crate) use chunk::{CHUNK_HEADER, ChunkHeader, NO_RECORD, Unfit};
 pub(crate) use control::Control;
-pub(crate) use record::{Kind, LONGEST_RECORD, RECORD_HEADER, RecordHeader};
+pub(crate) use record::{Kind, LONGEST_RECORD, MAX_DEPENDENCIES, RECORD_HEADER, RecordHeader};
 
 use ishigaki_base::StreamId;
 
 /// Version of everything here. A log of another version is refused.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// The most bytes of one chunk, header and padding included; in a small segment a quarter of it.
 pub(crate) const MAX_CHUNK: u64 = 1 << 20;
+
+/// The most chunks that are written together, none before another is durable.
+pub(crate) const MAX_BATCH: usize = 8;
 
 /// The fewest bytes of a segment.
 pub(crate) const MIN_SEGMENT: u64 = 16 << 10;
@@ -49,10 +52,6 @@ impl Fields<'_> {
     /// The `N` bytes at `offset`; headers are as long as their fields say.
     fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
         self.0[offset..offset + N].try_into().expect("a slice of N bytes is an array of N bytes")
-    }
-
-    fn u16(&self, offset: usize) -> u16 {
-        u16::from_le_bytes(self.array(offset))
     }
 
     fn u32(&self, offset: usize) -> u32 {

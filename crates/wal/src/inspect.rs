@@ -76,8 +76,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
     let control = read_control(device.as_ref())?;
     let mut readers = open_readers(directory, &control)?;
     let (mut records, mut cut) = (0, Lsn::ZERO);
-    let merged = merge(&mut readers, &control, |lsn, kind, _| {
-        cut = lsn;
+    let merged = merge(&mut readers, &control, |position, kind, _| {
+        cut = position.lsn();
         records += u64::from(kind == crate::format::Kind::Payload);
         Ok(())
     });
@@ -130,7 +130,7 @@ fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
         end_offset: place.offset,
         end_reason: match reader.end() {
             Some(End::Blank) => "nothing was written behind".to_owned(),
-            Some(End::Torn { .. }) => "the last chunk is torn: its write was cut off and never acknowledged".to_owned(),
+            Some(End::Torn) => "the last chunk is torn: its write was cut off and never acknowledged".to_owned(),
             None => "reading stopped early".to_owned(),
         },
     })

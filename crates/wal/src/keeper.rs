@@ -5,46 +5,22 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
-
-use ishigaki_device::Error as DeviceError;
-use parking_lot::Mutex;
+use std::thread;
 
 use crate::Result;
+use crate::background::Background;
 use crate::log::Shared;
 
 /// Ticks without work after which the thread falls asleep.
 const QUIET_TICKS: u32 = 100;
 
-/// The running thread; stopped by [`stop`](Self::stop).
-#[derive(Debug)]
-pub(crate) struct Keeper {
-    stopping: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Keeper {
-    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self> {
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (weak, stop) = (Arc::downgrade(shared), stopping.clone());
-        let thread = thread::Builder::new()
-            .name("ishigaki-log".to_owned())
-            .spawn(move || keep(&weak, &stop))
-            .map_err(|source| DeviceError::Io { name: "log".to_owned(), operation: "start of its thread", source })?;
-        let _ = shared.keeper_wakes.set(thread.thread().clone());
-        Ok(Self { stopping, thread: Mutex::new(Some(thread)) })
+/// Starts the thread.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<Background> {
+    let keeper = Background::start("ishigaki-log", Arc::downgrade(shared), keep)?;
+    if let Some(thread) = keeper.thread() {
+        let _ = shared.keeper_wakes.set(thread);
     }
-
-    /// Ends the thread and waits for it.
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.lock().take() {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("the log's background thread panicked");
-            }
-        }
-    }
+    Ok(keeper)
 }
 
 /// Half of `group.time` is one tick: a group is written at the second tick that sees it.
@@ -56,6 +32,9 @@ fn keep(shared: &Weak<Shared>, stopping: &AtomicBool) {
         for stream in &shared.streams {
             busy |= stream.tick(&shared);
             stream.prepare_segment(&shared);
+        }
+        if let Some(serial) = &shared.serial {
+            serial.prepare_segment(&*shared);
         }
         quiet = if busy { 0 } else { quiet + 1 };
         let tick = shared.settings.group.time / 2;
@@ -74,6 +53,9 @@ fn keep(shared: &Weak<Shared>, stopping: &AtomicBool) {
 fn sleep(shared: Arc<Shared>, stopping: &AtomicBool) {
     shared.keeper_sleeps.store(true, Ordering::SeqCst);
     let busy = shared.streams.iter().any(|stream| stream.tick(&shared));
+    if let Some(serial) = &shared.serial {
+        serial.prepare_segment(&*shared);
+    }
     if busy || stopping.load(Ordering::SeqCst) {
         shared.keeper_sleeps.store(false, Ordering::SeqCst);
         return;

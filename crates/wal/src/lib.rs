@@ -16,9 +16,14 @@
 //! holds. Recovery merges the streams by LSN up to the first gap. The bytes are pictured in `docs/format/wal.md`; what an
 //! LSN or a record *means* is left to the engine above.
 
+mod background;
 mod buffer;
+mod dependencies;
+mod draw;
+mod epoch;
 mod error;
 mod format;
+mod herald;
 mod inspect;
 mod keeper;
 mod log;
@@ -29,10 +34,20 @@ mod settings;
 mod stream;
 mod watermark;
 
+#[doc(hidden)]
+pub mod model {
+    //! Protocols of a few atomics, for the model checker. Not for use.
+    pub use crate::serial::array::{Array, Gathered, Place, Releases, Seat};
+    pub use crate::serial::ring::Ring;
+}
+
+pub use dependencies::{Dependencies, Receipt};
+pub use draw::Draw;
 pub use error::{Error, Result};
+pub use herald::Settled;
 pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Recovery, Replay};
-pub use settings::{Group, Settings};
-pub use stream::{Draw, Stream};
+pub use settings::{CommitRule, Group, LogKind, Settings};
+pub use stream::Stream;
 pub use watermark::Watermark;

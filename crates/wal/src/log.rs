@@ -4,16 +4,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ishigaki_base::random::Seed;
-use ishigaki_base::{Generation, LogId, Lsn, StreamId};
+use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId};
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
 use parking_lot::Mutex;
 
-use crate::format::{CONTROL, Control, parse_segment_name};
-use crate::keeper::Keeper;
+use crate::background::Background;
+use crate::epoch::Epochs;
+use crate::format::{CONTROL, ChunkHeader, Control, NO_RECORD, parse_segment_name};
+use crate::herald::Herald;
+use crate::keeper;
 use crate::recovery::{self, Recovered, Replay};
+use crate::serial::{self, SerialLog};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
-use crate::{Error, Recovery, Result, Settings, Stream};
+use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Stream};
 
 /// The parallel write-ahead log.
 ///
@@ -39,7 +43,7 @@ use crate::{Error, Recovery, Result, Settings, Stream};
 /// log.close()?;
 ///
 /// let mut seen = Vec::new();
-/// Log::open(directory, Settings::default(), &mut |lsn, payload| Ok(seen.push((lsn, payload.to_vec()))))?;
+/// Log::open(directory, Settings::default(), &mut |record, payload| Ok(seen.push((record.lsn(), payload.to_vec()))))?;
 /// assert_eq!(seen, [(lsn, b"to be or not to be".to_vec())]);
 /// # Ok(())
 /// # }
@@ -52,7 +56,8 @@ pub struct Log {
     assigned: AtomicUsize,
     /// How closing went, once it is over.
     ended: Mutex<Option<Result<()>>>,
-    keeper: Option<Keeper>,
+    /// Threads that run as long as the log is open.
+    threads: Vec<Background>,
 }
 
 /// What the log, its streams' handles and its background thread share.
@@ -67,7 +72,13 @@ pub(crate) struct Shared {
     pub(crate) chunk_limit: usize,
     pub(crate) block_size: usize,
     pub(crate) watermark: Watermark,
+    /// None in a serial log.
     pub(crate) streams: Vec<State>,
+    pub(crate) serial: Option<SerialLog>,
+    /// Where the log acknowledges by epochs.
+    pub(crate) epochs: Option<Epochs>,
+    /// By stream: who waits without a thread.
+    pub(crate) heralds: Vec<Herald>,
     /// The first failure, which closes the log for good.
     failure: OnceLock<Error>,
     /// Closed by its owner.
@@ -101,14 +112,20 @@ impl Log {
         let opened = Control { generation, base: next, clean: None, ..control };
         write_control(control_device.as_ref(), &opened)?;
         let chunk_limit = settings.chunk_limit();
-        let mut streams = Vec::new();
-        for id in (0..settings.streams).map(StreamId) {
+        let (mut streams, mut serial) = (Vec::new(), None);
+        for id in (0..settings.streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
-            streams.push(recovery::resume(directory.as_ref(), id, tail, &settings)?);
+            let (pen, next_segment) = recovery::resume(directory.as_ref(), id, tail, &settings)?;
+            if settings.kind == LogKind::Serial {
+                let capacity = settings.shared_buffer();
+                serial = Some(SerialLog::new(pen, next_segment, next, chunk_limit, capacity));
+            } else {
+                streams.push(State::new(id, pen, next_segment, chunk_limit, next));
+            }
         }
         tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
 
-        let background = settings.background;
+        let (background, kind) = (settings.background, settings.kind);
         let shared = Arc::new(Shared {
             directory,
             log: control.log,
@@ -117,29 +134,41 @@ impl Log {
             chunk_limit,
             block_size: control_device.promise().block_size,
             watermark: Watermark::new(settings.streams, next),
+            heralds: (0..settings.streams()).map(|_| Herald::default()).collect(),
             streams,
+            serial,
+            epochs: Epochs::of(kind, background, next),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             keeper_sleeps: AtomicBool::new(false),
             keeper_wakes: OnceLock::new(),
             settings,
         });
-        let keeper = background.then(|| Keeper::start(&shared)).transpose()?;
-        let log =
-            Self { shared, control: control_device, assigned: AtomicUsize::new(0), ended: Mutex::new(None), keeper };
+        let mut threads = Vec::new();
+        if background {
+            threads.push(keeper::start(&shared)?);
+            if let LogKind::Epoch { time } = kind {
+                threads.push(Epochs::start(&shared, time)?);
+            }
+            if kind == LogKind::Serial {
+                threads.push(serial::start(&shared)?);
+            }
+        }
+        let (assigned, ended) = (AtomicUsize::new(0), Mutex::new(None));
+        let log = Self { shared, control: control_device, assigned, ended, threads };
         Ok((Arc::new(log), Recovery { generation, ..report }))
     }
 
     /// A handle on a stream for one more session; streams are given out in turn.
     pub fn assign(&self) -> Stream {
-        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.streams.len();
+        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.heralds.len();
         Stream::new(self.shared.clone(), place)
     }
 
     /// A handle on the stream of that number.
     pub fn stream(&self, id: StreamId) -> Option<Stream> {
         let place = usize::from(id.0);
-        (place < self.shared.streams.len()).then(|| Stream::new(self.shared.clone(), place))
+        (place < self.shared.heralds.len()).then(|| Stream::new(self.shared.clone(), place))
     }
 
     /// Every record with an LSN up to this one is durable.
@@ -149,12 +178,17 @@ impl Log {
 
     /// The largest LSN drawn so far.
     pub fn last_drawn(&self) -> Lsn {
-        self.shared.watermark.last_drawn()
+        self.shared.last_drawn()
     }
 
     /// Whether every record with an LSN up to `lsn` is durable. Never waits.
     pub fn is_durable(&self, lsn: Lsn) -> bool {
-        self.shared.watermark.reached() >= lsn || self.shared.observe() >= lsn
+        self.shared.reaches(lsn)
+    }
+
+    /// Whether [`Stream::settle`] would return at once with success. Never waits.
+    pub fn has_settled(&self, receipt: &Receipt) -> bool {
+        self.shared.is_acknowledged(receipt)
     }
 
     /// Why the log takes no more records, when it has failed.
@@ -164,7 +198,7 @@ impl Log {
 
     /// Returns when everything drawn so far is durable.
     pub fn flush(&self) -> Result<()> {
-        self.shared.wait(0, self.last_drawn())
+        self.shared.make_durable(0, self.last_drawn())
     }
 
     /// Flushes, takes no more records, and notes the end of the log durably: a log that was closed must be found whole.
@@ -175,14 +209,18 @@ impl Log {
 
     fn end(&self) -> Result<()> {
         self.shared.closed.store(true, Ordering::SeqCst);
-        if let Some(keeper) = &self.keeper {
-            keeper.stop();
-        }
+        self.threads.iter().for_each(Background::stop);
         // A draw that was past the door still holds its stream's lock; after these it has its record in the buffer.
         self.shared.streams.iter().for_each(State::wake_all);
+        self.shared.serial.iter().for_each(SerialLog::bar);
         let flushed = self.shared.check_alive().and_then(|()| self.flush());
+        if let (Some(epochs), Ok(())) = (&self.shared.epochs, &flushed) {
+            epochs.end(self.last_drawn());
+        }
+        self.shared.heralds.iter().for_each(Herald::stop);
         // Whoever opens the log next must not find one of our writes still on its way.
         self.shared.streams.iter().for_each(State::come_to_rest);
+        self.shared.serial.iter().for_each(SerialLog::come_to_rest);
         flushed.and_then(|()| self.shared.check_alive())?;
         let shared = &self.shared;
         let (log, generation, base) = (shared.log, shared.generation, shared.base);
@@ -219,16 +257,45 @@ impl Shared {
             tracing::error!(error = %failure, "the log failed and is closed");
         }
         self.streams.iter().for_each(State::wake_all);
+        self.serial.iter().for_each(SerialLog::wake_all);
+        self.epochs.iter().for_each(Epochs::wake_all);
         self.failure.get().cloned().unwrap_or(failure)
+    }
+
+    /// The largest LSN drawn so far.
+    pub(crate) fn last_drawn(&self) -> Lsn {
+        self.serial.as_ref().map_or_else(|| self.watermark.last_drawn(), SerialLog::last_drawn)
+    }
+
+    /// Whether every record with an LSN up to `lsn` is durable.
+    fn reaches(&self, lsn: Lsn) -> bool {
+        match &self.serial {
+            Some(serial) => serial.durable() >= lsn,
+            None => self.watermark.reached() >= lsn || self.observe() >= lsn,
+        }
     }
 
     /// The watermark; it stands still once the log has failed.
     pub(crate) fn observe(&self) -> Lsn {
+        if let Some(serial) = &self.serial {
+            return serial.durable();
+        }
         if self.failure.get().is_some() { self.watermark.reached() } else { self.watermark.observe() }
     }
 
     /// See [`Stream::wait`].
     pub(crate) fn wait(&self, own: usize, lsn: Lsn) -> Result<()> {
+        match &self.epochs {
+            Some(epochs) => epochs.wait(self, lsn),
+            None => self.make_durable(own, lsn),
+        }
+    }
+
+    /// Makes everything up to `lsn` durable, beginning with the stream of place `own`.
+    pub(crate) fn make_durable(&self, own: usize, lsn: Lsn) -> Result<()> {
+        if let Some(serial) = &self.serial {
+            return serial.wait(self, lsn);
+        }
         if self.watermark.reached() >= lsn {
             return Ok(());
         }
@@ -247,6 +314,96 @@ impl Shared {
         }
     }
 
+    /// Makes everything up to `lsn` durable in the stream of that place.
+    pub(crate) fn flush(&self, place: usize, lsn: Lsn) -> Result<()> {
+        match &self.serial {
+            Some(serial) => serial.wait(self, lsn),
+            None => self.streams[place].flush(self, lsn),
+        }
+    }
+
+    /// See [`Stream::settle`].
+    pub(crate) fn acknowledge(&self, own: usize, receipt: &Receipt) -> Result<()> {
+        if self.waits_for_all() {
+            return self.wait(own, receipt.lsn());
+        }
+        if receipt.position != Position::NONE {
+            let state = &self.streams[usize::from(receipt.position.stream().0)];
+            if state.standing().durable() < receipt.position.lsn() {
+                state.flush(self, receipt.position.lsn())?;
+            }
+        }
+        receipt.dependencies.iter().try_for_each(|position| self.settle(position))?;
+        // The order matters: nothing that is settled after a failure is acknowledged.
+        self.check_alive()
+    }
+
+    /// Whether [`acknowledge`](Self::acknowledge) would return at once with success.
+    pub(crate) fn is_acknowledged(&self, receipt: &Receipt) -> bool {
+        let (lsn, own) = (receipt.position.lsn(), usize::from(receipt.position.stream().0));
+        match &self.epochs {
+            Some(epochs) => epochs.ended() >= receipt.lsn(),
+            None if self.waits_for_all() => self.reaches(receipt.lsn()),
+            None => {
+                self.streams[own].standing().durable() >= lsn
+                    && receipt.dependencies.iter().all(|position| self.has_settled(position))
+            }
+        }
+    }
+
+    /// Whether a commit waits for everything with a smaller LSN.
+    fn waits_for_all(&self) -> bool {
+        self.settings.commit == CommitRule::Watermark || self.epochs.is_some() || self.serial.is_some()
+    }
+
+    /// Closed by its owner.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Returns when that record is durable with all that it depends on.
+    pub(crate) fn settle(&self, position: Position) -> Result<()> {
+        match self.streams.get(usize::from(position.stream().0)) {
+            Some(state) => state.settle(self, position.lsn()),
+            // Of a stream that there was before this generation: recovery has kept it.
+            None => Ok(()),
+        }
+    }
+
+    /// Whether that record is durable with all that it depends on. Never waits.
+    pub(crate) fn has_settled(&self, position: Position) -> bool {
+        let state = self.streams.get(usize::from(position.stream().0));
+        state.is_none_or(|state| state.standing().settled() >= position.lsn())
+    }
+
+    /// The stream of that place, or another one if its device slot is taken and the other one's is free.
+    pub(crate) fn least_busy(&self, place: usize) -> &State {
+        let own = &self.streams[place];
+        if !own.is_busy() {
+            return own;
+        }
+        let (before, after) = self.streams.split_at(place);
+        after.iter().chain(before).find(|state| !state.is_busy()).unwrap_or(own)
+    }
+
+    /// The header of a chunk to be written now; its block knows what is missing.
+    pub(crate) fn chunk_header(&self, stream: StreamId, watermark: Lsn) -> ChunkHeader {
+        ChunkHeader {
+            block: 0,
+            rule: self.settings.commit,
+            stream,
+            batch: 0,
+            log: self.log,
+            generation: self.generation,
+            base: self.base,
+            sequence: 0,
+            watermark,
+            payload: 0,
+            first_record: NO_RECORD,
+            payload_crc: 0,
+        }
+    }
+
     /// Wakes the background thread if it sleeps for lack of work.
     pub(crate) fn nudge(&self) {
         if self.keeper_sleeps.load(Ordering::Relaxed)
@@ -255,6 +412,36 @@ impl Shared {
         {
             thread.unpark();
         }
+    }
+}
+
+impl serial::Context for Shared {
+    fn check_alive(&self) -> Result<()> {
+        self.check_alive()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    fn fail(&self, error: Error) -> Error {
+        self.fail(error)
+    }
+
+    fn runs_short(&self) {
+        self.nudge();
+    }
+
+    fn directory(&self) -> &dyn Directory {
+        self.directory.as_ref()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn chunk_header(&self, stream: StreamId, watermark: Lsn) -> ChunkHeader {
+        self.chunk_header(stream, watermark)
     }
 }
 

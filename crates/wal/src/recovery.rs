@@ -12,7 +12,7 @@ mod tail;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ishigaki_base::{Generation, Lsn, StreamId};
+use ishigaki_base::{Generation, Lsn, Position, StreamId};
 use ishigaki_device::Directory;
 
 pub(crate) use merge::{Merged, merge};
@@ -22,12 +22,11 @@ pub(crate) use tail::{End, Tail};
 
 use crate::format::{Control, Kind, parse_segment_name};
 use crate::segment::{Pen, Segment};
-use crate::stream::State;
 use crate::{Error, Result, Settings};
 
 /// What takes the records that survived, in LSN order.
 pub type Replay<'a> =
-    &'a mut dyn FnMut(Lsn, &[u8]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
+    &'a mut dyn FnMut(Position, &[u8]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// What recovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub struct Recovery {
     pub records: u64,
     /// Bytes of chunks read.
     pub bytes: u64,
-    /// Records found beyond the first missing LSN of their generation. None of them was ever acknowledged.
+    /// Records found that were not kept. None of them was ever acknowledged.
     pub dropped: u64,
     /// The last LSN kept; [`Lsn::ZERO`] in a new log.
     pub cut: Lsn,
@@ -65,15 +64,18 @@ pub(crate) fn recover(
     replay: Replay<'_>,
 ) -> Result<Recovered> {
     let mut readers = open_readers(directory, control)?;
-    let Merged { next, records, dropped } = merge(&mut readers, control, |lsn, kind, payload| match kind {
+    let Merged { next, cut, records, dropped } = merge(&mut readers, control, |position, kind, payload| match kind {
         Kind::Filler => Ok(()),
-        Kind::Payload => replay(lsn, payload).map_err(|cause| Error::Replay { lsn, cause: cause.into() }),
+        Kind::Payload => {
+            let lsn = position.lsn();
+            replay(position, payload).map_err(|cause| Error::Replay { lsn, cause: cause.into() })
+        }
     })?;
     let report = Recovery {
         records,
         bytes: readers.iter().map(|reader| reader.chunks().bytes).sum(),
         dropped,
-        cut: next.previous(),
+        cut,
         generation: control.generation,
         streams: readers.len() as u16,
         clean: control.clean.is_some(),
@@ -104,18 +106,18 @@ pub(crate) fn open_readers<'a>(directory: &'a dyn Directory, control: &Control) 
     streams.into_iter().map(reader).collect()
 }
 
-/// A stream to append to: where it ended, or a new one.
+/// Where to append to a stream: where it ended, or in a new one. With the index of the segment to make next.
 pub(crate) fn resume(
     directory: &dyn Directory,
     stream: StreamId,
     tail: Option<&Tail>,
     settings: &Settings,
-) -> Result<State> {
+) -> Result<(Pen, u64)> {
     let chunk_limit = settings.chunk_limit();
     let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(chunk_limit));
     if segments.is_empty() {
         segments.push(Segment::create(directory, stream, next, settings.segment.0)?);
         next += 1;
     }
-    Ok(State::new(stream, Pen::new(segments.into(), offset, sequence), next, chunk_limit))
+    Ok((Pen::new(segments.into(), offset, sequence), next))
 }

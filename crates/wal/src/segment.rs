@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ishigaki_base::StreamId;
 use ishigaki_device::{Device, Directory};
+use smallvec::SmallVec;
 
 use crate::buffer::Block;
-use crate::format::{ChunkHeader, longest_chunk, segment_name};
+use crate::format::{ChunkHeader, MAX_BATCH, longest_chunk, segment_name};
 use crate::{Error, Result};
 
 /// One preallocated, zero-filled piece of a stream.
@@ -71,23 +72,44 @@ impl Pen {
         self.segments[0].device.promise().block_size
     }
 
-    /// Writes the blocks as chunks, each durable before the next begins: a chunk that is not whole is the last one.
+    /// Writes the blocks as chunks: as many together as a batch may have and the segment has room for, each batch durable
+    /// before the next begins. So if a chunk is not whole, it belongs to the last batch.
     pub(crate) fn write(&mut self, blocks: &mut [Block], header: ChunkHeader) -> Result<()> {
-        for block in blocks {
-            let chunk = block.seal(ChunkHeader { sequence: self.sequence, block: self.block_size(), ..header });
-            if self.offset + chunk.len() as u64 > self.segments[0].device.len() {
-                self.segments.pop_front();
-                self.offset = 0;
+        let block = self.block_size();
+        let mut blocks = blocks.iter_mut().peekable();
+        while blocks.peek().is_some() {
+            let mut batch = SmallVec::<[(u64, &[u8]); 1]>::new();
+            while batch.len() < MAX_BATCH
+                && let Some(next) = blocks.peek()
+            {
+                if self.offset + next.length(block) as u64 > self.segment()?.device.len() {
+                    if !batch.is_empty() {
+                        break;
+                    }
+                    self.segments.pop_front();
+                    self.offset = 0;
+                }
+                let Some(next) = blocks.next() else { break };
+                let header = ChunkHeader { sequence: self.sequence, block, batch: batch.len() as u8, ..header };
+                let chunk = next.seal(header);
+                batch.push((self.offset, chunk));
+                self.offset += chunk.len() as u64;
+                self.sequence += 1;
             }
-            // Room was reserved before the record's LSN was drawn. Were it not so, the log fails, and no thread with it.
-            let Some(Segment { device, .. }) = self.segments.front() else {
-                return Err(Error::Invalid { reason: "a stream ran out of the room reserved for it".to_owned() });
-            };
-            debug_assert!(chunk.len() as u64 <= longest_chunk(device.len()));
-            device.write_durable(self.offset, chunk)?;
-            self.offset += chunk.len() as u64;
-            self.sequence += 1;
+            let Segment { device, .. } = self.segment()?;
+            debug_assert!(batch.iter().all(|(_, chunk)| chunk.len() as u64 <= longest_chunk(device.len())));
+            match batch[..] {
+                [(offset, chunk)] => device.write_durable(offset, chunk)?,
+                _ => device.write_all_durable(&batch)?,
+            }
         }
         Ok(())
+    }
+
+    /// Where the next chunk goes. Room was reserved before the record's LSN was drawn. Were it not so, the log fails, and no
+    /// thread with it.
+    fn segment(&self) -> Result<&Segment> {
+        let missing = || Error::Invalid { reason: "a stream ran out of the room reserved for it".to_owned() };
+        self.segments.front().ok_or_else(missing)
     }
 }

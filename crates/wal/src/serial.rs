@@ -28,6 +28,7 @@ mod room;
 mod waiters;
 mod writer;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
@@ -35,7 +36,9 @@ use ishigaki_base::{Lsn, StreamId};
 use ishigaki_device::Directory;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::background::Background;
 use crate::format::{ChunkHeader, Kind, LONGEST_RECORD};
+use crate::log::Shared;
 use crate::segment::Pen;
 use crate::{Error, Result, Settings};
 use array::{Array, Gathered, Place, Releases};
@@ -45,9 +48,6 @@ use ring::{Ring, WORD};
 use room::Room;
 use waiters::Waiters;
 use writer::{Writer, put_header, words_of};
-
-/// Bytes of the shared buffer when nobody says otherwise.
-pub(crate) const DEFAULT_CAPACITY: usize = 16 << 20;
 
 /// Groups that may be in the buffer; as many of the smallest records as would fill half of it.
 const GROUPS: usize = 1 << 16;
@@ -70,8 +70,10 @@ pub(crate) trait Context: Sync {
     fn directory(&self) -> &dyn Directory;
     /// The caps of a group and the length of a segment.
     fn settings(&self) -> &Settings;
-    /// The header of a chunk of stream 0: log, generation and base filled in, with that watermark.
-    fn chunk_header(&self, watermark: Lsn) -> ChunkHeader;
+    /// The header of a chunk of that stream, with that watermark.
+    fn chunk_header(&self, stream: StreamId, watermark: Lsn) -> ChunkHeader;
+    /// Has [`SerialLog::prepare_segment`] called soon, by a thread that has the time.
+    fn runs_short(&self);
 }
 
 /// One shared log buffer with a consolidation array, and what writes it.
@@ -327,10 +329,7 @@ impl SerialLog {
     fn sleep_for_space(&self, ctx: &impl Context, buffer: &mut Buffer, words: u64) {
         let mut space = self.space.0.lock();
         // Under the lock: whoever frees space, fails the log or leaves the post tells after this.
-        while !self.look_for_space(buffer, words)
-            && ctx.check_alive().is_ok()
-            && self.staffed.load(Ordering::SeqCst)
-        {
+        while !self.look_for_space(buffer, words) && ctx.check_alive().is_ok() && self.staffed.load(Ordering::SeqCst) {
             self.space.1.wait(&mut space);
         }
     }
@@ -352,9 +351,8 @@ impl SerialLog {
             if self.staffed.load(Ordering::SeqCst) {
                 self.wanted.0.fetch_max(lsn.0, Ordering::SeqCst);
                 self.bell.ring();
-                let over = || {
-                    self.durable() >= lsn || ctx.check_alive().is_err() || !self.staffed.load(Ordering::SeqCst)
-                };
+                let over =
+                    || self.durable() >= lsn || ctx.check_alive().is_err() || !self.staffed.load(Ordering::SeqCst);
                 self.waiters.sleep(lsn, over);
             } else if !self.turn(ctx)? {
                 thread::yield_now();
@@ -384,7 +382,7 @@ impl SerialLog {
         records >= caps.transactions as u64 || words * WORD as u64 >= caps.bytes.0
     }
 
-    /// One turn: writes what is complete, as far as one chunk holds, durably, and wakes who waited for it. False when there
+    /// One turn: writes what is complete, as far as a batch of chunks holds, durably, and wakes who waited for it. False when there
     /// is nothing to write, or nothing that may be written before more is complete.
     pub(crate) fn turn(&self, ctx: &impl Context) -> Result<bool> {
         let mut writer = self.writer.0.lock();
@@ -396,24 +394,26 @@ impl SerialLog {
         }
         self.free(writer);
         let staged = writer.staged * WORD as u64;
-        if writer.block.is_empty() {
+        if writer.blocks.is_empty() {
             self.room.take_back(staged);
             writer.staged = 0;
             return Ok(false);
         }
         let Some(pen) = &mut writer.pen else { return Err(Error::Closed) };
         self.room.hand_over(pen);
-        if !self.room.admit(writer.block.length(pen.block_size()), staged) {
+        let length = writer.blocks.iter().map(|block| block.length(pen.block_size())).sum();
+        if !self.room.admit(length, staged) {
             return Ok(false);
         }
-        if let Err(error) = pen.write(std::slice::from_mut(&mut writer.block), ctx.chunk_header(self.durable())) {
+        if let Err(error) = pen.write(&mut writer.blocks, ctx.chunk_header(Self::STREAM, self.durable())) {
             // The pen is gone and `durable` stands still: nothing is ever acknowledged again.
             writer.pen = None;
             return Err(ctx.fail(error));
         }
-        self.room.settle(pen);
-        writer.block.clear();
-        writer.staged = 0;
+        if self.room.settle(pen) {
+            ctx.runs_short();
+        }
+        writer.clear();
         ctx.check_alive()?;
         self.written.0.position.store(writer.cursor, Ordering::Relaxed);
         self.written.0.durable.store(writer.last().0, Ordering::SeqCst);
@@ -435,7 +435,7 @@ impl SerialLog {
         self.space.1.notify_all();
     }
 
-    /// The commit thread: takes turns until `stopping`, which must be followed by [`wake_all`](Self::wake_all).
+    /// The commit thread: takes turns until `stopping`, after which it is to be unparked.
     pub(crate) fn commit(&self, ctx: &impl Context, stopping: &AtomicBool) {
         let _post = Post::take(self);
         let mut lull = 0;
@@ -528,11 +528,23 @@ impl SerialLog {
     }
 }
 
+/// Starts the commit thread. Unlike the log's other threads it keeps what is shared alive; closing the log ends it.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<Background> {
+    Background::start("ishigaki-commit", Arc::downgrade(shared), |shared, stopping| {
+        if let Some(shared) = shared.upgrade()
+            && let Some(serial) = &shared.serial
+        {
+            serial.commit(&*shared, stopping);
+        }
+    })
+}
+
 /// The commit thread's post. When it is left, also by a panic, those who wait take the turns themselves.
 struct Post<'a>(&'a SerialLog);
 
 impl<'a> Post<'a> {
     fn take(log: &'a SerialLog) -> Self {
+        log.bell.hang(thread::current());
         log.staffed.store(true, Ordering::SeqCst);
         Self(log)
     }

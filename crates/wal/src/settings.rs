@@ -11,6 +11,10 @@ use crate::{Error, Result};
 /// Settings of a [`Log`](crate::Log). The default works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// How records get from sessions to the medium. Default: [`LogKind::Parallel`].
+    pub kind: LogKind,
+    /// When a commit is acknowledged, and what recovery keeps. Default: [`CommitRule::Dependencies`].
+    pub commit: CommitRule,
     /// Parallel streams, 1 to 256. Streams are not threads: any number of sessions share them. Default: one per core, at
     /// most four.
     pub streams: u16,
@@ -21,6 +25,40 @@ pub struct Settings {
     /// Whether a thread of the log enforces [`Group::time`] and prepares segments ahead. Without it nothing happens but
     /// what callers do, in their own threads: the same calls do the same writes, which crash tests need. Default true.
     pub background: bool,
+}
+
+/// How records get from sessions to the medium. What is on the medium looks the same; a log may be opened with another
+/// kind each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// Several streams, each written by whoever waits for it (P-WAL: paper 1, section 3).
+    Parallel,
+    /// One shared buffer, in which sessions that meet consolidate, and one thread that writes it (Aether: Johnson et al.,
+    /// VLDB 2010; the baseline of paper 1). [`Settings::streams`] counts for nothing.
+    Serial,
+    /// Several streams, and acknowledgement by epochs: everybody waits until a thread has made all streams durable, once
+    /// in a while (Silo: Tu et al., SOSP 2013). Throughput without latency. It needs [`Settings::background`]; without it
+    /// whoever waits ends the epoch.
+    Epoch {
+        /// The length of an epoch.
+        time: Duration,
+    },
+}
+
+impl LogKind {
+    /// Epochs of 40 ms, as Silo has them.
+    pub const EPOCH: Self = Self::Epoch { time: Duration::from_millis(40) };
+}
+
+/// When a commit is acknowledged. Recovery keeps a generation's records by the rule that it was written under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CommitRule {
+    /// When every record with a smaller LSN is durable, of whatever stream (P-WAL's rule). Recovery keeps everything up to
+    /// the first LSN that is missing.
+    Watermark,
+    /// When the records that it depends on are durable, and theirs. Each record names those that were not durable yet;
+    /// recovery keeps a record if it keeps what that one names.
+    Dependencies,
 }
 
 /// Caps on a group: a stream writes what it holds when one of them is reached. None of them is ever waited for; a lone
@@ -38,7 +76,14 @@ pub struct Group {
 impl Default for Settings {
     fn default() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
-        Self { streams: cores.min(4) as u16, group: Group::default(), segment: ByteSize::mib(16), background: true }
+        Self {
+            kind: LogKind::Parallel,
+            commit: CommitRule::Dependencies,
+            streams: cores.min(4) as u16,
+            group: Group::default(),
+            segment: ByteSize::mib(16),
+            background: true,
+        }
     }
 }
 
@@ -62,7 +107,22 @@ impl Settings {
         if self.group.transactions == 0 || self.group.bytes.0 == 0 || self.group.time.is_zero() {
             return invalid("the caps of a group are larger than zero".to_owned());
         }
+        if let LogKind::Epoch { time } = self.kind
+            && time.is_zero()
+        {
+            return invalid("an epoch is longer than zero".to_owned());
+        }
         Ok(())
+    }
+
+    /// How many streams there really are.
+    pub(crate) fn streams(&self) -> u16 {
+        if self.kind == LogKind::Serial { 1 } else { self.streams }
+    }
+
+    /// Bytes of a serial log's buffer: what a segment holds, 16 MiB at most.
+    pub(crate) fn shared_buffer(&self) -> usize {
+        self.segment.min(ByteSize::mib(16)).0 as usize
     }
 
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.

@@ -2,21 +2,24 @@
 //!
 //! A record goes into the open [`Group`] under the stream's lock, together with the drawing of its LSN. The stream has one
 //! device slot, the [`Pen`]. Whoever needs a record durable and finds the slot free takes pen and group and writes, in
-//! its own thread and without the lock; what arrives meanwhile is the next group, and whoever waits for that finds either
-//! its record durable or the slot free again. So flushing clocks itself: nobody waits for a timer or a group to fill, and
-//! a lone session's commit is one device write.
+//! its own thread and without the lock; what arrives meanwhile is the next group. When a group is durable, those who wait
+//! for it wake, and one of those who wait for the next: that one writes. So flushing clocks itself: nobody waits for a
+//! timer or a group to fill, nobody wakes in vain, and a lone session's commit is one device write.
 
 use std::mem::replace;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ishigaki_base::{Lsn, StreamId};
+use ishigaki_base::{Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::buffer::Group;
-use crate::format::{ChunkHeader, Kind, LONGEST_RECORD, NO_RECORD, RecordHeader};
+use crate::dependencies::Standing;
+use crate::format::{Kind, LONGEST_RECORD};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
-use crate::{Error, Result};
+use crate::serial::SerialLog;
+use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
 
 /// Groups that may pile up behind a busy device before whoever adds to them is slowed down.
 const PILED_GROUPS: u64 = 4;
@@ -26,8 +29,15 @@ const PILED_GROUPS: u64 = 4;
 pub(crate) struct State {
     id: StreamId,
     inner: Mutex<Inner>,
-    /// Told when a group has been written, a segment made, or the log has failed.
+    /// Told when a group has been written: all who wait for one of an even number, or of an odd one. When the slot is free
+    /// one of those who wait for the next group is told, too.
+    written: [Condvar; 2],
+    /// Told when the slot is free, a segment made, or the log has failed.
     changed: Condvar,
+    /// How far the stream is durable and settled.
+    standing: Standing,
+    /// The slot is taken: a hint for those who may choose another stream.
+    busy: AtomicBool,
 }
 
 /// What the stream's lock guards. While it is held, this stream's bound in the watermark does not change.
@@ -35,6 +45,8 @@ pub(crate) struct State {
 struct Inner {
     /// Records that have an LSN and are not being written yet.
     open: Group,
+    /// The number of the open group. The one before it is being written while the slot is taken.
+    number: u64,
     slot: Slot,
     /// Segments made for the pen while it was away.
     spares: Vec<Segment>,
@@ -74,11 +86,13 @@ impl Slot {
 }
 
 impl State {
-    /// A stream that goes on where `pen` stands; `next_segment` is the index of the segment to make next.
-    pub(crate) fn new(id: StreamId, pen: Pen, next_segment: u64, chunk_limit: usize) -> Self {
+    /// A stream that goes on where `pen` stands; `next_segment` is the index of the segment to make next, `next` the first
+    /// LSN that will be drawn.
+    pub(crate) fn new(id: StreamId, pen: Pen, next_segment: u64, chunk_limit: usize, next: Lsn) -> Self {
         let (room, runs_short) = (pen.room(chunk_limit), pen.runs_short());
         let inner = Inner {
             open: Group::new(chunk_limit),
+            number: 0,
             slot: Slot::Free(pen),
             spares: Vec::new(),
             room,
@@ -88,7 +102,14 @@ impl State {
             runs_short,
             seen: false,
         };
-        Self { id, inner: Mutex::new(inner), changed: Condvar::new() }
+        Self {
+            id,
+            inner: Mutex::new(inner),
+            written: Default::default(),
+            changed: Condvar::new(),
+            standing: Standing::new(id, next.previous()),
+            busy: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn id(&self) -> StreamId {
@@ -100,6 +121,9 @@ impl State {
     pub(crate) fn wake_all(&self) {
         drop(self.inner.lock());
         self.changed.notify_all();
+        for written in &self.written {
+            written.notify_all();
+        }
     }
 
     /// Returns when nobody writes to the stream's segments or makes one any more, and lets go of them. The log takes no
@@ -121,10 +145,33 @@ impl State {
             if inner.slot.is_free() {
                 inner = self.write_group(shared, inner);
             } else {
-                self.changed.wait(&mut inner);
+                let number = if lsn < inner.open.first() { inner.number - 1 } else { inner.number };
+                self.written[number as usize % 2].wait(&mut inner);
             }
         }
         Ok(())
+    }
+
+    /// Returns when every record of this stream with an LSN up to `lsn` is durable with all that it depends on.
+    pub(crate) fn settle(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
+        while self.standing.settled() < lsn {
+            if self.standing.durable() < lsn {
+                self.flush(shared, lsn)?;
+            }
+            let Some(blocking) = self.standing.advance(|position| shared.has_settled(position)) else { continue };
+            // They have smaller LSNs than what waits for them: this comes to an end.
+            blocking.iter().try_for_each(|position| shared.settle(position))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Whether a group is on its way to the medium at this moment. A hint: it may have changed when it is looked at.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// Writes the group if its caps are reached and the slot is free; slows the caller down when groups pile up.
@@ -164,24 +211,16 @@ impl State {
         let Slot::Free(mut pen) = replace(&mut inner.slot, Slot::Taken) else {
             unreachable!("callers have seen, under this lock, that the slot is free");
         };
+        self.busy.store(true, Ordering::Relaxed);
         pen.extend(inner.spares.drain(..));
+        let (number, last) = (inner.number, inner.open.last());
+        inner.number += 1;
         let mut blocks = inner.open.take();
         inner.cost = 0;
         inner.seen = false;
         drop(inner);
 
-        let header = ChunkHeader {
-            block: 0,
-            stream: self.id,
-            log: shared.log,
-            generation: shared.generation,
-            base: shared.base,
-            sequence: 0,
-            watermark: shared.observe(),
-            payload: 0,
-            first_record: NO_RECORD,
-            payload_crc: 0,
-        };
+        let header = shared.chunk_header(self.id, shared.observe());
         let written = pen.write(&mut blocks, header);
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
@@ -189,8 +228,13 @@ impl State {
             let mut inner = self.inner.lock();
             inner.slot = Slot::Gone;
             self.changed.notify_all();
+            for written in &self.written {
+                written.notify_all();
+            }
             return inner;
         }
+        self.standing.written(last);
+        self.standing.advance(|position| shared.has_settled(position));
 
         let mut inner = self.inner.lock();
         let left = (!inner.open.is_empty()).then(|| inner.open.first());
@@ -200,7 +244,10 @@ impl State {
         inner.room = (pen.room(shared.chunk_limit) + spare).saturating_sub(inner.cost);
         inner.runs_short = pen.runs_short() && inner.spares.is_empty();
         inner.slot = Slot::Free(pen);
+        self.busy.store(false, Ordering::Relaxed);
         self.changed.notify_all();
+        self.written[number as usize % 2].notify_all();
+        self.written[(number as usize + 1) % 2].notify_one();
         inner
     }
 
@@ -210,8 +257,9 @@ impl State {
         shared: &Shared,
         mut inner: MutexGuard<'a, Inner>,
         payload: usize,
+        dependencies: usize,
     ) -> Result<MutexGuard<'a, Inner>> {
-        let cost = inner.open.cost(payload, shared.block_size);
+        let cost = inner.open.cost(payload, dependencies, shared.block_size);
         while inner.room < cost {
             // Under the lock: nobody makes a segment for a log that has come to rest.
             shared.check_open()?;
@@ -284,74 +332,141 @@ impl Stream {
 
     /// Which stream it is.
     pub fn id(&self) -> StreamId {
-        self.state().id
+        StreamId(self.place as u16)
     }
 
     /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Records are not written to the medium
-    /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls [`pace`](Self::pace), and [`wait`](Self::wait) when
-    /// it needs the record durable.
+    /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls
+    /// [`pace`](Self::pace), and [`wait`](Self::wait) when it needs the record durable.
     ///
     /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
-        Ok(self.draw(payload.len())?.record(payload))
+        match &self.shared.serial {
+            Some(serial) => serial.append(&*self.shared, payload),
+            None => Ok(self.draw(payload.len())?.record(payload)),
+        }
+    }
+
+    /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
+    /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
+    /// another stream if this one's device slot is taken and another one's is free.
+    pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
+        if let Some(serial) = &self.shared.serial {
+            // Its order says enough: whatever the record depends on is durable before it.
+            let position = Position::new(serial.append(&*self.shared, payload)?, SerialLog::STREAM);
+            return Ok(Receipt { position, dependencies: Dependencies::default() });
+        }
+        let state = match self.shared.settings.commit {
+            CommitRule::Watermark => self.state(),
+            CommitRule::Dependencies => self.shared.least_busy(self.place),
+        };
+        let draw = Drawn::new(&self.shared, state, payload.len(), dependencies)?;
+        let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
+        draw.record(payload);
+        Ok(receipt)
     }
 
     /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
     /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
     pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
-        let (shared, state) = (&*self.shared, self.state());
-        shared.check_open()?;
-        if payload as u64 > LONGEST_RECORD {
-            return Err(Error::Invalid {
-                reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
-            });
+        match &self.shared.serial {
+            Some(serial) => Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?)),
+            None => {
+                let dependencies = Dependencies::default();
+                Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &dependencies)?))
+            }
         }
-        let inner = state.reserve(shared, state.inner.lock(), payload)?;
-        // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
-        shared.check_open()?;
-        let idle = inner.open.is_empty() && !inner.slot.is_taken();
-        let lsn = shared.watermark.draw(state.id, idle);
-        Ok(Draw { shared, inner, lsn, room: payload, used: false })
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
     /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up.
     pub fn pace(&self) {
-        self.state().pace(&self.shared);
+        match &self.shared.serial {
+            Some(serial) => serial.pace(&*self.shared),
+            None => self.state().pace(&self.shared),
+        }
     }
 
-    /// Returns when every record with an LSN up to `lsn`, of every stream, is durable: only then may a commit be
-    /// acknowledged (notification control, P-WAL section 3).
+    /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL
+    /// section 3).
     ///
     /// The caller writes its own stream's group itself if nobody else is at it, then sees to the streams that lag behind
     /// `lsn`: so no stream whose sessions fell silent can hold an acknowledgement back, and no thread needs to watch.
     pub fn wait(&self, lsn: Lsn) -> Result<()> {
         self.shared.wait(self.place, lsn)
     }
+
+    /// Returns when the record of that receipt may be acknowledged, by the log's [`CommitRule`](crate::CommitRule).
+    pub fn settle(&self, receipt: &Receipt) -> Result<()> {
+        self.shared.acknowledge(self.place, receipt)
+    }
+
+    /// [`settle`](Self::settle) for a task: waits without a thread. The log's own threads write for it; without
+    /// [`Settings::background`](crate::Settings) there are none, and polling does the waiting.
+    pub fn settled(&self, receipt: Receipt) -> Settled {
+        let place = usize::from(receipt.position().stream().0);
+        let place = if receipt.position() == Position::NONE { self.place } else { place };
+        Settled::new(self.shared.clone(), place, receipt)
+    }
 }
 
-/// An LSN that has been drawn. [`record`](Self::record) uses it; dropping it leaves a filler in the log, so that recovery
-/// finds no gap.
+/// An LSN that has been drawn in a stream: the parallel log's [`Draw`].
 #[derive(Debug)]
-pub struct Draw<'a> {
+pub(crate) struct Drawn<'a> {
     shared: &'a Shared,
+    state: &'a State,
     inner: MutexGuard<'a, Inner>,
     lsn: Lsn,
+    /// What the record will name.
+    dependencies: Dependencies,
     room: usize,
     used: bool,
 }
 
-impl Draw<'_> {
+impl<'a> Drawn<'a> {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        state: &'a State,
+        payload: usize,
+        dependencies: &Dependencies,
+    ) -> Result<Self> {
+        shared.check_open()?;
+        if payload as u64 > LONGEST_RECORD {
+            return Err(Error::Invalid {
+                reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
+            });
+        }
+        let inner = state.reserve(shared, state.inner.lock(), payload, dependencies.len())?;
+        // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
+        shared.check_open()?;
+        let dependencies = match shared.settings.commit {
+            CommitRule::Watermark => Dependencies::default(),
+            CommitRule::Dependencies => state.standing.unsettled(dependencies, |position| shared.has_settled(position)),
+        };
+        let idle = inner.open.is_empty() && !inner.slot.is_taken();
+        let lsn = shared.watermark.draw(state.id, idle);
+        let draw = Self { shared, state, inner, lsn, dependencies, room: payload, used: false };
+        if !draw.dependencies.is_empty() {
+            let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
+            state.standing.expect(receipt);
+        }
+        Ok(draw)
+    }
+
     /// The LSN.
-    pub fn lsn(&self) -> Lsn {
+    pub(crate) fn lsn(&self) -> Lsn {
         self.lsn
+    }
+
+    fn position(&self) -> Position {
+        Position::new(self.lsn, self.state.id)
     }
 
     /// Puts the record into the stream's buffer.
     ///
     /// # Panics
     /// When `payload` is longer than announced to [`Stream::draw`].
-    pub fn record(mut self, payload: &[u8]) -> Lsn {
+    pub(crate) fn record(mut self, payload: &[u8]) -> Lsn {
         assert!(payload.len() <= self.room, "a record is no longer than the room drawn for it");
         self.used = true;
         self.push(Kind::Payload, payload);
@@ -359,13 +474,12 @@ impl Draw<'_> {
     }
 
     fn push(&mut self, kind: Kind, payload: &[u8]) {
-        let header = RecordHeader { lsn: self.lsn, kind, length: payload.len() as u64 };
-        self.inner.open.push(header, payload);
+        self.inner.open.push(self.lsn, kind, &self.dependencies, payload);
         self.shared.nudge();
     }
 }
 
-impl Drop for Draw<'_> {
+impl Drop for Drawn<'_> {
     fn drop(&mut self) {
         if !self.used {
             self.push(Kind::Filler, &[]);

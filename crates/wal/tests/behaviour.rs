@@ -5,18 +5,25 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
 use ishigaki_device::{Directory, Fault, MemoryDirectory, MemorySettings, SimDirectory};
-use ishigaki_wal::{Error, Group, Log, Recovery, Settings, inspect};
+use ishigaki_wal::{CommitRule, Error, Group, Log, Recovery, Settings, inspect};
 
 type Records = Vec<(u64, Vec<u8>)>;
 
 /// Small, without threads of its own.
 fn quiet() -> Settings {
-    Settings { streams: 2, segment: ByteSize::kib(16), background: false, ..Settings::default() }
+    Settings {
+        streams: 2,
+        segment: ByteSize::kib(16),
+        commit: CommitRule::Watermark,
+        background: false,
+        ..Settings::default()
+    }
 }
 
 fn open(directory: &Arc<impl Directory + 'static>, settings: Settings) -> (Arc<Log>, Recovery, Records) {
     let mut records = Records::new();
-    let (log, recovery) = Log::open(directory.clone(), settings, &mut |lsn, payload| {
+    let (log, recovery) = Log::open(directory.clone(), settings, &mut |position, payload| {
+        let lsn = position.lsn();
         records.push((lsn.0, payload.to_vec()));
         Ok(())
     })

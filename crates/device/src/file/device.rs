@@ -168,6 +168,11 @@ impl Device for FileDevice {
         self.sync()
     }
 
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.bounds().check_transfers(writes)?;
+        writes.iter().try_for_each(|(offset, bytes)| self.write_durable(*offset, bytes))
+    }
+
     fn sync(&self) -> Result<()> {
         // Not again after an interruption: a sync that failed once must not be made to succeed.
         rustix::fs::fdatasync(&self.file).map_err(|errno| self.failed("sync", errno))

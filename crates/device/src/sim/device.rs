@@ -48,12 +48,17 @@ impl Device for SimDevice {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.bounds().check_transfer(offset, bytes)?;
-        self.medium.lock().write(self.id, &self.name, offset, bytes, false)
+        self.medium.lock().write(self.id, &self.name, &[(offset, bytes)], false)
     }
 
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.bounds().check_transfer(offset, bytes)?;
-        self.medium.lock().write(self.id, &self.name, offset, bytes, true)
+        self.medium.lock().write(self.id, &self.name, &[(offset, bytes)], true)
+    }
+
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.bounds().check_transfers(writes)?;
+        self.medium.lock().write(self.id, &self.name, writes, true)
     }
 
     fn sync(&self) -> Result<()> {

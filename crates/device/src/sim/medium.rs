@@ -217,14 +217,20 @@ impl Medium {
         Ok(())
     }
 
-    pub(super) fn write(&mut self, id: Id, name: &str, offset: u64, bytes: &[u8], durable: bool) -> Result<()> {
+    /// All runs at once, as one operation.
+    pub(super) fn write(&mut self, id: Id, name: &str, runs: &[(u64, &[u8])], durable: bool) -> Result<()> {
         self.check_power(name)?;
         let fate = self.operation(Class::Write);
-        let held = self.devices.get_mut(&id).expect("a device with a user is kept");
-        match fate {
-            Fate::Succeeds if durable => held.contents.write_durable(offset, bytes),
-            Fate::Succeeds | Fate::Cut => held.contents.write(offset, bytes),
-            Fate::Fails => held.contents.write_some(offset, bytes, &mut self.rng),
+        let contents = &mut self.devices.get_mut(&id).expect("a device with a user is kept").contents;
+        // Of runs that overlap any may be the last.
+        let mut runs = runs.to_vec();
+        self.rng.shuffle(&mut runs);
+        for (offset, bytes) in runs {
+            match fate {
+                Fate::Succeeds if durable => contents.write_durable(offset, bytes),
+                Fate::Succeeds | Fate::Cut => contents.write(offset, bytes),
+                Fate::Fails => contents.write_some(offset, bytes, &mut self.rng),
+            }
         }
         outcome(fate, name, "write")
     }

@@ -124,6 +124,50 @@ fn a_durable_write_makes_only_itself_durable() {
 }
 
 #[test]
+fn of_runs_written_together_a_later_one_may_survive_without_an_earlier_one() {
+    let (directory, device) = one_device(SimSettings::default());
+    directory.inject(Fault::PowerCut { operation: directory.operations() });
+    let (one, two) = (filled(1, 1), filled(1, 2));
+    assert!(is_power_cut(device.write_all_durable(&[(at(0), &one), (at(1), &two)])));
+    let all = (0..8_u8).map(|set| (0..3).map(|sector| set >> sector & 1).collect()).collect();
+    assert_eq!(outcomes(&directory, 3), all);
+}
+
+#[test]
+fn runs_written_together_are_durable_when_it_returns_and_nothing_else_is() {
+    let (directory, device) = one_device(SimSettings::default());
+    write(&device, 0, 1);
+    write(&device, 1, 1);
+    let before = (directory.operations(), directory.writes());
+    device.write_all_durable(&[(at(3), &filled(2, 1)), (at(1), &filled(3, 1))]).expect("written");
+    assert_eq!((directory.operations(), directory.writes()), (before.0 + 1, before.1 + 1));
+    assert_eq!(outcomes(&directory, 4), BTreeSet::from([vec![0, 3, 0, 2], vec![1, 3, 0, 2]]));
+}
+
+#[test]
+fn of_runs_that_overlap_any_may_be_the_last() {
+    let left = |seed| {
+        let (_directory, device) = one_device(SimSettings { seed: Seed(seed), ..SimSettings::default() });
+        device.write_all_durable(&[(0, &filled(1, 1)), (0, &filled(2, 1))]).expect("written");
+        bytes(&*device, 1)[0]
+    };
+    assert_eq!((0..SEEDS).map(left).collect::<BTreeSet<u8>>(), BTreeSet::from([1, 2]));
+}
+
+#[test]
+fn runs_that_fail_together_have_reached_any_subset_of_all_their_sectors() {
+    let seen: BTreeSet<Vec<u8>> = (0..SEEDS)
+        .map(|seed| {
+            let faults = vec![Fault::WriteError { nth: 0 }];
+            let (_directory, device) = one_device(SimSettings { seed: Seed(seed), faults, ..SimSettings::default() });
+            assert!(is_io_error(device.write_all_durable(&[(0, &filled(1, 1)), (at(1), &filled(1, 1))])));
+            bytes(&*device, 2)
+        })
+        .collect();
+    assert_eq!(seen, BTreeSet::from([vec![0, 0], vec![0, 1], vec![1, 0], vec![1, 1]]));
+}
+
+#[test]
 fn one_device_is_not_synced_by_another() {
     let (directory, device) = one_device(SimSettings::default());
     let other = directory.create("e", 512).expect("created");

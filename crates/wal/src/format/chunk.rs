@@ -3,6 +3,7 @@
 use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
 
 use super::{Fields, MAX_CHUNK, VERSION};
+use crate::CommitRule;
 
 /// Bytes of a chunk's header.
 pub(crate) const CHUNK_HEADER: usize = 64;
@@ -12,14 +13,21 @@ pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 const MAGIC: [u8; 4] = *b"ISGK";
 
+/// Flag beside the block size: the generation keeps by dependencies.
+const DEPENDENCIES: u8 = 0x80;
+
 /// A chunk's header. It fits into the first sector, so it is there whole or not at all, and it carries a checksum of its
 /// own, so a reader can tell a chunk that was torn from one that was damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     /// The chunk is padded with zeros to a multiple of this many bytes: the medium's block size, 512 to 4096.
     pub(crate) block: usize,
+    /// The rule by which its records were acknowledged, and are kept.
+    pub(crate) rule: CommitRule,
     /// The stream it belongs to.
     pub(crate) stream: StreamId,
+    /// Chunks before it that were written together with it, and so may be torn although it is whole.
+    pub(crate) batch: u8,
     /// The log it belongs to.
     pub(crate) log: LogId,
     /// In which generation it was written.
@@ -54,8 +62,10 @@ impl ChunkHeader {
     pub(crate) fn encode(&self, bytes: &mut [u8]) {
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
-        bytes[5] = self.block.trailing_zeros() as u8;
-        bytes[6..8].copy_from_slice(&self.stream.0.to_le_bytes());
+        bytes[5] =
+            self.block.trailing_zeros() as u8 | if self.rule == CommitRule::Dependencies { DEPENDENCIES } else { 0 };
+        bytes[6] = self.stream.0 as u8;
+        bytes[7] = self.batch;
         bytes[8..16].copy_from_slice(&self.log.0.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.0.to_le_bytes());
@@ -81,12 +91,16 @@ impl ChunkHeader {
         if bytes[4] != VERSION {
             return Err(Unfit::Version(bytes[4]));
         }
-        if !(9..=12).contains(&bytes[5]) {
+        let block = bytes[5] & !DEPENDENCIES;
+        if !(9..=12).contains(&block) {
             return Err(Unfit::Damaged);
         }
+        let rule = if bytes[5] & DEPENDENCIES == 0 { CommitRule::Watermark } else { CommitRule::Dependencies };
         let header = Self {
-            block: 1 << bytes[5],
-            stream: StreamId(fields.u16(6)),
+            block: 1 << block,
+            rule,
+            stream: StreamId(bytes[6].into()),
+            batch: bytes[7],
             log: LogId(fields.u64(8)),
             generation: Generation(fields.u64(16)),
             base: Lsn(fields.u64(24)),
@@ -115,11 +129,12 @@ mod tests {
 
     prop_compose! {
         fn header()(
-            block in 9..=12_u32, stream: u16, log: u64, generation: u64, base: u64, sequence: u64, watermark: u64,
+            block in 9..=12_u32, fine: bool, stream: u8, batch: u8, log: u64, generation: u64, base: u64, sequence: u64, watermark: u64,
             payload in 1_u32..1000, first in prop::option::of(0_u32..1), payload_crc: u32,
         ) -> ChunkHeader {
             ChunkHeader {
-                block: 1 << block, stream: StreamId(stream), log: LogId(log), generation: Generation(generation), base: Lsn(base), sequence,
+                block: 1 << block, rule: if fine { CommitRule::Dependencies } else { CommitRule::Watermark },
+                stream: StreamId(stream.into()), batch, log: LogId(log), generation: Generation(generation), base: Lsn(base), sequence,
                 watermark: Lsn(watermark), payload, first_record: first.unwrap_or(NO_RECORD), payload_crc,
             }
         }

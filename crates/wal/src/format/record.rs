@@ -1,6 +1,6 @@
 //! The record: what an engine logs under one LSN.
 
-use ishigaki_base::Lsn;
+use ishigaki_base::{Lsn, Position};
 
 use super::Fields;
 
@@ -9,6 +9,12 @@ pub(crate) const RECORD_HEADER: usize = 16;
 
 /// Bits of a record's length: 48, enough for 256 TiB.
 const LENGTH_BITS: u32 = 48;
+
+/// Where the number of dependencies stands in the same word, above the kind.
+const DEPENDENCIES_SHIFT: u32 = 56;
+
+/// The most dependencies of a record: one per stream.
+pub(crate) const MAX_DEPENDENCIES: usize = 255;
 
 /// The most bytes of a record's payload.
 pub(crate) const LONGEST_RECORD: u64 = (1 << LENGTH_BITS) - 1;
@@ -29,8 +35,17 @@ pub(crate) struct RecordHeader {
     pub(crate) lsn: Lsn,
     /// What it is.
     pub(crate) kind: Kind,
-    /// Bytes of payload behind the header.
+    /// Positions between header and payload: records that this one depends on.
+    pub(crate) dependencies: u8,
+    /// Bytes of payload behind header and dependencies.
     pub(crate) length: u64,
+}
+
+impl RecordHeader {
+    /// Bytes of the header with its dependencies: what is never split between chunks.
+    pub(crate) fn size(&self) -> usize {
+        RECORD_HEADER + usize::from(self.dependencies) * size_of::<Position>()
+    }
 }
 
 impl RecordHeader {
@@ -42,7 +57,8 @@ impl RecordHeader {
         };
         let mut bytes = [0; RECORD_HEADER];
         bytes[0..8].copy_from_slice(&self.lsn.0.to_le_bytes());
-        bytes[8..16].copy_from_slice(&(self.length | kind << LENGTH_BITS).to_le_bytes());
+        let word = self.length | kind << LENGTH_BITS | u64::from(self.dependencies) << DEPENDENCIES_SHIFT;
+        bytes[8..16].copy_from_slice(&word.to_le_bytes());
         bytes
     }
 
@@ -50,12 +66,13 @@ impl RecordHeader {
     pub(crate) fn decode(bytes: &[u8; RECORD_HEADER]) -> Option<Self> {
         let fields = Fields(bytes);
         let word = fields.u64(8);
-        let kind = match word >> LENGTH_BITS {
+        let kind = match word >> LENGTH_BITS & 0xff {
             1 => Kind::Payload,
             2 => Kind::Filler,
             _ => return None,
         };
-        Some(Self { lsn: Lsn(fields.u64(0)), kind, length: word & ((1 << LENGTH_BITS) - 1) })
+        let dependencies = (word >> DEPENDENCIES_SHIFT) as u8;
+        Some(Self { lsn: Lsn(fields.u64(0)), kind, dependencies, length: word & ((1 << LENGTH_BITS) - 1) })
     }
 }
 
@@ -65,8 +82,10 @@ mod tests {
 
     #[test]
     fn a_header_reads_back() {
-        for (kind, length) in [(Kind::Payload, 0), (Kind::Payload, (1 << LENGTH_BITS) - 1), (Kind::Filler, 0)] {
-            let header = RecordHeader { lsn: Lsn(77), kind, length };
+        for (kind, dependencies, length) in
+            [(Kind::Payload, 0, 0), (Kind::Payload, 255, (1 << LENGTH_BITS) - 1), (Kind::Filler, 0, 0)]
+        {
+            let header = RecordHeader { lsn: Lsn(77), kind, dependencies, length };
             assert_eq!(RecordHeader::decode(&header.encode()), Some(header));
         }
     }

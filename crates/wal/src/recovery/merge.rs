@@ -1,80 +1,179 @@
-//! The k-way merge: all streams' records in LSN order, up to the first that is missing (paper 1, section 4).
+//! The k-way merge: all streams' records in LSN order, kept by the rule that acknowledged them (paper 1, section 4).
 //!
-//! The order is (generation, LSN). Within a generation everything behind the first gap is dropped, as the recovery that
-//! began the next generation dropped it: the base of that next generation must be the gap. So a dropped record stays void
-//! for ever without any list of dropped ones, and a contradiction shows that something durable is missing.
+//! The order is (generation, LSN). Each generation says by which rule it was written, and keeps by that rule:
+//!
+//! - *watermark*: everything up to its first gap. The base of the next generation must be that gap.
+//! - *dependencies*: every record all of whose dependencies are kept, whatever gaps there are. A dependency on a record of
+//!   a stream is kept when nothing of that stream up to there was dropped. Since dependencies have smaller LSNs, the
+//!   answer is known when the merge comes to it. The next generation begins behind the largest LSN that was seen.
+//!
+//! Dropping is decided by the bytes of the generation alone, so every later recovery drops the same; a dropped record stays
+//! void for ever without any list of dropped ones. A base that contradicts shows that something durable is missing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ishigaki_base::{Generation, Lsn};
+use ishigaki_base::{Generation, Lsn, Position, StreamId};
 
 use super::reader::{Record, StreamReader};
 use crate::format::{Control, Kind};
-use crate::{Error, Result};
+use crate::{CommitRule, Error, Result};
 
 /// The result of a merge.
 #[derive(Debug)]
 pub(crate) struct Merged {
-    /// The first LSN that is missing: the next to draw.
+    /// The next LSN to draw.
     pub(crate) next: Lsn,
+    /// The last LSN kept.
+    pub(crate) cut: Lsn,
     /// Payload records given out.
     pub(crate) records: u64,
-    /// Records behind a gap.
+    /// Records that are not kept.
     pub(crate) dropped: u64,
+}
+
+/// One generation's records, judged in LSN order.
+#[derive(Debug)]
+struct Judge {
+    generation: Generation,
+    base: Lsn,
+    /// The first LSN that is missing so far.
+    gap: Lsn,
+    /// The last LSN seen.
+    last: Lsn,
+    /// By stream: the last LSN up to which nothing was missing or dropped, and whether it still grows.
+    kept: Vec<(Lsn, bool)>,
+}
+
+impl Judge {
+    fn new(generation: Generation, base: Lsn) -> Self {
+        Self { generation, base, gap: base, last: base.previous(), kept: Vec::new() }
+    }
+
+    /// Whether the record is kept. Each LSN comes once, in order.
+    fn keeps(&mut self, stream: StreamId, record: &Record) -> Result<bool> {
+        if record.lsn <= self.last {
+            let what = format!("record {} is there twice in generation {}", record.lsn, self.generation);
+            return Err(Error::corrupt(stream, what));
+        }
+        self.last = record.lsn;
+        if record.lsn == self.gap {
+            self.gap = record.lsn.next();
+        }
+        let kept = match record.rule {
+            CommitRule::Watermark => record.lsn < self.gap,
+            CommitRule::Dependencies => record.dependencies.iter().all(|position| self.has_kept(position)),
+        };
+        let place = usize::from(stream.0);
+        if self.kept.len() <= place {
+            self.kept.resize(place + 1, (Lsn::ZERO, true));
+        }
+        let (last, grows) = &mut self.kept[place];
+        *grows &= kept;
+        if *grows {
+            *last = record.lsn;
+        }
+        Ok(kept)
+    }
+
+    /// Whether nothing of that record's stream up to it was dropped, and it is there. What is older than the generation
+    /// was kept or dropped before anybody could depend on it.
+    fn has_kept(&self, position: Position) -> bool {
+        let kept = self.kept.get(usize::from(position.stream().0)).map_or(Lsn::ZERO, |&(last, _)| last);
+        position.lsn() < self.base || kept >= position.lsn()
+    }
+
+    /// The first LSN of the generation after this one.
+    fn next(&self, rule: CommitRule) -> Lsn {
+        match rule {
+            CommitRule::Watermark => self.gap,
+            CommitRule::Dependencies => self.last.next(),
+        }
+    }
 }
 
 /// Gives out every surviving record in LSN order, in O(records · log streams).
 pub(crate) fn merge(
     readers: &mut [StreamReader<'_>],
     control: &Control,
-    mut give: impl FnMut(Lsn, Kind, &[u8]) -> Result<()>,
+    mut give: impl FnMut(Position, Kind, &[u8]) -> Result<()>,
 ) -> Result<Merged> {
-    let mut merged = Merged { next: Lsn::FIRST, records: 0, dropped: 0 };
-    let mut generation = Generation::default();
+    let mut merged = Merged { next: Lsn::FIRST, cut: Lsn::ZERO, records: 0, dropped: 0 };
+    let mut judge = Judge::new(Generation::default(), Lsn::FIRST);
+    let mut rule = CommitRule::Watermark;
     let mut checked = None;
-    let mut gap = false;
     let mut heads = BinaryHeap::with_capacity(readers.len());
     for (place, reader) in readers.iter_mut().enumerate() {
-        heads.extend(head(reader, place)?);
+        heads.extend(Head::of(reader, place)?);
     }
-    while let Some(Reverse((of, lsn, place, base, kind))) = heads.pop() {
-        if of > generation {
-            check_end(readers, checked, generation, merged.next)?;
-            checked = Some(generation);
-            check_base(of, base, merged.next)?;
-            generation = of;
-            gap = false;
+    while let Some(Reverse(Head { place, record })) = heads.pop() {
+        if record.generation > judge.generation {
+            check_end(readers, checked, judge.generation, judge.gap)?;
+            checked = Some(judge.generation);
+            check_base(record.generation, record.base, judge.next(rule))?;
+            judge = Judge::new(record.generation, record.base);
+            rule = record.rule;
         }
-        gap |= lsn > merged.next;
-        if gap {
-            merged.dropped += 1;
-        } else if lsn == merged.next {
-            give(lsn, kind, readers[place].payload())?;
-            merged.next = lsn.next();
-            merged.records += u64::from(kind == Kind::Payload);
+        let stream = readers[place].stream();
+        if judge.keeps(stream, &record)? {
+            give(Position::new(record.lsn, stream), record.kind, readers[place].payload())?;
+            merged.cut = record.lsn;
+            merged.records += u64::from(record.kind == Kind::Payload);
         } else {
-            let stream = readers[place].stream();
-            return Err(Error::corrupt(stream, format!("record {lsn} is there twice in generation {generation}")));
+            merged.dropped += 1;
         }
-        heads.extend(head(&mut readers[place], place)?);
+        heads.extend(Head::of(&mut readers[place], place)?);
     }
-    check_end(readers, checked, control.generation, merged.next)?;
-    if control.generation > generation {
+    check_end(readers, checked, judge.generation, judge.gap)?;
+    merged.next = judge.next(rule);
+    let mut gap = judge.gap;
+    if control.generation > judge.generation {
+        // The newest generations have no record.
         check_base(control.generation, control.base, merged.next)?;
+        gap = merged.next;
+        check_end(readers, Some(judge.generation), control.generation, gap)?;
     }
     match control.clean {
-        Some(last) if last >= merged.next => Err(Error::Missing { first: merged.next, last }),
+        Some(last) if last >= gap => Err(Error::Missing { first: gap, last }),
         _ => Ok(merged),
     }
 }
 
-/// What the heap orders: generation and LSN first. A stream has one head at a time, so the rest never decides.
-type Head = Reverse<(Generation, Lsn, usize, Lsn, Kind)>;
+/// The record a reader stands at; ordered by generation and LSN.
+#[derive(Debug)]
+struct Head {
+    record: Record,
+    place: usize,
+}
 
-fn head(reader: &mut StreamReader<'_>, place: usize) -> Result<Option<Head>> {
-    let record = reader.advance()?;
-    Ok(record.map(|Record { generation, base, lsn, kind }| Reverse((generation, lsn, place, base, kind))))
+impl Head {
+    fn of(reader: &mut StreamReader<'_>, place: usize) -> Result<Option<Reverse<Self>>> {
+        Ok(reader.advance()?.map(|record| Reverse(Self { record, place })))
+    }
+
+    fn key(&self) -> (Generation, Lsn, usize) {
+        (self.record.generation, self.record.lsn, self.place)
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
 }
 
 /// A generation begins exactly where the one before was cut.

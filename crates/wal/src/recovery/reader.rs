@@ -1,16 +1,17 @@
 //! One stream, read from its beginning: chunks that are valid, and the records in them.
 
+use std::mem::take;
 use std::ops::Range;
 
-use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
+use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId, crc32c};
 use ishigaki_device::{AlignedBuffer, MAX_BLOCK_SIZE, SECTOR};
 
 use super::segments::Segments;
-use super::tail::{End, Place, Tail};
+use super::tail::{End, Next, Place, Tail};
 use crate::format::{
-    CHUNK_HEADER, ChunkHeader, Control, Kind, NO_RECORD, RECORD_HEADER, RecordHeader, Unfit, longest_chunk,
+    CHUNK_HEADER, ChunkHeader, Control, Kind, MAX_BATCH, NO_RECORD, RECORD_HEADER, RecordHeader, Unfit, longest_chunk,
 };
-use crate::{Error, Result};
+use crate::{CommitRule, Dependencies, Error, Result};
 
 /// Bytes read from the medium at once.
 const WINDOW: usize = 1 << 20;
@@ -21,8 +22,12 @@ pub(crate) struct Record {
     pub(crate) generation: Generation,
     /// The first LSN of that generation.
     pub(crate) base: Lsn,
+    /// The rule by which that generation keeps records.
+    pub(crate) rule: CommitRule,
     pub(crate) lsn: Lsn,
     pub(crate) kind: Kind,
+    /// What the record names.
+    pub(crate) dependencies: Dependencies,
 }
 
 /// What a reader has seen, by generation.
@@ -38,6 +43,7 @@ pub(crate) struct Chunks {
 pub(crate) struct Passage {
     pub(crate) generation: Generation,
     pub(crate) base: Lsn,
+    pub(crate) rule: CommitRule,
     pub(crate) chunks: u64,
     pub(crate) records: u64,
     /// Of the complete records; `None` while there is none.
@@ -60,8 +66,10 @@ pub(crate) struct StreamReader<'a> {
     payload: Range<usize>,
     /// The record being put together: its header and the bytes there are.
     header: Option<RecordHeader>,
+    dependencies: Dependencies,
     body: Vec<u8>,
-    last_chunk: Option<(Place, u64)>,
+    /// The last chunks that were written together: where they begin, their bytes, and how many they are.
+    last_batch: Option<(Place, u64, u8)>,
     chunks: Chunks,
     end: Option<End>,
 }
@@ -78,8 +86,9 @@ impl<'a> StreamReader<'a> {
             window: Window::default(),
             payload: 0..0,
             header: None,
+            dependencies: Dependencies::default(),
             body: Vec::new(),
-            last_chunk: None,
+            last_batch: None,
             chunks: Chunks::default(),
             end: None,
         }
@@ -148,7 +157,19 @@ impl<'a> StreamReader<'a> {
         if last.is_some_and(|(_, last)| header.lsn <= last) {
             return Err(self.damage(&format!("record {} is out of order", header.lsn)));
         }
-        self.payload.start += RECORD_HEADER;
+        if self.payload.len() < header.size() {
+            return Err(self.damage("a record's dependencies go beyond its chunk"));
+        }
+        self.dependencies = Dependencies::default();
+        for position in self.window.bytes[at + RECORD_HEADER..at + header.size()].chunks_exact(size_of::<Position>()) {
+            let bits = u64::from_le_bytes(position.try_into().expect("chunks of eight bytes"));
+            let position = Position::from_bits(bits);
+            if position.lsn() >= header.lsn {
+                return Err(self.damage(&format!("record {} depends on record {}", header.lsn, position.lsn())));
+            }
+            self.dependencies.add(position);
+        }
+        self.payload.start += header.size();
         self.header = Some(header);
         Ok(())
     }
@@ -157,7 +178,14 @@ impl<'a> StreamReader<'a> {
         let passage = self.chunks.generations.last_mut().expect("a record lies in a chunk, which was counted");
         passage.records += 1;
         passage.lsns = Some((passage.lsns.map_or(header.lsn, |(first, _)| first), header.lsn));
-        Record { generation: self.generation, base: passage.base, lsn: header.lsn, kind: header.kind }
+        Record {
+            generation: self.generation,
+            base: passage.base,
+            rule: passage.rule,
+            lsn: header.lsn,
+            kind: header.kind,
+            dependencies: take(&mut self.dependencies),
+        }
     }
 
     /// Reads the next valid chunk into the window. False at the stream's end, which it then knows.
@@ -171,7 +199,10 @@ impl<'a> StreamReader<'a> {
         }
         self.enter(&header)?;
         self.payload = payload;
-        self.last_chunk = Some((self.place, length as u64));
+        self.last_batch = match self.last_batch {
+            Some((begin, bytes, count)) if header.batch == count => Some((begin, bytes + length as u64, count + 1)),
+            _ => Some((self.place, length as u64, header.batch + 1)),
+        };
         self.place.offset += length as u64;
         self.sequence += 1;
         self.chunks.bytes += length as u64;
@@ -229,6 +260,10 @@ impl<'a> StreamReader<'a> {
         if header.length() as u64 > limit {
             return Err(self.damage("a chunk is longer than its segment allows"));
         }
+        let expected = self.last_batch.map_or(0, |(_, _, count)| count);
+        if header.batch != 0 && header.batch != expected || usize::from(header.batch) >= MAX_BATCH {
+            return Err(self.damage("a chunk is no part of what was written together with it"));
+        }
         Ok(header)
     }
 
@@ -243,6 +278,7 @@ impl<'a> StreamReader<'a> {
             self.chunks.generations.push(Passage {
                 generation: header.generation,
                 base: header.base,
+                rule: header.rule,
                 chunks: 0,
                 records: 0,
                 lsns: None,
@@ -252,7 +288,7 @@ impl<'a> StreamReader<'a> {
         let missing = self.header.map_or(0, |header| header.length - self.body.len() as u64);
         let first = if missing < u64::from(header.payload) { missing as u32 } else { NO_RECORD };
         let passage = self.chunks.generations.last_mut().expect("the generation was just pushed if it was new");
-        if passage.base != header.base || first != header.first_record {
+        if passage.base != header.base || passage.rule != header.rule || first != header.first_record {
             return Err(self.damage("the header of a chunk contradicts the chunks before it"));
         }
         passage.chunks += 1;
@@ -267,7 +303,7 @@ impl<'a> StreamReader<'a> {
         let written = (CHUNK_HEADER + header.payload as usize).next_multiple_of(SECTOR);
         let mut sectors = self.window.bytes[start..start + written].chunks(SECTOR);
         if sectors.any(|sector| sector.iter().all(|&byte| byte == 0)) {
-            self.end = Some(End::Torn { length: header.length() as u64 });
+            self.end = Some(End::Torn);
             Ok(())
         } else {
             Err(self.damage("the payload of a chunk does not fit its checksum"))
@@ -281,7 +317,9 @@ impl<'a> StreamReader<'a> {
 
     /// How the stream ended, judged with everything behind its end.
     pub(crate) fn into_tail(self) -> Result<Tail> {
-        Tail::judge(self.segments, self.place, self.end, self.sequence, self.last_chunk)
+        let last_batch = self.last_batch.map(|(place, length, _)| (place, length));
+        let next = Next { log: self.log, sequence: self.sequence };
+        Tail::judge(self.segments, self.place, self.end, next, last_batch)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The end of a stream: where appending goes on, and what had to be put right before.
 
-use ishigaki_base::StreamId;
+use ishigaki_base::{LogId, StreamId};
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
 
 use super::segments::Segments;
-use crate::format::{longest_chunk, segment_name};
+use crate::format::{ChunkHeader, MAX_BATCH, longest_chunk, segment_name};
 use crate::segment::Segment;
 use crate::{Error, Result};
 
@@ -22,8 +22,15 @@ pub(crate) struct Place {
 pub(crate) enum End {
     /// Nothing was written behind.
     Blank,
-    /// The last chunk was torn; its header is there and tells its length in bytes.
-    Torn { length: u64 },
+    /// The last chunk was torn; its header is there.
+    Torn,
+}
+
+/// What the chunk at the end would be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) log: LogId,
+    pub(crate) sequence: u64,
 }
 
 /// Some bytes of a segment.
@@ -44,21 +51,21 @@ pub(crate) struct Tail {
     /// Segments behind it, all blank.
     behind: Vec<Segment>,
     sequence: u64,
-    /// The last valid chunk.
-    last_chunk: Option<Stretch>,
+    /// The last valid chunks that were written together.
+    last_batch: Option<Stretch>,
     /// Whether a torn chunk has left something behind the end.
     littered: bool,
 }
 
 impl Tail {
-    /// Looks at what lies behind the end: nothing, or the rest of one torn chunk. Anything further means that a chunk
-    /// which was durable once is gone, since each was durable before the next began.
+    /// Looks at what lies behind the end: nothing, or the rest of one torn batch. Anything further means that a chunk
+    /// which was durable once is gone, since each batch was durable before the next began.
     pub(crate) fn judge(
         mut segments: Segments<'_>,
         place: Place,
         end: Option<End>,
-        sequence: u64,
-        last_chunk: Option<(Place, u64)>,
+        next: Next,
+        last_batch: Option<(Place, u64)>,
     ) -> Result<Self> {
         let stream = segments.stream();
         let (mut rest, mut littered) = (Vec::new(), false);
@@ -66,51 +73,53 @@ impl Tail {
             let segment = segments.open(index)?;
             let device = segment.device.as_ref();
             let offset = if index == place.segment { place.offset } else { 0 };
-            // The chunk that was torn was to lie here, or at the beginning of the next segment if it did not fit.
-            let longest = longest_chunk(device.len());
+            // The batch that was torn was to lie here, or at the beginning of the next segment if it did not fit.
             let torn = match end {
-                Some(End::Torn { length }) if index == place.segment => length,
-                Some(End::Torn { .. }) => 0,
+                Some(End::Torn) if index > place.segment => 0,
                 _ if index > place.segment + 1 => 0,
-                _ => longest,
+                _ => longest_batch(device.len()),
             };
-            // A chunk behind the torn one would begin within the longest chunk's length.
-            let looked_at = (offset + 2 * longest).min(device.len());
-            if let Some(last) = last_written(device, offset, looked_at)? {
-                if last - offset > torn {
-                    let what = format!("there is something behind its end, segment {index}, byte {offset}");
-                    return Err(Error::corrupt(stream, what));
+            // A batch behind the torn one would begin within that, or within the longest chunk's length behind it.
+            let looked_at = (offset + torn + longest_chunk(device.len())).min(device.len());
+            let behind = Behind::read(device, offset, looked_at)?;
+            let damage = |what: &str| Error::corrupt(stream, format!("{what}, segment {index}, byte {offset}"));
+            if let Some(last) = behind.last_written() {
+                if last > torn {
+                    return Err(damage("there is something behind its end"));
                 }
                 littered = true;
             }
+            if let Some(later) = behind.batch_after(stream, next) {
+                return Err(damage(&format!("chunk {} is not there, but chunk {later} is", next.sequence)));
+            }
             rest.push(segment);
         }
-        let last_chunk = match last_chunk {
+        let last_batch = match last_batch {
             Some((Place { segment, offset }, length)) => {
                 Some(Stretch { segment: segments.open(segment)?, offset, length })
             }
             None => None,
         };
         let behind = rest.split_off(rest.len().min(1));
-        Ok(Self { stream, place, current: rest.pop(), behind, sequence, last_chunk, littered })
+        Ok(Self { stream, place, current: rest.pop(), behind, sequence: next.sequence, last_batch, littered })
     }
 
     /// Makes the end durable as it was read.
     ///
-    /// The last chunk is written once more, the same bytes in the same place: a process may have died between its write
+    /// The last batch is written once more, the same bytes in the same place: a process may have died between its write
     /// and the sync, or a sync may have failed, and what was replayed must not vanish with the next power cut. Earlier
-    /// chunks were durable before it began. Then the place of a torn chunk is blanked, so that the next recovery finds
+    /// chunks were durable before it began. Then the place of a torn batch is blanked, so that the next recovery finds
     /// blank space behind the end again; after a crash also where it looks blank, because what it looks like may still be
     /// in flight. Both can be cut at any point: the bytes only become what they are read as.
     pub(crate) fn settle(&mut self, directory: &dyn Directory, clean: bool, chunk_limit: usize) -> Result<()> {
-        if let Some(chunk) = &self.last_chunk {
-            chunk.rewrite(|_| ())?;
+        if let Some(batch) = &self.last_batch {
+            batch.rewrite(|_| ())?;
         }
         let clean = clean && !self.littered;
         self.remove_blank(directory, clean, chunk_limit)?;
         if !clean && let Some(segment) = self.current.clone() {
             let (offset, all) = (self.place.offset, segment.device.len());
-            let length = longest_chunk(all).min(all - offset);
+            let length = longest_batch(all).min(all - offset);
             Stretch { segment, offset, length }.rewrite(|bytes| bytes.fill(0))?;
         }
         Ok(())
@@ -166,17 +175,47 @@ impl Stretch {
     }
 }
 
-/// The end of the last sector between two offsets that is not blank.
-fn last_written(device: &dyn Device, from: u64, to: u64) -> Result<Option<u64>> {
-    let block = MAX_BLOCK_SIZE as u64;
-    let start = from / block * block;
-    let end = to.next_multiple_of(block).min(device.len());
-    if start >= end {
-        return Ok(None);
+/// The most bytes that are written together, in a segment of that length.
+fn longest_batch(segment_length: u64) -> u64 {
+    longest_chunk(segment_length) * MAX_BATCH as u64
+}
+
+/// What lies behind a stream's end, as far as it must be looked at.
+struct Behind {
+    bytes: AlignedBuffer,
+    /// Where in `bytes` the end is.
+    skip: usize,
+}
+
+impl Behind {
+    fn read(device: &dyn Device, from: u64, to: u64) -> Result<Self> {
+        let block = MAX_BLOCK_SIZE as u64;
+        let start = from / block * block;
+        let end = to.next_multiple_of(block).min(device.len()).max(start);
+        let mut bytes = AlignedBuffer::zeroed((end - start) as usize);
+        if !bytes.is_empty() {
+            device.read_at(start, &mut bytes)?;
+        }
+        let skip = ((from - start) as usize).min(bytes.len());
+        Ok(Self { bytes, skip })
     }
-    let mut bytes = AlignedBuffer::zeroed((end - start) as usize);
-    device.read_at(start, &mut bytes)?;
-    let mut sectors = bytes[(from - start) as usize..].chunks(SECTOR);
-    let last = sectors.rposition(|sector| sector.iter().any(|&byte| byte != 0));
-    Ok(last.map(|index| from + (index as u64 + 1) * SECTOR as u64))
+
+    fn sectors(&self) -> std::slice::Chunks<'_, u8> {
+        self.bytes[self.skip..].chunks(SECTOR)
+    }
+
+    /// Bytes from the stream's end to the end of the last sector that is not blank.
+    fn last_written(&self) -> Option<u64> {
+        let last = self.sectors().rposition(|sector| sector.iter().any(|&byte| byte != 0));
+        last.map(|index| (index as u64 + 1) * SECTOR as u64)
+    }
+
+    /// The first chunk of a later batch, if one is there: then the chunk at the end was durable once.
+    fn batch_after(&self, stream: StreamId, next: Next) -> Option<u64> {
+        self.sectors().find_map(|sector| {
+            let header = ChunkHeader::decode(sector).ok()?;
+            let first = header.sequence.checked_sub(header.batch.into())?;
+            (header.log == next.log && header.stream == stream && first > next.sequence).then_some(first)
+        })
+    }
 }

@@ -5,9 +5,10 @@
 //! thread is awake that costs him one look at a line that hardly ever changes.
 
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 /// How deep the thread sleeps.
 const AWAKE: u8 = 0;
@@ -19,16 +20,22 @@ const ASLEEP: u8 = 2;
 #[repr(align(128))]
 pub(crate) struct Bell {
     depth: AtomicU8,
-    rung: Mutex<bool>,
-    changed: Condvar,
+    sleeper: Mutex<Option<Thread>>,
 }
 
 impl Bell {
+    /// Says who is woken.
+    pub(crate) fn hang(&self, sleeper: Thread) {
+        *self.sleeper.lock() = Some(sleeper);
+    }
+
     /// Wakes the thread, however deep it sleeps.
     pub(crate) fn ring(&self) {
-        if self.depth.load(Ordering::SeqCst) != AWAKE && self.depth.swap(AWAKE, Ordering::SeqCst) != AWAKE {
-            *self.rung.lock() = true;
-            self.changed.notify_one();
+        if self.depth.load(Ordering::SeqCst) != AWAKE
+            && self.depth.swap(AWAKE, Ordering::SeqCst) != AWAKE
+            && let Some(sleeper) = &*self.sleeper.lock()
+        {
+            sleeper.unpark();
         }
     }
 
@@ -57,13 +64,10 @@ impl Bell {
 
     /// Returns when somebody rings, or after a while. True when it was a ring.
     pub(crate) fn listen(&self, longest: Option<Duration>) -> bool {
-        let mut rung = self.rung.lock();
-        if let Some(longest) = longest {
-            self.changed.wait_while_for(&mut rung, |rung| !*rung, longest);
-        } else {
-            self.changed.wait_while(&mut rung, |rung| !*rung);
+        match longest {
+            Some(longest) => thread::park_timeout(longest),
+            None => thread::park(),
         }
-        self.stay_awake();
-        std::mem::take(&mut rung)
+        self.depth.swap(AWAKE, Ordering::SeqCst) == AWAKE
     }
 }

@@ -101,13 +101,7 @@ impl SerialLog {
         Ok(())
     }
 
-    fn pour_piece(
-        &self,
-        ctx: &impl Context,
-        buffer: &mut Buffer,
-        words: u64,
-        write: impl FnOnce(u64),
-    ) -> Result<()> {
+    fn pour_piece(&self, ctx: &impl Context, buffer: &mut Buffer, words: u64, write: impl FnOnce(u64)) -> Result<()> {
         self.find_space(ctx, buffer, words)?;
         let (position, ticket) = self.take_space(buffer, words);
         write(position);

@@ -123,7 +123,7 @@ impl Room {
         pen.extend(self.budget.lock().spares.drain(..));
     }
 
-    /// Whether a chunk of `length` bytes that holds `bytes` of what was promised may be written now. If so it counts as
+    /// Whether chunks of `length` bytes that hold `bytes` of what was promised may be written now. If so they count as
     /// written.
     pub(crate) fn admit(&self, length: usize, bytes: u64) -> bool {
         let mut budget = self.budget.lock();
@@ -137,13 +137,14 @@ impl Room {
         admitted
     }
 
-    /// After a chunk: what is left is known exactly again.
-    pub(crate) fn settle(&self, pen: &Pen) {
+    /// After chunks: what is left is known exactly again. True when it is time to make a segment.
+    pub(crate) fn settle(&self, pen: &Pen) -> bool {
         let mut budget = self.budget.lock();
         let limit = self.chunk_limit;
         let spare: u64 = budget.spares.iter().map(|segment| segment.device.len() - limit).sum();
         budget.set_room(limit, pen.room(limit as usize) + spare);
         budget.runs_short = pen.runs_short() && budget.spares.is_empty();
+        budget.runs_short
     }
 
     /// Returns when nobody makes a segment, and lets go of those not used.

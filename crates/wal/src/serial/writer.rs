@@ -1,8 +1,8 @@
 //! From the shared buffer to the medium: the only one who empties the one and writes the other.
 //!
-//! A turn takes what is complete, in order, as far as one chunk holds, out of the buffer and into a [`Block`]; from then on
-//! the buffer has that space again, and inserts go on while the block is written (double buffering). A record that does not
-//! fit goes on in the next turn's chunk.
+//! A turn takes what is complete, in order, as far as one batch of chunks holds, out of the buffer and into [`Block`]s; from
+//! then on the buffer has that space again, and inserts go on while the blocks are written (double buffering). A record that
+//! does not fit goes on in the next turn's chunks.
 
 use ishigaki_base::Lsn;
 use ishigaki_device::AlignedBuffer;
@@ -10,7 +10,7 @@ use ishigaki_device::AlignedBuffer;
 use super::array::Releases;
 use super::ring::{Ring, WORD};
 use crate::buffer::Block;
-use crate::format::{Kind, RECORD_HEADER, RecordHeader};
+use crate::format::{Kind, MAX_BATCH, RECORD_HEADER, RecordHeader};
 use crate::segment::Pen;
 use crate::{Error, Result};
 
@@ -48,8 +48,11 @@ pub(crate) fn put_pad(ring: &Ring, position: u64, words: u64) {
 pub(crate) struct Writer {
     /// `None` once the log has failed or come to rest.
     pub(crate) pen: Option<Pen>,
-    /// The next chunk.
-    pub(crate) block: Block,
+    /// The next chunks; the last one of them is being filled.
+    pub(crate) blocks: Vec<Block>,
+    /// Emptied ones.
+    pool: Vec<Block>,
+    chunk_limit: usize,
     /// Everything before this position is in a chunk.
     pub(crate) cursor: u64,
     /// Everything before this position is complete.
@@ -67,8 +70,38 @@ pub(crate) struct Writer {
 impl Writer {
     /// Goes on at the buffer's beginning with the record that has `next`.
     pub(crate) fn new(pen: Pen, next: Lsn, chunk_limit: usize) -> Self {
-        let block = Block::new(AlignedBuffer::zeroed(chunk_limit));
-        Self { pen: Some(pen), block, cursor: 0, complete: 0, ticket: 0, next, left: 0, staged: 0 }
+        Self {
+            pen: Some(pen),
+            blocks: Vec::new(),
+            pool: Vec::new(),
+            chunk_limit,
+            cursor: 0,
+            complete: 0,
+            ticket: 0,
+            next,
+            left: 0,
+            staged: 0,
+        }
+    }
+
+    /// The block to fill, with at least `room` bytes free; `None` when the batch is full.
+    fn block_with(&mut self, room: usize) -> Option<&mut Block> {
+        if self.blocks.last().is_none_or(|block| block.free() < room) {
+            if self.blocks.len() == MAX_BATCH {
+                return None;
+            }
+            let limit = self.chunk_limit;
+            let block = self.pool.pop().unwrap_or_else(|| Block::new(AlignedBuffer::zeroed(limit)));
+            self.blocks.push(block);
+        }
+        self.blocks.last_mut()
+    }
+
+    /// The chunks are written.
+    pub(crate) fn clear(&mut self) {
+        self.staged = 0;
+        self.blocks.iter_mut().for_each(Block::clear);
+        self.pool.append(&mut self.blocks);
     }
 
     /// The last record that is in a chunk as a whole.
@@ -76,7 +109,7 @@ impl Writer {
         self.next.previous()
     }
 
-    /// Takes complete records out of the buffer until the chunk is full.
+    /// Takes complete records out of the buffer until the batch is full.
     pub(crate) fn stage(&mut self, ring: &Ring, releases: &Releases) -> Result<()> {
         while let Some(end) = releases.released(self.ticket, self.complete) {
             self.complete = end;
@@ -93,15 +126,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes a record's header. False when the chunk is full.
+    /// Takes a record's header. False when the batch is full.
     fn begin_record(&mut self, ring: &Ring) -> Result<bool> {
         let word = ring.get(self.cursor);
         if word & PAD != 0 {
             self.cursor += word & !PAD;
             return Ok(true);
-        }
-        if self.block.free() < RECORD_HEADER {
-            return Ok(false);
         }
         if word != self.next.0 {
             let reason = format!("the log's buffer holds record {word} where {} belongs: a defect", self.next);
@@ -109,24 +139,27 @@ impl Writer {
         }
         let word = ring.get(self.cursor + 1);
         let (length, kind) = (word & !FILLER, if word & FILLER == 0 { Kind::Payload } else { Kind::Filler });
-        self.block.mark_record();
-        self.block.put(&RecordHeader { lsn: self.next, kind, length }.encode());
+        let header = RecordHeader { lsn: self.next, kind, dependencies: 0, length };
+        let Some(block) = self.block_with(RECORD_HEADER) else { return Ok(false) };
+        block.mark_record();
+        block.put(&header.encode());
         self.cursor += HEADER_WORDS;
         self.left = length;
         self.end_record_if_whole();
         Ok(true)
     }
 
-    /// Takes more of a record's payload, in whole words except at its end. False when the chunk is full.
+    /// Takes more of a record's payload, in whole words except at its end. False when the batch is full.
     fn go_on(&mut self, ring: &Ring) -> bool {
-        let there = self.left.min((self.complete - self.cursor) * WORD as u64) as usize;
-        let free = self.block.free();
+        let (cursor, there) = (self.cursor, self.left.min((self.complete - self.cursor) * WORD as u64) as usize);
+        let Some(block) = self.block_with(there.min(WORD)) else { return false };
+        let free = block.free();
         let taken = if there <= free { there } else { free / WORD * WORD };
-        ring.read(self.cursor, self.block.extend(taken));
+        ring.read(cursor, block.extend(taken));
         self.cursor += taken.div_ceil(WORD) as u64;
         self.left -= taken as u64;
         self.end_record_if_whole();
-        taken > 0
+        true
     }
 
     fn end_record_if_whole(&mut self) {

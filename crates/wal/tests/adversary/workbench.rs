@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ishigaki_base::{ByteSize, Lsn};
 use ishigaki_device::Directory;
-use ishigaki_wal::{Group, Log, Recovery, Result, Settings, Stream};
+use ishigaki_wal::{CommitRule, Group, Log, Recovery, Result, Settings, Stream};
 
 /// How long something that must happen is given to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,12 +30,19 @@ pub(crate) fn watchdog<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'sta
 pub(crate) type Records = BTreeMap<u64, Vec<u8>>;
 
 pub(crate) fn quiet(streams: u16) -> Settings {
-    Settings { streams, segment: ByteSize::kib(16), background: false, ..Settings::default() }
+    Settings {
+        streams,
+        segment: ByteSize::kib(16),
+        commit: CommitRule::Watermark,
+        background: false,
+        ..Settings::default()
+    }
 }
 
 pub(crate) fn open(directory: Arc<dyn Directory>, settings: Settings) -> Result<(Arc<Log>, Recovery, Records)> {
     let mut records = Records::new();
-    let (log, recovery) = Log::open(directory, settings, &mut |lsn, payload| {
+    let (log, recovery) = Log::open(directory, settings, &mut |position, payload| {
+        let lsn = position.lsn();
         assert!(records.insert(lsn.0, payload.to_vec()).is_none(), "a record is shown once");
         Ok(())
     })?;
@@ -52,5 +59,12 @@ pub(crate) fn any_settings(random: &mut fastrand::Rng) -> Settings {
     let segment = ByteSize::kib(*random.choice(&[16, 20, 64, 256]).unwrap());
     let bytes = ByteSize::kib(*random.choice(&[4, 8, 16, 64]).unwrap());
     let group = Group { transactions: random.usize(1..8), bytes, time: Duration::from_millis(1) };
-    Settings { streams: random.u16(1..=5), segment, group, background: false }
+    Settings {
+        streams: random.u16(1..=5),
+        segment,
+        group,
+        commit: CommitRule::Watermark,
+        background: false,
+        ..Settings::default()
+    }
 }

@@ -1,0 +1,149 @@
+//! Commits without a thread each: a future that is ready when a receipt may be acknowledged.
+//!
+//! A task must not block, so somebody else has to write for it: each stream has a herald, a thread that starts with the
+//! first future and sleeps while nobody waits. It makes the stream durable up to the last record that is waited for, in
+//! one group, and wakes the tasks.
+//!
+//! A future gives way once before it asks the herald: whatever else the executor has to run comes first, so that the
+//! commits of many tasks go into one group even on a single thread. A lone task is polled once more, and no timer runs.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use ishigaki_base::Lsn;
+use parking_lot::Mutex;
+
+use crate::background::Background;
+use crate::log::Shared;
+use crate::{Error, Receipt, Result};
+
+/// Who waits for records of one stream without a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Herald {
+    waiting: Mutex<Vec<(Receipt, Waker)>>,
+    thread: Mutex<Option<Background>>,
+    /// The thread sleeps, or is about to.
+    sleeps: AtomicBool,
+}
+
+impl Herald {
+    /// Wakes the task when the receipt may be acknowledged, or the log has failed.
+    fn ask(&self, shared: &Arc<Shared>, place: usize, receipt: Receipt, waker: Waker) -> Result<()> {
+        let mut thread = self.thread.lock();
+        // Whoever closes the log raises this flag before he takes the lock to stop the thread.
+        if shared.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.waiting.lock().push((receipt, waker));
+        if thread.is_none() {
+            let body = move |shared: &Weak<Shared>, stopping: &AtomicBool| run(shared, stopping, place);
+            *thread = Some(Background::start("ishigaki-herald", Arc::downgrade(shared), body)?);
+        } else if self.sleeps.swap(false, Ordering::SeqCst)
+            && let Some(thread) = thread.as_ref().and_then(Background::thread)
+        {
+            thread.unpark();
+        }
+        Ok(())
+    }
+
+    /// Ends the thread. Who still waits is woken, to find that the log is closed or that all is well.
+    pub(crate) fn stop(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            thread.stop();
+        }
+        self.waiting.lock().drain(..).for_each(|(_, waker)| waker.wake());
+    }
+}
+
+fn run(shared: &Weak<Shared>, stopping: &AtomicBool, place: usize) {
+    while !stopping.load(Ordering::SeqCst) {
+        let Some(shared) = shared.upgrade() else { return };
+        let herald = &shared.heralds[place];
+        let waiting = std::mem::take(&mut *herald.waiting.lock());
+        if waiting.is_empty() {
+            sleep(shared, place);
+        } else {
+            serve(&shared, place, waiting);
+        }
+    }
+}
+
+/// Makes durable what is waited for. What depends on other streams comes last, so that nobody else waits for it.
+fn serve(shared: &Shared, place: usize, waiting: Vec<(Receipt, Waker)>) {
+    let last = waiting.iter().map(|(receipt, _)| receipt.position().lsn()).max().unwrap_or(Lsn::ZERO);
+    // Where epochs decide nobody writes on his own.
+    let mut failed = shared.epochs.is_none() && shared.flush(place, last).is_err();
+    let mut rest = Vec::new();
+    for (receipt, waker) in waiting {
+        if failed || shared.is_acknowledged(&receipt) { waker.wake() } else { rest.push((receipt, waker)) }
+    }
+    for (receipt, waker) in rest {
+        failed = failed || shared.acknowledge(place, &receipt).is_err();
+        waker.wake();
+    }
+}
+
+/// Sleeps until somebody asks. The flag is up before the last look: who asks either is seen by it or sees the flag.
+fn sleep(shared: Arc<Shared>, place: usize) {
+    let herald = &shared.heralds[place];
+    herald.sleeps.store(true, Ordering::SeqCst);
+    if herald.waiting.lock().is_empty() {
+        drop(shared);
+        thread::park();
+    }
+}
+
+/// Ready when a record, and all that it depends on, is durable by the log's rule; or with the error that closed the log.
+///
+/// Made by [`Stream::settled`](crate::Stream::settled). Dropping it gives the waiting up, not the record.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Settled {
+    shared: Arc<Shared>,
+    place: usize,
+    receipt: Receipt,
+    gave_way: bool,
+}
+
+impl Settled {
+    pub(crate) fn new(shared: Arc<Shared>, place: usize, receipt: Receipt) -> Self {
+        Self { shared, place, receipt, gave_way: false }
+    }
+}
+
+impl Future for Settled {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.shared.is_acknowledged(&self.receipt) {
+            return Poll::Ready(self.shared.check_alive());
+        }
+        if let Err(closed) = self.shared.check_alive() {
+            return Poll::Ready(Err(closed));
+        }
+        if !self.shared.settings.background {
+            return Poll::Ready(self.shared.acknowledge(self.place, &self.receipt));
+        }
+        if !self.gave_way {
+            self.gave_way = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let asked = self.shared.heralds[self.place].ask(
+            &self.shared,
+            self.place,
+            self.receipt.clone(),
+            context.waker().clone(),
+        );
+        match asked {
+            Ok(()) => Poll::Pending,
+            // Closing makes everything durable that has an LSN.
+            Err(Error::Closed) => Poll::Ready(self.shared.acknowledge(self.place, &self.receipt)),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
