@@ -20,10 +20,10 @@
 //! What lies on the medium is stream 0 of a log with one stream. LSNs are dense and in buffer order, so the largest durable
 //! one says everything: there is no watermark to compute.
 
-pub mod array;
+pub(crate) mod array;
 mod bell;
 mod draw;
-pub mod ring;
+pub(crate) mod ring;
 mod room;
 mod waiters;
 mod writer;
@@ -326,10 +326,11 @@ impl SerialLog {
         buffer.position + words <= buffer.space_until && buffer.ticket < buffer.tickets_until
     }
 
+    /// Returns when there may be more space than before.
     fn sleep_for_space(&self, ctx: &impl Context, buffer: &mut Buffer, words: u64) {
         let mut space = self.space.0.lock();
-        // Under the lock: whoever frees space, fails the log or leaves the post tells after this.
-        while !self.look_for_space(buffer, words) && ctx.check_alive().is_ok() && self.staffed.load(Ordering::SeqCst) {
+        // Under the lock: whoever frees space, fails the log or leaves the post tells after this. He tells once.
+        if !self.look_for_space(buffer, words) && ctx.check_alive().is_ok() && self.staffed.load(Ordering::SeqCst) {
             self.space.1.wait(&mut space);
         }
     }

@@ -7,7 +7,7 @@
 use ishigaki_base::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a word.
-pub const WORD: usize = 8;
+pub(crate) const WORD: usize = 8;
 
 /// Words at positions that never wrap, of which the last `capacity` are kept.
 #[derive(Debug)]
