@@ -120,9 +120,10 @@ impl Settings {
         if self.kind == LogKind::Serial { 1 } else { self.streams }
     }
 
-    /// Bytes of a serial log's buffer: what a segment holds, 16 MiB at most.
+    /// Bytes of a serial log's buffer: what a segment holds, 4 MiB at most. Two batches of the longest chunks or more fit, and
+    /// a larger one would go around outside the cores' caches.
     pub(crate) fn shared_buffer(&self) -> usize {
-        self.segment.min(ByteSize::mib(16)).0 as usize
+        self.segment.min(ByteSize::mib(4)).0 as usize
     }
 
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.
