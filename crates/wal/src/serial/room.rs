@@ -167,3 +167,49 @@ fn ceiling(chunk_limit: u64, room: u64) -> u64 {
     let per_chunk = chunk_limit - (CHUNK_HEADER + RECORD_HEADER) as u64;
     room / chunk_limit * per_chunk
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ishigaki_device::{Directory, MemoryDirectory};
+
+    const LIMIT: usize = 4096;
+    /// Bytes of records that a full chunk certainly holds.
+    const PER_CHUNK: u64 = (LIMIT - CHUNK_HEADER - RECORD_HEADER) as u64;
+
+    /// Room for three chunks.
+    fn room() -> Room {
+        let device = MemoryDirectory::new().create("wal-000-00000000", 4 * LIMIT as u64).unwrap();
+        let pen = Pen::new([Segment { index: 0, device }].into(), 0, 0);
+        Room::new(StreamId(0), &pen, 1, LIMIT)
+    }
+
+    #[test]
+    fn no_more_is_promised_than_fits_in_full_chunks_and_one_that_is_not() {
+        let room = room();
+        assert!(room.try_promise(3 * PER_CHUNK - 1));
+        assert!(!room.try_promise(1));
+        room.take_back(10);
+        assert!(room.try_promise(10) && !room.try_promise(1));
+    }
+
+    #[test]
+    fn a_chunk_that_is_not_full_waits_when_the_rest_would_not_fit_behind_it() {
+        let room = room();
+        assert!(room.try_promise(3 * PER_CHUNK - 1));
+        assert!(!room.admit(512, 100), "its padding would be missing at the end");
+        assert!(room.admit(LIMIT, PER_CHUNK), "a full chunk wastes nothing");
+        assert!(!room.admit(512, 100));
+        assert!(room.admit(2 * LIMIT, 2 * PER_CHUNK - 1), "with nothing behind it any chunk may be written");
+    }
+
+    #[test]
+    fn padding_is_spent_where_there_is_room_for_it_and_not_promised_again() {
+        let room = room();
+        assert!(room.try_promise(200));
+        assert!(room.admit(512, 100) && room.admit(512, 100));
+        // Of three chunks' room a quarter of one is gone.
+        assert!(!room.try_promise(2 * PER_CHUNK));
+        assert!(room.try_promise(2 * PER_CHUNK - 1));
+    }
+}
