@@ -22,13 +22,13 @@
 
 pub(crate) mod array;
 mod bell;
+mod commit;
 mod draw;
 pub(crate) mod ring;
 mod room;
 mod waiters;
 mod writer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
@@ -36,13 +36,12 @@ use ishigaki_base::{Lsn, StreamId};
 use ishigaki_device::Directory;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::background::Background;
 use crate::format::{ChunkHeader, Kind, LONGEST_RECORD};
-use crate::log::Shared;
 use crate::segment::Pen;
 use crate::{Error, Result, Settings};
 use array::{Array, Gathered, Place, Releases};
 use bell::Bell;
+pub(crate) use commit::start;
 pub(crate) use draw::Draw;
 use ring::{Ring, WORD};
 use room::Room;
@@ -54,9 +53,6 @@ const GROUPS: usize = 1 << 16;
 
 /// Slots in which groups gather. While one copies, others take the next; with all of them busy one queues for the lock.
 const SLOTS: usize = 4;
-
-/// How often the commit thread gives its core away before it dozes: those whom its last chunk woke may have work for it.
-const LULL: u32 = 4;
 
 /// What the serial log needs to know of the log that it belongs to.
 pub(crate) trait Context: Sync {
@@ -436,74 +432,6 @@ impl SerialLog {
         self.space.1.notify_all();
     }
 
-    /// The commit thread: takes turns until `stopping`, after which it is to be unparked.
-    pub(crate) fn commit(&self, ctx: &impl Context, stopping: &AtomicBool) {
-        let _post = Post::take(self);
-        let mut lull = 0;
-        while !stopping.load(Ordering::SeqCst) {
-            if ctx.check_alive().is_err() {
-                self.bell.doze();
-                if !stopping.load(Ordering::SeqCst) {
-                    self.bell.listen(None);
-                }
-            } else if self.is_due(ctx.settings()) {
-                lull = if matches!(self.turn(ctx), Ok(true)) { 0 } else { lull + 1 };
-                self.let_others_copy(lull);
-            } else if lull < LULL {
-                lull += 1;
-                thread::yield_now();
-            } else {
-                self.rest(ctx, stopping);
-                lull = 0;
-            }
-        }
-    }
-
-    /// Gives way after turns that found nothing complete: somebody is at copying his record.
-    fn let_others_copy(&self, in_vain: u32) {
-        match in_vain {
-            0 => {}
-            1..100 => thread::yield_now(),
-            // He has a draw and takes his time.
-            _ => thread::sleep(std::time::Duration::from_micros(50)),
-        }
-    }
-
-    /// Whether somebody waits for what is in the buffer, or a group's caps are reached.
-    fn is_due(&self, settings: &Settings) -> bool {
-        self.wanted.0.load(Ordering::SeqCst) > self.durable().0
-            || self.short_of_space.load(Ordering::SeqCst)
-            || self.caps_are_reached(settings)
-    }
-
-    /// Sleeps until something is due. What nobody waits for is written when the group's time is over.
-    fn rest(&self, ctx: &impl Context, stopping: &AtomicBool) {
-        let settings = ctx.settings();
-        let deep = self.try_fall_asleep();
-        if !deep {
-            self.bell.doze();
-        }
-        if self.is_due(settings) || stopping.load(Ordering::SeqCst) || ctx.check_alive().is_err() {
-            self.bell.stay_awake();
-            return;
-        }
-        let rung = self.bell.listen((!deep).then_some(settings.group.time));
-        if !rung && !deep {
-            // A failure is told to whoever waits.
-            let _ = self.turn(ctx);
-        }
-    }
-
-    /// With nothing in the buffer there is no time to keep. True when that is so.
-    fn try_fall_asleep(&self) -> bool {
-        let Some(buffer) = self.buffer.0.try_lock() else { return false };
-        let empty = buffer.next - 1 == self.durable().0;
-        if empty {
-            self.bell.fall_asleep();
-        }
-        empty
-    }
-
     /// Makes a segment ahead of need. For another thread than the commit thread, which is not to stand still meanwhile.
     pub(crate) fn prepare_segment(&self, ctx: &impl Context) {
         self.room.prepare_segment(ctx);
@@ -526,35 +454,6 @@ impl SerialLog {
     pub(crate) fn come_to_rest(&self) {
         self.writer.0.lock().pen = None;
         self.room.come_to_rest();
-    }
-}
-
-/// Starts the commit thread. Unlike the log's other threads it keeps what is shared alive; closing the log ends it.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<Background> {
-    Background::start("ishigaki-commit", Arc::downgrade(shared), |shared, stopping| {
-        if let Some(shared) = shared.upgrade()
-            && let Some(serial) = &shared.serial
-        {
-            serial.commit(&*shared, stopping);
-        }
-    })
-}
-
-/// The commit thread's post. When it is left, also by a panic, those who wait take the turns themselves.
-struct Post<'a>(&'a SerialLog);
-
-impl<'a> Post<'a> {
-    fn take(log: &'a SerialLog) -> Self {
-        log.bell.hang(thread::current());
-        log.staffed.store(true, Ordering::SeqCst);
-        Self(log)
-    }
-}
-
-impl Drop for Post<'_> {
-    fn drop(&mut self) {
-        self.0.staffed.store(false, Ordering::SeqCst);
-        self.0.wake_all();
     }
 }
 

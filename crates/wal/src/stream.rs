@@ -369,13 +369,10 @@ impl Stream {
     /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
     /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
     pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
-        match &self.shared.serial {
-            Some(serial) => Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?)),
-            None => {
-                let dependencies = Dependencies::default();
-                Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &dependencies)?))
-            }
+        if let Some(serial) = &self.shared.serial {
+            return Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?));
         }
+        Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &Dependencies::default())?))
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached

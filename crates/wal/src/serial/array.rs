@@ -100,6 +100,9 @@ fn unpack(state: u64) -> (u64, Gathered) {
 
 impl Array {
     /// Of that many slots; a group has at most `limit` words.
+    ///
+    /// # Panics
+    /// When `limit` has more than 40 bits.
     pub fn new(slots: usize, limit: u64) -> Self {
         assert!(limit < 1 << WORD_BITS, "the words of a group have {WORD_BITS} bits");
         let word = || AtomicU64::new(0);
@@ -179,6 +182,7 @@ impl Array {
     }
 
     /// To be called when the member's record is in the buffer. The last one gets the end of the group, to be released.
+    #[expect(clippy::needless_pass_by_value, reason = "a seat is left once")]
     pub fn leave(&self, seat: Seat, place: Place) -> Option<u64> {
         self.slots[seat.slot].leave().map(|gathered| place.position + gathered.words)
     }
