@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::Result;
+use crate::{DirectoryLock, Result};
 
 /// The smallest unit that a medium writes whole: after a power cut a sector is old or new, never a mixture.
 pub const SECTOR: usize = 512;
@@ -16,8 +16,8 @@ pub struct Promise {
     /// Offsets, lengths and memory addresses of reads and writes are multiples of this many bytes; a power of two,
     /// between [`SECTOR`] and [`MAX_BLOCK_SIZE`].
     pub block_size: usize,
-    /// A write of up to this many bytes, aligned to its own size, is all there or not at all after a power cut. At least
-    /// [`SECTOR`].
+    /// A write of this many bytes is all there or not at all after a power cut, and so is a sector, and any power of two
+    /// between [`MAX_BLOCK_SIZE`] and this; each aligned to its own size. At least [`SECTOR`].
     pub atomic_write: usize,
     /// Reads and writes go to the medium itself, past the operating system's page cache.
     pub direct: bool,
@@ -37,6 +37,12 @@ pub struct Promise {
 pub trait Device: Send + Sync + Debug {
     /// What the medium promises.
     fn promise(&self) -> Promise;
+
+    /// True when a durable write is one command of the drive and needs no flush of its cache: the drive has forced unit
+    /// access (FUA), or no cache that loses power. `None` where that is not known, or there is no drive.
+    fn writes_through(&self) -> Option<bool> {
+        None
+    }
 
     /// Its length in bytes, a multiple of the block size.
     fn len(&self) -> u64;
@@ -73,6 +79,12 @@ pub trait Device: Send + Sync + Debug {
 
     /// Returns when everything written before is durable.
     fn sync(&self) -> Result<()>;
+
+    /// Takes the device for one user alone, over all processes, where it is something that others could open. A second
+    /// one gets [`crate::Error::Locked`] at once. What only this process can see is not locked.
+    fn lock(&self) -> Result<DirectoryLock> {
+        Ok(DirectoryLock::new(()))
+    }
 
     /// Tells the medium that `length` bytes from `offset` hold nothing any more. They read as anything until they are
     /// written again. A medium that cannot do it says so in its promise and does nothing.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{Device, Result};
 
-/// Held while a directory belongs to one user alone; dropping it, or the death of its process, gives the directory free.
+/// Held while a directory (or a device) belongs to one user alone; dropping it, or the death of its process, gives the directory free.
 #[derive(Debug)]
 pub struct DirectoryLock {
     /// Whatever the implementation keeps to hold its lock.

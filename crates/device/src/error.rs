@@ -39,6 +39,14 @@ pub enum Error {
         /// What about the request is wrong.
         reason: String,
     },
+    /// What the medium holds is not what was written there.
+    #[error("{name} is damaged: {reason}")]
+    Damaged {
+        /// The device.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The medium is full.
     #[error("{name}: no space left on the medium for {needed} bytes")]
     NoSpace {
@@ -57,6 +65,16 @@ pub enum Error {
         /// The operating system's word for it.
         source: io::Error,
     },
+    /// The operating system gives this process no `io_uring`.
+    #[error("{name}: io_uring can not be used here ({source}): {remedy}")]
+    NoRing {
+        /// The device or directory.
+        name: String,
+        /// The operating system's word for it.
+        source: io::Error,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// The simulated power went off; nothing works until the survivors are opened.
     #[error("{name}: the power is off")]
     PowerCut {
@@ -71,7 +89,8 @@ impl Error {
         match self {
             Self::NotFound { .. } | Self::AlreadyExists { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::NoSpace { .. } => ErrorKind::Exhausted,
-            Self::Locked { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::Locked { .. } | Self::Io { .. } | Self::NoRing { .. } => ErrorKind::Unavailable,
+            Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::PowerCut { .. } => ErrorKind::Closed,
         }
     }

@@ -8,7 +8,8 @@
 //! length and the zeros. Because no block of it is unwritten any more, a later synchronous write carries no metadata of the
 //! file system. What a crashed creation leaves is removed by the next one who locks the directory.
 //!
-//! Parts: [`device`] transfers bytes, [`access`] opens a path and finds out what it promises, [`lock`] keeps others out.
+//! Parts: [`device`] is one file, [`transfer`] how bytes get there, [`access`] opens a path and finds out what it promises,
+//! [`queue`] is what the kernel says about the medium below, [`lock`] keeps others out.
 
 use std::fs;
 use std::io;
@@ -29,10 +30,13 @@ use access::Caching;
 mod access;
 mod device;
 mod lock;
+mod queue;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use device::FileDevice;
+pub(crate) use transfer::{Calls, Run, Transfer};
 
 /// How a temporary file's name ends; it begins with a dot.
 const TEMPORARY: &str = ".tmp";
@@ -53,6 +57,7 @@ struct Shared {
     path: PathBuf,
     handle: OwnedFd,
     caching: Caching,
+    transfer: Arc<dyn Transfer>,
     /// It was said that the file system refuses `O_DIRECT`.
     warned: AtomicBool,
 }
@@ -60,14 +65,19 @@ struct Shared {
 impl FileDirectory {
     /// Opens a directory. Makes it, durably, and the directories above it, if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_cached(path.as_ref(), Caching::Avoided)
+        Self::open_with(path.as_ref(), Arc::new(Calls))
     }
 
-    fn open_cached(path: &Path, caching: Caching) -> Result<Self> {
+    /// The same with another way for the bytes.
+    pub(crate) fn open_with(path: &Path, transfer: Arc<dyn Transfer>) -> Result<Self> {
+        Self::open_cached(path, Caching::Avoided, transfer)
+    }
+
+    fn open_cached(path: &Path, caching: Caching, transfer: Arc<dyn Transfer>) -> Result<Self> {
         make_directory(path).map_err(|source| failed(path, "create directory", source))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, "open", errno))?;
-        let shared = Shared { path: path.to_owned(), handle, caching, warned: AtomicBool::new(false) };
+        let shared = Shared { path: path.to_owned(), handle, caching, transfer, warned: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -106,7 +116,8 @@ impl FileDirectory {
                 Err(errno) => return Err(refused("allocate")(errno)),
             }
         }
-        let device = FileDevice::new(file, path.display().to_string(), length, promise);
+        let transfer = Arc::clone(&self.shared.transfer);
+        let device = FileDevice::new(file, path.display().to_string(), length, promise, transfer);
         let zeros = AlignedBuffer::zeroed(FILL);
         let mut offset = 0;
         while offset < length {
@@ -152,8 +163,9 @@ impl FileDirectory {
     }
 }
 
-impl Directory for FileDirectory {
-    fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+impl FileDirectory {
+    /// [`Directory::create`] with its type.
+    pub(crate) fn create_file(&self, name: &str, length: u64) -> Result<FileDevice> {
         check_name(name)?;
         let path = self.path_of(name);
         // Only to spare the zeros; the publication decides.
@@ -163,7 +175,7 @@ impl Directory for FileDirectory {
         // At random, because a process with our number may have left files here, and we may hold this directory twice.
         let temporary = format!(".{name}.{:016x}{TEMPORARY}", Seed::from_entropy().0);
         match self.fill(&temporary, name, length).and_then(|device| self.publish(&temporary, name).map(|()| device)) {
-            Ok(device) => Ok(Arc::new(device)),
+            Ok(device) => Ok(device),
             Err(error) => {
                 self.discard(&temporary);
                 Err(error)
@@ -171,12 +183,23 @@ impl Directory for FileDirectory {
         }
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
+    /// [`Directory::open`] with its type.
+    pub(crate) fn open_device(&self, name: &str) -> Result<FileDevice> {
         check_name(name)?;
         let path = self.path_of(name);
         let (file, caching) =
             self.open_file(name, OFlags::empty()).map_err(|errno| refused(&path, "open", 0, errno))?;
-        Ok(Arc::new(FileDevice::opened(file, caching, &path)?))
+        FileDevice::opened(file, caching, &path, Arc::clone(&self.shared.transfer))
+    }
+}
+
+impl Directory for FileDirectory {
+    fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(self.create_file(name, length)?))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(self.open_device(name)?))
     }
 
     fn list(&self) -> Result<Vec<String>> {

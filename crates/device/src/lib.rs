@@ -4,12 +4,14 @@
 //! names too become durable only by a sync). They never open a file themselves; so every engine runs unchanged on
 //!
 //! - [`FileDirectory`] / [`FileDevice`]: files and raw block devices, `O_DIRECT` where the medium takes it;
+//! - [`RingDirectory`] / [`RingDevice`]: the same files and devices, their bytes by `io_uring`;
+//! - [`RawDirectory`]: regions of one device, without a file system;
 //! - [`MemoryDirectory`]: memory, for tests and temporary databases;
 //! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
 //!   fails writes and syncs, runs out of space and flips bits at rest;
 //! - [`ModelledDirectory`]: any of these with the timing of NVM, an SSD or a hard disk, in real or in virtual time.
 //!
-//! [`probe()`] measures what a medium can do.
+//! [`open_place`] opens any of them by one word, as in `raw:/dev/nvme0n1`; [`probe()`] measures what a medium can do.
 
 mod buffer;
 mod device;
@@ -18,8 +20,11 @@ mod error;
 mod file;
 mod memory;
 mod model;
+mod place;
 mod probe;
+mod raw;
 mod request;
+mod ring;
 mod sim;
 
 pub use buffer::AlignedBuffer;
@@ -31,5 +36,8 @@ pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
 pub use model::{
     HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
 };
+pub use place::{Place, open_place};
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
+pub use raw::RawDirectory;
+pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};

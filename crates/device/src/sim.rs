@@ -118,6 +118,22 @@ impl SimDirectory {
         Self::new(SimSettings { seed, ..SimSettings::default() })
     }
 
+    /// The name of [`medium`](Self::medium)'s device.
+    pub const MEDIUM: &'static str = "medium";
+
+    /// One device for something that wants a whole medium, as a [`RawDirectory`](crate::RawDirectory) does: opens the
+    /// device [`MEDIUM`](Self::MEDIUM), or makes it with so many bytes, its name durable.
+    pub fn medium(&self, length: u64) -> Result<Arc<dyn Device>> {
+        match self.open(Self::MEDIUM) {
+            Err(Error::NotFound { .. }) => {
+                let device = self.create(Self::MEDIUM, length)?;
+                self.sync()?;
+                Ok(device)
+            }
+            opened => opened,
+        }
+    }
+
     fn over(medium: Medium) -> Self {
         Self { medium: Arc::new(Mutex::new(medium)) }
     }

@@ -1,33 +1,70 @@
 //! What every directory and its devices do alike, whatever they are made of: the same checks over all of them.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{
-    AlignedBuffer, Device, Directory, Error, FileDirectory, MAX_BLOCK_SIZE, MemoryDirectory, MemorySettings, SECTOR,
-    SimDirectory, SimSettings,
+    AlignedBuffer, Device, Directory, Error, FileDevice, FileDirectory, MAX_BLOCK_SIZE, MemoryDirectory,
+    MemorySettings, RawDirectory, RingDirectory, SECTOR, SimDirectory, SimSettings,
 };
 
 /// Runs a check on an empty directory of every kind, and says on which one it failed.
 fn on_every_directory(check: impl Fn(&dyn Directory)) {
     let place = tempfile::tempdir().expect("a place for temporary files");
     let files = FileDirectory::open(place.path().join("files")).expect("opened");
+    let rings = rings(&place.path().join("rings"));
     let large_memory = MemorySettings { block_size: MAX_BLOCK_SIZE, ..MemorySettings::default() };
     let large_sim = SimSettings { block_size: MAX_BLOCK_SIZE, ..SimSettings::default() };
-    let kinds: [(&str, &dyn Directory); 5] = [
-        ("files", &files),
-        ("memory", &MemoryDirectory::new()),
-        ("memory with large blocks", &MemoryDirectory::with(large_memory)),
-        ("simulated", &SimDirectory::with_seed(Seed(1))),
-        ("simulated with large blocks", &SimDirectory::new(large_sim)),
-    ];
+    let mut kinds: Vec<(&str, &dyn Directory)> = vec![("files", &files)];
+    if let Some(rings) = &rings {
+        kinds.push(("files by io_uring", rings));
+    }
+    let (large_memory, sim, large_sim) =
+        (MemoryDirectory::with(large_memory), SimDirectory::with_seed(Seed(1)), SimDirectory::new(large_sim));
+    let memory = MemoryDirectory::new();
+    let raw = |device| RawDirectory::format(device).expect("formatted");
+    files.create("raw", 4 << 20).expect("created");
+    let raw_file = FileDevice::open_path(files.path().join("raw")).expect("opened");
+    files.remove("raw").expect("removed");
+    let raw_memory = raw(MemoryDirectory::new().create("raw", 4 << 20).expect("created"));
+    let raw_large = raw(large_memory.create("raw", 4 << 20).expect("created"));
+    large_memory.remove("raw").expect("removed");
+    let raw_sim = raw(SimDirectory::with_seed(Seed(2)).medium(4 << 20).expect("made"));
+    let raw_file = raw(Arc::new(raw_file));
+    kinds.extend([
+        ("regions in memory", &raw_memory as &dyn Directory),
+        ("regions in memory with large blocks", &raw_large),
+        ("regions of a simulated device", &raw_sim),
+        ("regions of a file", &raw_file),
+        ("memory", &memory),
+        ("memory with large blocks", &large_memory),
+        ("simulated", &sim),
+        ("simulated with large blocks", &large_sim),
+    ]);
     for (kind, directory) in kinds {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(directory))) {
             eprintln!("that was the directory of {kind}");
             resume_unwind(panic);
         }
+    }
+}
+
+/// Says that a directory could not be had, past the test harness, which keeps to itself what passing tests print.
+fn skipped(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
+}
+
+fn rings(path: &Path) -> Option<RingDirectory> {
+    match RingDirectory::open(path) {
+        Err(error @ Error::NoRing { .. }) => {
+            skipped(&error.to_string());
+            None
+        }
+        opened => Some(opened.expect("opened")),
     }
 }
 
@@ -301,14 +338,20 @@ fn threads_write_their_own_blocks_side_by_side() {
 #[test]
 fn a_full_medium_says_so_and_keeps_what_it_has() {
     let capacity = Some(ByteSize::kib(8));
-    let kinds: [&dyn Directory; 2] = [
+    // Beside the regions there is room for the two copies of their table.
+    let small = MemoryDirectory::new().create("d", (512 << 10) + 64 * 1024).expect("created");
+    let regions = RawDirectory::format(small).expect("formatted");
+    regions.create("rest", 56 << 10).expect("fits");
+    let kinds: [&dyn Directory; 3] = [
+        &regions,
         &MemoryDirectory::with(MemorySettings { capacity, ..MemorySettings::default() }),
         &SimDirectory::new(SimSettings { capacity, ..SimSettings::default() }),
     ];
     for directory in kinds {
         directory.create("a", 6000).expect("fits");
         assert!(matches!(directory.create("b", 4000), Err(Error::NoSpace { needed: 4096, .. })));
-        directory.create("b", 2048).expect("fits");
-        assert_eq!(directory.list().expect("listed"), ["a", "b"]);
+        assert!(!directory.list().expect("listed").contains(&"b".to_owned()));
+        let device = directory.open("a").expect("still there");
+        device.write_durable(5632, &filled(1, SECTOR)).expect("its last block");
     }
 }

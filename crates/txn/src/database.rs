@@ -95,8 +95,9 @@ impl Database {
         let clock = SystemClock::new();
         let lock = directory.lock()?;
         let memory = Arc::new(Memory::new(settings.memory));
-        let mut replay = Replay::new(&memory);
-        let opened = Log::open(directory, settings.log.clone(), &mut |lsn, payload| Ok(replay.apply(lsn, payload)?));
+        let mut replay = Replay::new(settings.log.streams, &memory);
+        let opened =
+            Log::open(directory, settings.log.clone(), &mut |position, payload| Ok(replay.apply(position, payload)?));
         let (log, report) = opened.map_err(own_error)?;
         let tables = replay.finish();
         let recovery = Recovery { log: report, tables: tables.count(), elapsed: clock.now() };

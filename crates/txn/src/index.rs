@@ -149,7 +149,8 @@ mod tests {
     fn the_empty_key_is_a_key_like_others() {
         let index = Index::default();
         let empty = Key::of_bound(b"");
-        let record = Arc::new(Record::committed(sdd::Owned::new(crate::key::Value::new()), ishigaki_base::Lsn(1)));
+        let record =
+            Arc::new(Record::committed(sdd::Owned::new(crate::key::Value::new()), ishigaki_base::Position::NONE));
         assert!(index.find(b"").is_none() && keys(&index, (Bound::Unbounded, Bound::Unbounded)).is_empty());
         assert!(index.insert(&empty, &record) && !index.insert(&empty, &record));
         assert!(index.find(b"").is_some());
@@ -163,7 +164,8 @@ mod tests {
     #[test]
     fn a_walk_sees_what_stays_while_all_before_it_goes() {
         let index = Index::default();
-        let record = Arc::new(Record::committed(sdd::Owned::new(crate::key::Value::new()), ishigaki_base::Lsn(1)));
+        let record =
+            Arc::new(Record::committed(sdd::Owned::new(crate::key::Value::new()), ishigaki_base::Position::NONE));
         let stay: Vec<_> = (0..40).map(|n| key(b'm', n)).collect();
         for key in &stay {
             assert!(index.insert(key, &record));

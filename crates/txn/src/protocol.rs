@@ -24,7 +24,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ishigaki_base::Lsn;
+use ishigaki_base::Position;
+use ishigaki_wal::Dependencies;
 use sdd::Owned;
 
 use crate::Result;
@@ -148,14 +149,19 @@ pub(crate) trait Protocol: Sized + Send {
     /// Decides whether the transaction may commit. After this succeeded nothing but the log can refuse it.
     fn prepare(&mut self) -> Result<()>;
 
-    /// Notes that the transaction has seen something outside of the protocol that is durable only with `lsn`.
-    fn depend(&mut self, lsn: Lsn);
+    /// Notes that the transaction has seen something that is durable only with that record of the log.
+    fn depend(&mut self, position: Position);
 
-    /// The largest LSN that anything read so far depends on.
-    fn depends_on(&self) -> Lsn;
+    /// Notes that the transaction has seen that something is not in a table.
+    fn depend_on_absence(&mut self, table: &Table) {
+        table.deletions().for_each(|position| self.depend(position));
+    }
 
-    /// Makes one write visible under its LSN; returns what it replaced.
-    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, lsn: Lsn) -> Option<Owned<Value>>;
+    /// The records of the log that anything read so far depends on.
+    fn depends_on(&self) -> &Dependencies;
+
+    /// Makes one write visible as that record's; returns what it replaced.
+    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, version: Position) -> Option<Owned<Value>>;
 
     /// Lets go of everything, after all writes were installed or none. `dropped` says which monopolized tables are gone
     /// for good.

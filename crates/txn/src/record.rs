@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ishigaki_base::Lsn;
+use ishigaki_base::Position;
 use sdd::{AtomicOwned, Guard, Owned, Tag};
 
 use crate::key::Value;
@@ -15,7 +15,8 @@ use crate::protocol::{RecordState, TransactionId};
 /// Who may replace the value, and when, is the protocol's business.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// LSN of the last writer. A field of its own so that an optimistic protocol can keep its timestamps here.
+    /// Where the last writer's record is in the log. A field of its own so that an optimistic protocol can keep its
+    /// timestamps here.
     version: AtomicU64,
     value: AtomicOwned<Value>,
     /// The protocol's word on this record.
@@ -24,8 +25,12 @@ pub(crate) struct Record {
 
 impl Record {
     /// A record with a value, as recovery finds it.
-    pub(crate) fn committed(value: Owned<Value>, version: Lsn) -> Self {
-        Self { version: AtomicU64::new(version.0), value: AtomicOwned::from(value), state: RecordState::default() }
+    pub(crate) fn committed(value: Owned<Value>, version: Position) -> Self {
+        Self {
+            version: AtomicU64::new(version.to_bits()),
+            value: AtomicOwned::from(value),
+            state: RecordState::default(),
+        }
     }
 
     /// An absent record that `owner` alone may touch, from before it can be seen.
@@ -33,9 +38,9 @@ impl Record {
         Self { version: AtomicU64::new(0), value: AtomicOwned::null(), state: RecordState::held_by(owner) }
     }
 
-    /// LSN of the last writer.
-    pub(crate) fn version(&self) -> Lsn {
-        Lsn(self.version.load(Ordering::Acquire))
+    /// Where the last writer's record is in the log.
+    pub(crate) fn version(&self) -> Position {
+        Position::from_bits(self.version.load(Ordering::Acquire))
     }
 
     /// The value, as long as `guard` lives.
@@ -49,9 +54,9 @@ impl Record {
     }
 
     /// Replaces value and version; returns the old value.
-    pub(crate) fn replace(&self, value: Option<Owned<Value>>, version: Lsn) -> Option<Owned<Value>> {
+    pub(crate) fn replace(&self, value: Option<Owned<Value>>, version: Position) -> Option<Owned<Value>> {
         let (old, _) = self.value.swap((value, Tag::None), Ordering::AcqRel);
-        self.version.store(version.0, Ordering::Release);
+        self.version.store(version.to_bits(), Ordering::Release);
         old
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use ishigaki_base::Lsn;
+use ishigaki_base::Position;
 use parking_lot::RwLock;
 
 use crate::index::Index;
@@ -35,34 +35,50 @@ pub(crate) struct Table {
     pub(crate) index: Index,
     /// The protocol's word on this table.
     pub(crate) state: TableState,
-    /// The largest LSN of a transaction that deleted a key here, or dropped the table. Stored before the key leaves the
-    /// index, or the monopoly ends: who finds a key absent, or the table gone, and then reads this knows how durable the
-    /// log must be for that to be durable.
-    deleted_up_to: AtomicU64,
+    /// Who made the table; nobody, when recovery found it.
+    created: AtomicU64,
+    /// By stream of the log: the last transaction that deleted a key here, or dropped the table. Stored before the key
+    /// leaves the index, or the monopoly ends: who finds a key absent, or the table gone, and then reads this knows what
+    /// must be durable for that to be durable.
+    deletions: Box<[AtomicU64]>,
     bytes: AtomicU64,
     memory: Arc<Memory>,
 }
 
 impl Table {
-    pub(crate) fn new(id: TableId, memory: &Arc<Memory>) -> Arc<Self> {
+    /// An empty table of a database whose log has so many streams.
+    pub(crate) fn new(id: TableId, streams: u16, memory: &Arc<Memory>) -> Arc<Self> {
         Arc::new(Self {
             id,
             index: Index::default(),
             state: TableState::default(),
-            deleted_up_to: AtomicU64::new(0),
+            created: AtomicU64::new(0),
+            deletions: (0..streams).map(|_| AtomicU64::new(0)).collect(),
             bytes: AtomicU64::new(0),
             memory: Arc::clone(memory),
         })
     }
 
-    /// No key of this table was deleted by a transaction with a larger LSN.
-    pub(crate) fn deleted_up_to(&self) -> Lsn {
-        Lsn(self.deleted_up_to.load(Ordering::Acquire))
+    /// Who made the table: whoever uses it depends on that.
+    pub(crate) fn created(&self) -> Position {
+        Position::from_bits(self.created.load(Ordering::Acquire))
+    }
+
+    /// Notes who made the table, before anybody else can find it.
+    pub(crate) fn note_creation(&self, position: Position) {
+        self.created.store(position.to_bits(), Ordering::Release);
+    }
+
+    /// Whoever finds a key absent depends on these.
+    pub(crate) fn deletions(&self) -> impl Iterator<Item = Position> + '_ {
+        self.deletions.iter().map(|last| Position::from_bits(last.load(Ordering::Acquire)))
     }
 
     /// Notes a deletion, before its key leaves the index.
-    pub(crate) fn note_deletion(&self, lsn: Lsn) {
-        self.deleted_up_to.fetch_max(lsn.0, Ordering::AcqRel);
+    pub(crate) fn note_deletion(&self, position: Position) {
+        if let Some(last) = self.deletions.get(usize::from(position.stream().0)) {
+            last.fetch_max(position.to_bits(), Ordering::AcqRel);
+        }
     }
 
     /// Takes over `bytes` that are reserved in the budget.
@@ -89,15 +105,25 @@ pub(crate) struct Tables {
     system: Arc<Table>,
     named: RwLock<HashMap<TableId, Arc<Table>>>,
     next: AtomicU32,
+    /// Of the log.
+    streams: u16,
+    memory: Arc<Memory>,
 }
 
 impl Tables {
-    pub(crate) fn new(memory: &Arc<Memory>) -> Self {
+    pub(crate) fn new(streams: u16, memory: &Arc<Memory>) -> Self {
         Self {
-            system: Table::new(TableId::SYSTEM, memory),
+            system: Table::new(TableId::SYSTEM, streams, memory),
             named: RwLock::new(HashMap::new()),
             next: AtomicU32::new(TableId::SYSTEM.0 + 1),
+            streams,
+            memory: Arc::clone(memory),
         }
+    }
+
+    /// An empty table that nobody knows yet.
+    pub(crate) fn make(&self, id: TableId) -> Arc<Table> {
+        Table::new(id, self.streams, &self.memory)
     }
 
     pub(crate) fn system(&self) -> &Arc<Table> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ishigaki_base::Lsn;
+use ishigaki_wal::Receipt;
 
 use crate::Result;
 use crate::session::Home;
@@ -18,37 +19,40 @@ use crate::session::Home;
 #[must_use = "the transaction is durable only after the ticket has been waited for"]
 pub struct Ticket {
     home: Arc<Home>,
-    lsn: Lsn,
+    receipt: Receipt,
 }
 
 impl Ticket {
-    pub(crate) fn new(home: Arc<Home>, lsn: Lsn) -> Self {
-        Self { home, lsn }
+    pub(crate) fn new(home: Arc<Home>, receipt: Receipt) -> Self {
+        Self { home, receipt }
     }
 
     /// Returns when the transaction, and everything that it read, is durable. An error says that the log failed: whether
     /// the transaction survives is decided when the database is opened again.
     pub fn wait(self) -> Result<()> {
-        if self.lsn > Lsn::ZERO {
-            self.home.stream.wait(self.lsn)?;
-        }
-        Ok(())
+        Ok(self.home.stream.settle(&self.receipt)?)
+    }
+
+    /// [`wait`](Ticket::wait) for a task: many tasks of one thread share a write to the log. See the example of
+    /// [`Session`](crate::Session).
+    pub async fn durable(self) -> Result<()> {
+        Ok(self.home.stream.settled(self.receipt).await?)
     }
 
     /// Whether [`wait`](Ticket::wait) would return at once with success.
     pub fn is_durable(&self) -> bool {
-        self.home.database.log.is_durable(self.lsn)
+        self.home.database.log.has_settled(&self.receipt)
     }
 
     /// The transaction's place in the order of all commits; for one that wrote nothing, of the last commit it depends on
     /// ([`Lsn::ZERO`] if there is none).
     pub fn lsn(&self) -> Lsn {
-        self.lsn
+        self.receipt.lsn()
     }
 }
 
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("lsn", &self.lsn).finish_non_exhaustive()
+        f.debug_struct("Ticket").field("lsn", &self.lsn()).finish_non_exhaustive()
     }
 }

@@ -217,10 +217,11 @@ impl Transaction {
         }
         let Some(table) = self.database().tables.get(id) else {
             // It may have been dropped by a transaction that is not durable yet: its row left the system table first.
-            let dropped = self.database().tables.system().deleted_up_to();
-            self.protocol.depend(dropped);
+            let system = Arc::clone(self.database().tables.system());
+            self.protocol.depend_on_absence(&system);
             return Err(Error::no_such_id(id));
         };
+        self.protocol.depend(table.created());
         self.tables.push(table);
         Ok(self.tables.len() - 1)
     }

@@ -2,7 +2,8 @@
 //!
 //! A workload of several sessions on several streams is run once to count its operations on the medium, then once for each
 //! of them with the power cut there, each time with several seeds for what survives. What a database must then show is known
-//! exactly: the committed transactions up to some LSN, each whole, with everything acknowledged among them.
+//! exactly: of the committed transactions some, each whole, with everything acknowledged and everything that they read among
+//! them; under the watermark's rule those up to some LSN.
 
 #[path = "crash/model.rs"]
 mod model;
@@ -17,37 +18,53 @@ use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Fault, SimDirectory};
 use ishigaki_testkit::{chosen_seed, seeded};
 use ishigaki_txn::{Database, Error, Result, Settings};
+use ishigaki_wal::CommitRule;
 
 use model::Model;
 
 /// Survivors looked at for every cut.
 const SEEDS: u64 = 20;
 
-fn settings() -> Settings {
+/// Both rules of commit are cut.
+const RULES: [CommitRule; 2] = [CommitRule::Watermark, CommitRule::Dependencies];
+
+/// Runs a test under each rule.
+fn under_each_rule(name: &str, test: impl Fn(Seed, CommitRule)) {
+    seeded(name, |seed| RULES.iter().for_each(|&rule| test(seed, rule)));
+}
+
+fn settings(commit: CommitRule) -> Settings {
     let group = ishigaki_wal::Group { transactions: 4, ..Default::default() };
-    let log = ishigaki_wal::Settings { streams: 2, segment: ByteSize::kib(16), group, background: false };
+    let log = ishigaki_wal::Settings {
+        streams: 2,
+        segment: ByteSize::kib(16),
+        group,
+        commit,
+        background: false,
+        ..Default::default()
+    };
     Settings { log, lock_wait: Duration::ZERO, ..Settings::default() }
 }
 
-fn open(directory: &SimDirectory) -> Result<Database> {
-    Database::open_in(Arc::new(directory.clone()), settings())
+fn open(directory: &SimDirectory, rule: CommitRule) -> Result<Database> {
+    Database::open_in(Arc::new(directory.clone()), settings(rule))
 }
 
 /// A database of that seed, run until the fault stops it; what it promised before.
-fn run_into(fault: Option<Fault>, seed: Seed) -> (SimDirectory, Model, Result<()>) {
+fn run_into(fault: Option<Fault>, seed: Seed, rule: CommitRule) -> (SimDirectory, Model, Result<()>) {
     let directory = SimDirectory::with_seed(seed);
     if let Some(fault) = fault {
         directory.inject(fault);
     }
-    let mut model = Model::default();
-    let result = open(&directory).and_then(|database| workload::run(&database, seed, &mut model));
+    let mut model = Model::new(rule);
+    let result = open(&directory, rule).and_then(|database| workload::run(&database, seed, &mut model));
     (directory, model, result)
 }
 
 /// Cuts the power at every operation of the workload and shows `check` what survives, in two threads.
-fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed) + Sync) {
-    seeded(name, |seed| {
-        let (complete, model, result) = run_into(None, seed);
+fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, CommitRule) + Sync) {
+    under_each_rule(name, |seed, rule| {
+        let (complete, model, result) = run_into(None, seed, rule);
         result.unwrap();
         let operations = complete.operations();
         let commits = model.commits();
@@ -57,10 +74,10 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed) + Sync
                 let check = &check;
                 scope.spawn(move || {
                     for operation in (half..operations).step_by(2) {
-                        let (directory, model, result) = run_into(Some(Fault::PowerCut { operation }), seed);
+                        let (directory, model, result) = run_into(Some(Fault::PowerCut { operation }), seed, rule);
                         assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
                         for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
-                            check(&directory.survivors(survivors), &model, survivors);
+                            check(&directory.survivors(survivors), &model, survivors, rule);
                         }
                     }
                 });
@@ -72,47 +89,47 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed) + Sync
 #[test]
 fn after_a_power_cut_at_any_operation_every_transaction_is_there_whole_or_not_at_all() {
     let name = "after_a_power_cut_at_any_operation_every_transaction_is_there_whole_or_not_at_all";
-    cut_everywhere(name, |survivors, model, _| {
-        model.clone().check(&open(survivors).unwrap());
+    cut_everywhere(name, |survivors, model, _, rule| {
+        model.clone().check(&open(survivors, rule).unwrap());
     });
 }
 
 #[test]
 fn nothing_dropped_returns_after_cuts_during_recovery_and_further_commits() {
     let name = "nothing_dropped_returns_after_cuts_during_recovery_and_further_commits";
-    cut_everywhere(name, |survivors, model, seed| {
+    cut_everywhere(name, |survivors, model, seed, rule| {
         let mut model = model.clone();
         // The power goes off twice during recovery, or shortly after it.
         let mut medium = survivors.clone();
         for attempt in 0..2 {
             let operation = seed.derive(attempt).0 % 12;
             medium.inject(Fault::PowerCut { operation });
-            if let Ok(database) = open(&medium) {
+            if let Ok(database) = open(&medium, rule) {
                 model.check(&database);
                 let _ = workload::a_few_more(&database, seed.derive(attempt), &mut model);
             }
             medium = medium.survivors(seed.derive(10 + attempt));
         }
         // Then one recovery goes through, and one more after further commits.
-        let database = open(&medium).unwrap();
+        let database = open(&medium, rule).unwrap();
         model.check(&database);
         workload::a_few_more(&database, seed, &mut model).unwrap();
         drop(database);
-        let database = open(&medium.survivors(seed.derive(20))).unwrap();
+        let database = open(&medium.survivors(seed.derive(20)), rule).unwrap();
         model.check(&database);
     });
 }
 
 #[test]
 fn a_process_that_dies_leaves_whole_transactions_too() {
-    seeded("a_process_that_dies_leaves_whole_transactions_too", |seed| {
+    under_each_rule("a_process_that_dies_leaves_whole_transactions_too", |seed, rule| {
         for run in (0..200).map(|run| seed.derive(run)) {
-            let (complete, _, _) = run_into(None, run);
+            let (complete, _, _) = run_into(None, run, rule);
             let operation = run.0 % complete.operations();
-            let (directory, mut model, _) = run_into(Some(Fault::PowerCut { operation }), run);
+            let (directory, mut model, _) = run_into(Some(Fault::PowerCut { operation }), run, rule);
             let mut medium = directory.survivors(run);
             for death in 0..3 {
-                let database = open(&medium).unwrap();
+                let database = open(&medium, rule).unwrap();
                 model.check(&database);
                 workload::run(&database, run.derive(death), &mut model).unwrap();
                 medium = medium.process_crash();
@@ -123,50 +140,50 @@ fn a_process_that_dies_leaves_whole_transactions_too() {
 
 #[test]
 fn threads_that_lose_power_leave_whole_transactions() {
-    seeded("threads_that_lose_power_leave_whole_transactions", |seed| {
+    under_each_rule("threads_that_lose_power_leave_whole_transactions", |seed, rule| {
         for run in (0..100).map(|run| seed.derive(run)) {
             let directory = SimDirectory::with_seed(run);
             directory.inject(Fault::PowerCut { operation: 10 + run.0 % 150 });
-            let log = ishigaki_wal::Settings { background: true, ..settings().log };
-            let opened = Database::open_in(Arc::new(directory.clone()), Settings { log, ..settings() });
+            let log = ishigaki_wal::Settings { background: true, ..settings(rule).log };
+            let opened = Database::open_in(Arc::new(directory.clone()), Settings { log, ..settings(rule) });
             let Ok(database) = opened else { continue };
             let mut model = std::thread::scope(|scope| {
                 let work = |thread| {
                     let database = &database;
                     scope.spawn(move || {
-                        let mut model = Model::default();
+                        let mut model = Model::new(rule);
                         let _ = workload::run(database, run.derive(thread), &mut model);
                         model
                     })
                 };
                 let threads: Vec<_> = (0..2).map(work).collect();
-                let mut model = Model::default();
+                let mut model = Model::new(rule);
                 for thread in threads {
                     model.merge(thread.join().unwrap());
                 }
                 model
             });
             for survivors in (0..5).map(|index| run.derive(100 + index)) {
-                model.clone().check(&open(&directory.survivors(survivors)).unwrap());
+                model.clone().check(&open(&directory.survivors(survivors), rule).unwrap());
             }
-            model.check(&open(&directory.survivors(run)).unwrap());
+            model.check(&open(&directory.survivors(run), rule).unwrap());
         }
     });
 }
 
 #[test]
 fn flipped_bits_of_a_closed_database_are_noticed() {
-    seeded("flipped_bits_of_a_closed_database_are_noticed", |seed| {
+    under_each_rule("flipped_bits_of_a_closed_database_are_noticed", |seed, rule| {
         for run in (0..400).map(|run| seed.derive(run)) {
             let directory = SimDirectory::with_seed(run);
-            let mut model = Model::default();
-            let database = open(&directory).unwrap();
+            let mut model = Model::new(rule);
+            let database = open(&directory, rule).unwrap();
             workload::run(&database, run, &mut model).unwrap();
             database.close().unwrap();
-            let end = model.tables(ishigaki_base::Lsn::MAX);
+            let end = model.all();
             let damaged = directory.survivors(run);
             flip_bits(&damaged, run);
-            match open(&damaged) {
+            match open(&damaged, rule) {
                 // The bit may lie where nothing is stored.
                 Ok(database) => assert!(model::read_all(&database) == end, "a flipped bit went unnoticed"),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}"),
@@ -177,16 +194,16 @@ fn flipped_bits_of_a_closed_database_are_noticed() {
 
 #[test]
 fn flipped_bits_after_a_power_cut_never_become_data() {
-    seeded("flipped_bits_after_a_power_cut_never_become_data", |seed| {
+    under_each_rule("flipped_bits_after_a_power_cut_never_become_data", |seed, rule| {
         for run in (0..400).map(|run| seed.derive(run)) {
-            let (complete, _, _) = run_into(None, run);
+            let (complete, _, _) = run_into(None, run, rule);
             let operation = run.0 % complete.operations();
-            let (directory, model, _) = run_into(Some(Fault::PowerCut { operation }), run);
+            let (directory, model, _) = run_into(Some(Fault::PowerCut { operation }), run, rule);
             let damaged = directory.survivors(run);
             flip_bits(&damaged, run);
-            match open(&damaged) {
+            match open(&damaged, rule) {
                 // A damaged last chunk can not be told from a torn one; but what is shown must be a state that was.
-                Ok(database) => model.check_state(&database),
+                Ok(database) => drop(model.check_state(&database)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}"),
             }
         }
@@ -207,12 +224,12 @@ fn flip_bits(directory: &SimDirectory, seed: Seed) {
 }
 
 /// Runs into the fault; then nothing may be acknowledged any more, and opening again finds what was.
-fn fail_and_reopen(fault: Fault, seed: Seed) {
+fn fail_and_reopen(fault: Fault, seed: Seed, rule: CommitRule) {
     let directory = SimDirectory::with_seed(seed);
     directory.inject(fault);
-    let mut model = Model::default();
-    let Ok(database) = open(&directory) else {
-        model.check(&open(&directory.process_crash()).unwrap());
+    let mut model = Model::new(rule);
+    let Ok(database) = open(&directory, rule) else {
+        model.check(&open(&directory.process_crash(), rule).unwrap());
         return;
     };
     let result = workload::run(&database, seed, &mut model).and_then(|()| database.log().flush().map_err(Error::Log));
@@ -228,31 +245,31 @@ fn fail_and_reopen(fault: Fault, seed: Seed) {
     drop(database);
     let mut after_death = model.clone();
     let successor = directory.process_crash();
-    let reopened = open(&successor).unwrap();
+    let reopened = open(&successor, rule).unwrap();
     after_death.check(&reopened);
     workload::a_few_more(&reopened, seed, &mut after_death).unwrap();
     drop(reopened);
-    after_death.check(&open(&successor.survivors(seed)).unwrap());
+    after_death.check(&open(&successor.survivors(seed), rule).unwrap());
 }
 
 #[test]
 fn after_a_failed_sync_nothing_is_acknowledged_until_the_database_is_opened_again() {
-    seeded("after_a_failed_sync_nothing_is_acknowledged_until_the_database_is_opened_again", |seed| {
-        let (complete, ..) = run_into(None, seed);
+    under_each_rule("after_a_failed_sync_nothing_is_acknowledged_until_the_database_is_opened_again", |seed, rule| {
+        let (complete, ..) = run_into(None, seed, rule);
         assert!(complete.syncs() > 0);
         for nth in 0..complete.syncs() {
-            fail_and_reopen(Fault::SyncError { nth }, seed);
+            fail_and_reopen(Fault::SyncError { nth }, seed, rule);
         }
     });
 }
 
 #[test]
 fn after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_again() {
-    seeded("after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_again", |seed| {
-        let (complete, ..) = run_into(None, seed);
+    under_each_rule("after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_again", |seed, rule| {
+        let (complete, ..) = run_into(None, seed, rule);
         assert!(complete.writes() > 20);
         for nth in 0..complete.writes() {
-            fail_and_reopen(Fault::WriteError { nth }, seed);
+            fail_and_reopen(Fault::WriteError { nth }, seed, rule);
         }
     });
 }
@@ -260,7 +277,7 @@ fn after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_aga
 #[test]
 fn the_same_seed_does_the_same() {
     let seed = chosen_seed().unwrap_or(Seed(1));
-    let runs: Vec<_> = (0..2).map(|_| run_into(None, seed)).collect();
+    let runs: Vec<_> = (0..2).map(|_| run_into(None, seed, CommitRule::Dependencies)).collect();
     assert_eq!(runs[0].0.operations(), runs[1].0.operations());
-    assert_eq!(runs[0].1.tables(ishigaki_base::Lsn::MAX), runs[1].1.tables(ishigaki_base::Lsn::MAX));
+    assert_eq!(runs[0].1.all(), runs[1].1.all());
 }

@@ -1,8 +1,9 @@
-//! Commits without a thread each: a future that is ready when a receipt may be acknowledged.
+//! A stream's own thread, the herald: it starts when it is needed for the first time and sleeps while it is not.
 //!
-//! A task must not block, so somebody else has to write for it: each stream has a herald, a thread that starts with the
-//! first future and sleeps while nobody waits. It makes the stream durable up to the last record that is waited for, in
-//! one group, and wakes the tasks.
+//! It writes for a crowd: where many threads wait for their commits, waking one of them to write the next group would leave
+//! the device idle that long; the herald writes group after group while the threads do nothing but their transactions. And
+//! it writes for tasks, which must not block: [`Settled`] is a future that is ready when a receipt may be acknowledged, and
+//! the herald wakes the tasks when it is.
 //!
 //! A future gives way once before it asks the herald: whatever else the executor has to run comes first, so that the
 //! commits of many tasks go into one group even on a single thread. A lone task is polled once more, and no timer runs.
@@ -27,6 +28,8 @@ pub(crate) struct Herald {
     thread: Mutex<Option<Background>>,
     /// The thread sleeps, or is about to.
     sleeps: AtomicBool,
+    /// The slot was left to it.
+    writes: AtomicBool,
 }
 
 impl Herald {
@@ -38,9 +41,24 @@ impl Herald {
             return Err(Error::Closed);
         }
         self.waiting.lock().push((receipt, waker));
+        self.wake(&mut thread, &Arc::downgrade(shared), place)
+    }
+
+    /// Leaves the stream's free slot to the thread, which writes until nothing is left. False if there is none: then
+    /// somebody else must write.
+    pub(crate) fn take_over(&self, shared: &Weak<Shared>, closed: bool, place: usize) -> bool {
+        let mut thread = self.thread.lock();
+        if closed {
+            return false;
+        }
+        self.writes.store(true, Ordering::SeqCst);
+        self.wake(&mut thread, shared, place).is_ok()
+    }
+
+    fn wake(&self, thread: &mut Option<Background>, shared: &Weak<Shared>, place: usize) -> Result<()> {
         if thread.is_none() {
             let body = move |shared: &Weak<Shared>, stopping: &AtomicBool| run(shared, stopping, place);
-            *thread = Some(Background::start("ishigaki-herald", Arc::downgrade(shared), body)?);
+            *thread = Some(Background::start("ishigaki-herald", shared.clone(), body)?);
         } else if self.sleeps.swap(false, Ordering::SeqCst)
             && let Some(thread) = thread.as_ref().and_then(Background::thread)
         {
@@ -63,6 +81,9 @@ fn run(shared: &Weak<Shared>, stopping: &AtomicBool, place: usize) {
     while !stopping.load(Ordering::SeqCst) {
         let Some(shared) = shared.upgrade() else { return };
         let herald = &shared.heralds[place];
+        if herald.writes.swap(false, Ordering::SeqCst) {
+            shared.streams[place].write_on(&shared);
+        }
         let waiting = std::mem::take(&mut *herald.waiting.lock());
         if waiting.is_empty() {
             sleep(shared, place);
@@ -91,7 +112,7 @@ fn serve(shared: &Shared, place: usize, waiting: Vec<(Receipt, Waker)>) {
 fn sleep(shared: Arc<Shared>, place: usize) {
     let herald = &shared.heralds[place];
     herald.sleeps.store(true, Ordering::SeqCst);
-    if herald.waiting.lock().is_empty() {
+    if herald.waiting.lock().is_empty() && !herald.writes.load(Ordering::SeqCst) {
         drop(shared);
         thread::park();
     }

@@ -17,6 +17,7 @@
 //! LSN or a record *means* is left to the engine above.
 
 mod background;
+mod bell;
 mod buffer;
 mod dependencies;
 mod draw;
@@ -41,6 +42,8 @@ pub mod model {
     pub use crate::serial::ring::Ring;
 }
 
+#[doc(hidden)]
+pub use dependencies::Standing;
 pub use dependencies::{Dependencies, Receipt};
 pub use draw::Draw;
 pub use error::{Error, Result};

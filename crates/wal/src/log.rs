@@ -1,7 +1,7 @@
 //! The log as a whole: its streams, its watermark, and how it opens, fails and closes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId};
@@ -63,6 +63,8 @@ pub struct Log {
 /// What the log, its streams' handles and its background thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// For threads that must not hold the log open.
+    myself: Weak<Self>,
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) settings: Settings,
     pub(crate) log: LogId,
@@ -126,7 +128,8 @@ impl Log {
         tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
 
         let (background, kind) = (settings.background, settings.kind);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|myself| Shared {
+            myself: myself.clone(),
             directory,
             log: control.log,
             generation,
@@ -402,6 +405,12 @@ impl Shared {
             first_record: NO_RECORD,
             payload_crc: 0,
         }
+    }
+
+    /// Leaves a stream's free slot to its own thread. False if it must not have one.
+    pub(crate) fn hand_over(&self, stream: StreamId) -> bool {
+        let place = usize::from(stream.0);
+        self.settings.background && self.heralds[place].take_over(&self.myself, self.is_closed(), place)
     }
 
     /// Wakes the background thread if it sleeps for lack of work.

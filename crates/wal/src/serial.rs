@@ -20,8 +20,8 @@
 //! What lies on the medium is stream 0 of a log with one stream. LSNs are dense and in buffer order, so the largest durable
 //! one says everything: there is no watermark to compute.
 
+mod alarm;
 pub(crate) mod array;
-mod bell;
 mod commit;
 mod draw;
 pub(crate) mod ring;
@@ -39,8 +39,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::format::{ChunkHeader, Kind, LONGEST_RECORD};
 use crate::segment::Pen;
 use crate::{Error, Result, Settings};
+use alarm::Alarm;
 use array::{Array, Gathered, Place, Releases};
-use bell::Bell;
 pub(crate) use commit::start;
 pub(crate) use draw::Draw;
 use ring::{Ring, WORD};
@@ -91,7 +91,7 @@ pub(crate) struct SerialLog {
     /// The largest LSN that anybody waits for.
     wanted: Line<AtomicU64>,
     waiters: Waiters,
-    bell: Bell,
+    alarm: Alarm,
     /// Whoever holds the buffer's lock waits for space in it.
     short_of_space: AtomicBool,
     space: (Mutex<()>, Condvar),
@@ -173,7 +173,7 @@ impl SerialLog {
             }),
             wanted: Line(AtomicU64::new(last)),
             waiters: Waiters::default(),
-            bell: Bell::default(),
+            alarm: Alarm::default(),
             short_of_space: AtomicBool::new(false),
             space: (Mutex::new(()), Condvar::new()),
             staffed: AtomicBool::new(false),
@@ -278,7 +278,7 @@ impl SerialLog {
         let first = buffer.next;
         buffer.next += records;
         self.drawn.0.last.store(buffer.next - 1, Ordering::Release);
-        self.bell.nudge();
+        self.alarm.nudge();
         first
     }
 
@@ -303,7 +303,7 @@ impl SerialLog {
             }
             ctx.check_alive()?;
             if self.staffed.load(Ordering::SeqCst) {
-                self.bell.ring();
+                self.alarm.ring();
                 self.sleep_for_space(ctx, buffer, words);
             } else if !self.turn(ctx)? {
                 thread::yield_now();
@@ -347,7 +347,7 @@ impl SerialLog {
             }
             if self.staffed.load(Ordering::SeqCst) {
                 self.wanted.0.fetch_max(lsn.0, Ordering::SeqCst);
-                self.bell.ring();
+                self.alarm.ring();
                 let over =
                     || self.durable() >= lsn || ctx.check_alive().is_err() || !self.staffed.load(Ordering::SeqCst);
                 self.waiters.sleep(lsn, over);
@@ -364,7 +364,7 @@ impl SerialLog {
             return;
         }
         if self.staffed.load(Ordering::Relaxed) {
-            self.bell.ring();
+            self.alarm.ring();
         } else if ctx.check_alive().is_ok() {
             // A failure is told to whoever waits.
             let _ = self.turn(ctx);
@@ -441,7 +441,7 @@ impl SerialLog {
     pub(crate) fn wake_all(&self) {
         self.waiters.wake_all();
         self.tell_of_space();
-        self.bell.ring();
+        self.alarm.ring();
     }
 
     /// Returns when everybody who was past the door when the log was closed has drawn.

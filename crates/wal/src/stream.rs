@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ishigaki_base::{Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::bell::Bell;
 use crate::buffer::Group;
 use crate::dependencies::Standing;
 use crate::format::{Kind, LONGEST_RECORD};
@@ -20,6 +21,10 @@ use crate::log::Shared;
 use crate::segment::{Pen, Segment};
 use crate::serial::SerialLog;
 use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
+
+/// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
+/// idle while one waiter wakes another.
+const CROWD: usize = 4;
 
 /// Groups that may pile up behind a busy device before whoever adds to them is slowed down.
 const PILED_GROUPS: u64 = 4;
@@ -29,9 +34,9 @@ const PILED_GROUPS: u64 = 4;
 pub(crate) struct State {
     id: StreamId,
     inner: Mutex<Inner>,
-    /// Told when a group has been written: all who wait for one of an even number, or of an odd one. When the slot is free
-    /// one of those who wait for the next group is told, too.
-    written: [Condvar; 2],
+    /// Rings when a group has been written, each bell for every fourth group: for all who wait for it. When the slot is
+    /// free, the next one rings for one of those who wait for the next group.
+    written: [Bell; 4],
     /// Told when the slot is free, a segment made, or the log has failed.
     changed: Condvar,
     /// How far the stream is durable and settled.
@@ -121,9 +126,7 @@ impl State {
     pub(crate) fn wake_all(&self) {
         drop(self.inner.lock());
         self.changed.notify_all();
-        for written in &self.written {
-            written.notify_all();
-        }
+        self.written.iter().for_each(Bell::ring);
     }
 
     /// Returns when nobody writes to the stream's segments or makes one any more, and lets go of them. The log takes no
@@ -139,14 +142,20 @@ impl State {
 
     /// Returns when every record of *this* stream with an LSN up to `lsn` is durable.
     pub(crate) fn flush(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
-        let mut inner = self.inner.lock();
         while shared.watermark.bound(self.id) <= lsn {
+            let inner = self.inner.lock();
             shared.check_alive()?;
+            if shared.watermark.bound(self.id) > lsn {
+                break;
+            }
             if inner.slot.is_free() {
-                inner = self.write_group(shared, inner);
+                self.write_group(shared, inner);
             } else {
                 let number = if lsn < inner.open.first() { inner.number - 1 } else { inner.number };
-                self.written[number as usize % 2].wait(&mut inner);
+                let bell = self.bell(number);
+                let rings = bell.rings();
+                drop(inner);
+                bell.wait(rings);
             }
         }
         Ok(())
@@ -188,7 +197,7 @@ impl State {
             self.changed.wait(&mut inner);
         }
         if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
-            drop(self.write_group(shared, inner));
+            self.write_group(shared, inner);
         }
     }
 
@@ -200,20 +209,66 @@ impl State {
             return inner.slot.is_taken();
         }
         if inner.seen && inner.slot.is_free() && shared.check_alive().is_ok() {
-            inner = self.write_group(shared, inner);
+            self.write_group(shared, inner);
+        } else {
+            inner.seen = true;
         }
-        inner.seen = !inner.open.is_empty();
         true
     }
 
-    /// Takes group and pen, writes without the lock, settles the bound, and wakes who waits.
-    fn write_group<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    fn bell(&self, number: u64) -> &Bell {
+        &self.written[number as usize % self.written.len()]
+    }
+
+    /// Writes groups as long as there are any, if nobody else is at it.
+    pub(crate) fn write_on(&self, shared: &Shared) {
+        let inner = self.inner.lock();
+        if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
+            self.write_groups(shared, inner, true);
+        }
+    }
+
+    /// Writes the open group and lets go of the slot. If a crowd has gathered meanwhile, the stream's own thread takes
+    /// over; else one of those who wait.
+    fn write_group<'a>(&'a self, shared: &Shared, inner: MutexGuard<'a, Inner>) {
+        self.write_groups(shared, inner, false);
+    }
+
+    fn write_groups<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>, all: bool) {
         let Slot::Free(mut pen) = replace(&mut inner.slot, Slot::Taken) else {
             unreachable!("callers have seen, under this lock, that the slot is free");
         };
         self.busy.store(true, Ordering::Relaxed);
+        loop {
+            let number = inner.number;
+            let Some(mut inner_again) = self.write_one(shared, inner, &mut pen) else { return };
+            if !all || inner_again.open.is_empty() {
+                let crowd = inner_again.open.records() >= CROWD;
+                inner_again.slot = Slot::Free(pen);
+                self.busy.store(false, Ordering::Relaxed);
+                self.changed.notify_all();
+                drop(inner_again);
+                // The next writer first, so that the device is idle no longer than it must.
+                if !crowd || !shared.hand_over(self.id) {
+                    self.bell(number + 1).ring_for_one();
+                }
+                return self.bell(number).ring();
+            }
+            self.bell(number).ring();
+            self.changed.notify_all();
+            inner = inner_again;
+        }
+    }
+
+    /// Writes the open group with the pen, without the lock, and settles the bound. `None` when the log has failed.
+    fn write_one<'a>(
+        &'a self,
+        shared: &Shared,
+        mut inner: MutexGuard<'a, Inner>,
+        pen: &mut Pen,
+    ) -> Option<MutexGuard<'a, Inner>> {
         pen.extend(inner.spares.drain(..));
-        let (number, last) = (inner.number, inner.open.last());
+        let last = inner.open.last();
         inner.number += 1;
         let mut blocks = inner.open.take();
         inner.cost = 0;
@@ -225,13 +280,9 @@ impl State {
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
             shared.fail(error);
-            let mut inner = self.inner.lock();
-            inner.slot = Slot::Gone;
-            self.changed.notify_all();
-            for written in &self.written {
-                written.notify_all();
-            }
-            return inner;
+            self.inner.lock().slot = Slot::Gone;
+            self.wake_all();
+            return None;
         }
         self.standing.written(last);
         self.standing.advance(|position| shared.has_settled(position));
@@ -243,12 +294,7 @@ impl State {
         let spare: u64 = inner.spares.iter().map(|segment| segment.device.len() - shared.chunk_limit as u64).sum();
         inner.room = (pen.room(shared.chunk_limit) + spare).saturating_sub(inner.cost);
         inner.runs_short = pen.runs_short() && inner.spares.is_empty();
-        inner.slot = Slot::Free(pen);
-        self.busy.store(false, Ordering::Relaxed);
-        self.changed.notify_all();
-        self.written[number as usize % 2].notify_all();
-        self.written[(number as usize + 1) % 2].notify_one();
-        inner
+        Some(inner)
     }
 
     /// Makes sure that a record of `payload` bytes can be written whenever its group's turn comes, before it has an LSN.
@@ -382,6 +428,11 @@ impl Stream {
             Some(serial) => serial.pace(&*self.shared),
             None => self.state().pace(&self.shared),
         }
+    }
+
+    /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
+    pub fn pace_after(&self, receipt: &Receipt) {
+        self.shared.streams[usize::from(receipt.position().stream().0)].pace(&self.shared);
     }
 
     /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL

@@ -1,12 +1,12 @@
 //! Opening a path, past the page cache if it can be, and finding out what it promises.
 
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::queue::Queue;
 use crate::request::is_block_size;
 use crate::{AlignedBuffer, MAX_BLOCK_SIZE, Promise, SECTOR};
 
@@ -85,7 +85,7 @@ pub(super) fn promise_of_new(file: &OwnedFd, caching: Caching) -> rustix::io::Re
             tried_alignment(|| rustix::io::pwrite(file, sector, SECTOR as u64))?
         }
     };
-    Ok(promise(block_size, caching, can_punch(file, MAX_BLOCK_SIZE as u64)))
+    Ok(promise(file, block_size, caching, can_punch(file, MAX_BLOCK_SIZE as u64)))
 }
 
 /// What a file of that length promises.
@@ -99,7 +99,7 @@ pub(super) fn promise_of_file(file: &OwnedFd, length: u64, caching: Caching) -> 
             tried_alignment(|| rustix::io::pread(file, &mut sector[..], offset))?
         }
     };
-    Ok(promise(block_size, caching, can_punch(file, length)))
+    Ok(promise(file, block_size, caching, can_punch(file, length)))
 }
 
 /// What a raw block device promises.
@@ -111,16 +111,36 @@ pub(super) fn promise_of_raw(file: &OwnedFd, caching: Caching) -> rustix::io::Re
     if !is_block_size(block_size) {
         return Err(Errno::OPNOTSUPP);
     }
-    let number = rustix::fs::fstat(file)?.st_rdev;
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    Ok(promise(block_size, caching, raw_can_discard(major, minor)))
+    Ok(promise(file, block_size, caching, Queue::of(file)?.discards()))
 }
 
-fn promise(block_size: usize, caching: Caching, trim: bool) -> Promise {
-    // A medium with larger sectors may write more at once, but neither the file system nor a device below it says so in a
-    // way to rely on.
-    Promise { block_size, atomic_write: SECTOR, direct: caching == Caching::Avoided, trim }
+fn promise(file: &OwnedFd, block_size: usize, caching: Caching, trim: bool) -> Promise {
+    let direct = caching == Caching::Avoided;
+    Promise { block_size, atomic_write: if direct { told_atomic_write(file) } else { SECTOR }, direct, trim }
 }
+
+/// How much the kernel would write whole or not at all when it is told to (`RWF_ATOMIC`; Linux 6.11 and later, on drives
+/// that promise it). A medium with larger sectors may write more at once, but without this nobody says so in a way to
+/// rely on.
+fn told_atomic_write(file: &OwnedFd) -> usize {
+    let Ok(status) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, STATX_WRITE_ATOMIC) else { return SECTOR };
+    if !StatxFlags::from_bits_retain(status.stx_mask).contains(STATX_WRITE_ATOMIC) {
+        return SECTOR;
+    }
+    atomic_write(status.stx_atomic_write_unit_min as usize, status.stx_atomic_write_unit_max as usize)
+}
+
+/// What can be promised when the kernel takes powers of two from `least` to `most`.
+fn atomic_write(least: usize, most: usize) -> usize {
+    if (1..=MAX_BLOCK_SIZE).contains(&least) && most >= MAX_BLOCK_SIZE && most.is_power_of_two() {
+        most
+    } else {
+        SECTOR
+    }
+}
+
+/// `STATX_WRITE_ATOMIC` of `linux/stat.h`.
+const STATX_WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x0001_0000);
 
 /// The block size of a kernel that does not tell it: a sector if a transfer that is aligned to sectors only is taken.
 fn tried_alignment(transfer: impl FnOnce() -> rustix::io::Result<usize>) -> rustix::io::Result<usize> {
@@ -140,16 +160,16 @@ fn can_punch(file: &OwnedFd, length: u64) -> bool {
 /// How space is given back: the range reads as zeros, the length stays.
 pub(super) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
-/// Whether a raw device takes [`PUNCH`] and gives the space back, by the kernel's description of it. It can not be tried
-/// without losing something.
-fn raw_can_discard(major: u32, minor: u32) -> bool {
-    let limit = |name: &str| {
-        let device = format!("/sys/dev/block/{major}:{minor}");
-        // A partition has its limits one floor up, with the whole disk.
-        ["", "/.."].iter().any(|up| {
-            fs::read_to_string(format!("{device}{up}/queue/{name}"))
-                .is_ok_and(|text| text.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
-        })
-    };
-    limit("discard_max_bytes") && limit("write_zeroes_max_bytes")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_atomic_writes_that_reach_from_a_block_upwards_are_promised() {
+        assert_eq!(atomic_write(512, 65536), 65536);
+        assert_eq!(atomic_write(4096, 4096), 4096);
+        for (least, most) in [(0, 0), (512, 512), (512, 2048), (8192, 65536), (4096, 5000)] {
+            assert_eq!(atomic_write(least, most), SECTOR, "{least} to {most}");
+        }
+    }
 }

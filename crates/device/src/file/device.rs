@@ -1,30 +1,39 @@
 //! One file or raw block device.
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ishigaki_base::ByteSize;
 use rustix::fs::{CWD, FileType, OFlags, SeekFrom};
-use rustix::io::{Errno, IoSlice, ReadWriteFlags};
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::access::{self, Caching};
-use super::{failed, refused};
+use super::lock;
+use super::queue::Queue;
+use super::{Calls, Run, Transfer, failed, refused};
 use crate::request::Bounds;
-use crate::{Device, Error, Promise, Result};
+use crate::{Device, DirectoryLock, Error, MAX_BLOCK_SIZE, Promise, Result};
 
 /// A file of fixed length or a raw block device. Closed when dropped; safe to share between threads.
 ///
 /// [`write_durable`](Device::write_durable) is one system call (`RWF_DSYNC`), which the kernel turns into one write with
-/// forced unit access where the medium has it, else into a write and a flush. After a [`trim`](Device::trim) of a file its
+/// forced unit access where the medium has it, else into a write and a flush. Several runs at once
+/// ([`write_all_durable`](Device::write_all_durable)) share one flush where a flush is needed. A write that the promise
+/// calls atomic is asked for as such (`RWF_ATOMIC`), and fails where the medium would not keep that promise. After a [`trim`](Device::trim) of a file its
 /// next writes there take space anew: they may fail for want of it and are slower than writes to space that was never
 /// given back.
-#[derive(Debug)]
 pub struct FileDevice {
     file: OwnedFd,
     name: String,
     length: u64,
     promise: Promise,
+    transfer: Arc<dyn Transfer>,
+    /// See [`Device::writes_through`].
+    writes_through: Option<bool>,
     /// The kernel takes `RWF_DSYNC` for this file.
     synchronous_writes: AtomicBool,
     /// The medium has refused a trim that its description promised.
@@ -35,7 +44,11 @@ impl FileDevice {
     /// Opens a file or a raw block device by its path. A block device that is mounted or otherwise in use is refused with
     /// [`Error::Locked`], and so is a second opening of it.
     pub fn open_path(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_with(path.as_ref(), Arc::new(Calls))
+    }
+
+    /// The same with another way for the bytes.
+    pub(crate) fn open_with(path: &Path, transfer: Arc<dyn Transfer>) -> Result<Self> {
         let status = rustix::fs::stat(path).map_err(|errno| refused(path, "open", 0, errno))?;
         // On a block device alone, `O_EXCL` means: not while it is in use.
         let flags = match FileType::from_raw_mode(status.st_mode) {
@@ -49,11 +62,11 @@ impl FileDevice {
         if caching == Caching::Used {
             access::warn_about_cache(path);
         }
-        Self::opened(file, caching, path)
+        Self::opened(file, caching, path, transfer)
     }
 
     /// A file that was opened just now.
-    pub(super) fn opened(file: OwnedFd, caching: Caching, path: &Path) -> Result<Self> {
+    pub(super) fn opened(file: OwnedFd, caching: Caching, path: &Path, transfer: Arc<dyn Transfer>) -> Result<Self> {
         let io = |operation| move |errno: Errno| failed(path, operation, errno);
         let name = path.display().to_string();
         let status = rustix::fs::fstat(&file).map_err(io("open"))?;
@@ -61,7 +74,7 @@ impl FileDevice {
             FileType::BlockDevice => {
                 let promise = access::promise_of_raw(&file, caching).map_err(io("probe"))?;
                 let end = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(io("find the end"))?;
-                Ok(Self::new(file, name, end - end % promise.block_size as u64, promise))
+                Ok(Self::new(file, name, end - end % promise.block_size as u64, promise, transfer))
             }
             FileType::RegularFile => {
                 let length = status.st_size.cast_unsigned();
@@ -74,16 +87,17 @@ impl FileDevice {
                     );
                     return Err(Error::Invalid { name, reason });
                 }
-                Ok(Self::new(file, name, length, promise))
+                Ok(Self::new(file, name, length, promise, transfer))
             }
             _ => Err(Error::Invalid { name, reason: "is neither a file nor a block device".to_owned() }),
         }
     }
 
     /// A file of which everything is known.
-    pub(super) fn new(file: OwnedFd, name: String, length: u64, promise: Promise) -> Self {
-        let trim_refused = AtomicBool::new(false);
-        Self { file, name, length, promise, synchronous_writes: AtomicBool::new(true), trim_refused }
+    pub(super) fn new(file: OwnedFd, name: String, length: u64, promise: Promise, transfer: Arc<dyn Transfer>) -> Self {
+        let writes_through = Queue::of(&file).ok().and_then(|queue| queue.writes_through());
+        let (synchronous_writes, trim_refused) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { file, name, length, promise, transfer, writes_through, synchronous_writes, trim_refused }
     }
 
     /// Makes everything durable, the length included.
@@ -99,24 +113,31 @@ impl FileDevice {
         failed(Path::new(&self.name), operation, source)
     }
 
-    /// Writes all of `bytes`, however many calls that takes.
-    fn write_all(&self, mut offset: u64, mut bytes: &[u8], flags: ReadWriteFlags) -> rustix::io::Result<()> {
-        while !bytes.is_empty() {
-            let written = match rustix::io::pwritev2(&self.file, &[IoSlice::new(bytes)], offset, flags) {
-                // The medium takes nothing and does not say why.
-                Ok(0) => return Err(Errno::IO),
-                Ok(written) => written,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno),
-            };
-            bytes = &bytes[written..];
-            offset += written as u64;
-        }
-        Ok(())
+    /// A write as the medium is to be asked for it: as one that is whole or not at all where that is promised.
+    fn run<'a>(&self, offset: u64, bytes: &'a [u8], flags: ReadWriteFlags) -> Run<'a> {
+        let atomic = is_atomic(self.promise.atomic_write, offset, bytes.len());
+        Run { offset, bytes, flags: if atomic { flags | RWF_ATOMIC } else { flags } }
     }
 
-    fn write_failed(&self, bytes: &[u8]) -> impl FnOnce(Errno) -> Error {
-        let needed = bytes.len() as u64;
+    /// Writes runs, beside each other where the transfer can.
+    fn write(&self, writes: &[(u64, &[u8])], flags: ReadWriteFlags) -> rustix::io::Result<()> {
+        match writes {
+            [(offset, bytes)] => self.transfer.write(&self.file, &[self.run(*offset, bytes, flags)]),
+            writes => {
+                let runs: Vec<Run> = writes.iter().map(|(offset, bytes)| self.run(*offset, bytes, flags)).collect();
+                self.transfer.write(&self.file, &runs)
+            }
+        }
+    }
+
+    /// True when these writes had better be synchronous, each for itself, than followed by one sync: when there is only
+    /// one, or when no write costs a flush of the drive's cache.
+    fn synchronously(&self, count: usize) -> bool {
+        self.synchronous_writes.load(Ordering::Relaxed) && (count == 1 || self.writes_through == Some(true))
+    }
+
+    fn write_failed(&self, writes: &[(u64, &[u8])]) -> impl FnOnce(Errno) -> Error {
+        let needed = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         move |errno| refused(Path::new(&self.name), "write", needed, errno)
     }
 }
@@ -126,56 +147,59 @@ impl Device for FileDevice {
         self.promise
     }
 
+    fn writes_through(&self) -> Option<bool> {
+        self.writes_through
+    }
+
     fn len(&self) -> u64 {
         self.length
     }
 
-    fn read_at(&self, mut offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.bounds().check_transfer(offset, buffer)?;
-        let mut rest = buffer;
-        while !rest.is_empty() {
-            let read = match rustix::io::pread(&self.file, &mut *rest, offset) {
-                // Somebody has cut the file short.
-                Ok(0) => return Err(self.failed("read", io::ErrorKind::UnexpectedEof)),
-                Ok(read) => read,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(self.failed("read", errno)),
-            };
-            rest = &mut rest[read..];
-            offset += read as u64;
-        }
-        Ok(())
+        self.transfer.read(&self.file, offset, buffer).map_err(|errno| match errno {
+            // Somebody has cut the file short.
+            Errno::NODATA => self.failed("read", io::ErrorKind::UnexpectedEof),
+            errno => self.failed("read", errno),
+        })
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.bounds().check_transfer(offset, bytes)?;
-        self.write_all(offset, bytes, ReadWriteFlags::empty()).map_err(self.write_failed(bytes))
+        let writes = [(offset, bytes)];
+        self.write(&writes, ReadWriteFlags::empty()).map_err(self.write_failed(&writes))
     }
 
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.bounds().check_transfer(offset, bytes)?;
-        if self.synchronous_writes.load(Ordering::Relaxed) {
-            match self.write_all(offset, bytes, ReadWriteFlags::DSYNC) {
+        self.write_all_durable(&[(offset, bytes)])
+    }
+
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.bounds().check_transfers(writes)?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        if self.synchronously(writes.len()) {
+            match self.write(writes, ReadWriteFlags::DSYNC) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     if self.synchronous_writes.swap(false, Ordering::Relaxed) {
                         tracing::warn!(device = %self.name, "no synchronous writes here; each becomes a write and a sync");
                     }
                 }
-                outcome => return outcome.map_err(self.write_failed(bytes)),
+                outcome => return outcome.map_err(self.write_failed(writes)),
             }
         }
-        self.write_all(offset, bytes, ReadWriteFlags::empty()).map_err(self.write_failed(bytes))?;
+        self.write(writes, ReadWriteFlags::empty()).map_err(self.write_failed(writes))?;
         self.sync()
-    }
-
-    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
-        self.bounds().check_transfers(writes)?;
-        writes.iter().try_for_each(|(offset, bytes)| self.write_durable(*offset, bytes))
     }
 
     fn sync(&self) -> Result<()> {
         // Not again after an interruption: a sync that failed once must not be made to succeed.
         rustix::fs::fdatasync(&self.file).map_err(|errno| self.failed("sync", errno))
+    }
+
+    fn lock(&self) -> Result<DirectoryLock> {
+        lock::take_device(&self.file, &self.name)
     }
 
     fn trim(&self, offset: u64, length: u64) -> Result<()> {
@@ -192,6 +216,59 @@ impl Device for FileDevice {
                 Ok(())
             }
             Err(errno) => Err(self.failed("trim", errno)),
+        }
+    }
+}
+
+impl fmt::Debug for FileDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileDevice({}, {})", self.name, ByteSize(self.length))
+    }
+}
+
+/// `RWF_ATOMIC` of `linux/fs.h`: all or nothing, and an error where that can not be had.
+const RWF_ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
+
+/// True for a write that has to be asked for as atomic, because it is larger than a sector and yet promised to be whole.
+fn is_atomic(promised: usize, offset: u64, length: usize) -> bool {
+    (MAX_BLOCK_SIZE..=promised).contains(&length) && length.is_power_of_two() && offset.is_multiple_of(length as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AlignedBuffer;
+
+    #[test]
+    fn runs_written_together_are_there_with_one_flush_and_with_none() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(65536).expect("its length");
+        let mut device = FileDevice::open_path(file.path()).expect("opened");
+        for (byte, writes_through) in [(1, None), (2, Some(false)), (3, Some(true))] {
+            device.writes_through = writes_through;
+            assert_eq!(device.synchronously(2), writes_through == Some(true));
+            assert!(device.synchronously(1), "a lone write is always synchronous");
+            let mut block = AlignedBuffer::zeroed(4096);
+            block.fill(byte);
+            device.write_all_durable(&[(0, &block), (8192, &block)]).expect("written");
+            let mut back = AlignedBuffer::zeroed(12288);
+            device.read_at(0, &mut back).expect("read");
+            assert_eq!((back[0], back[4095], back[4096], back[8192]), (byte, byte, 0, byte));
+        }
+    }
+
+    #[test]
+    fn a_write_is_asked_for_as_atomic_where_that_is_promised_of_it() {
+        assert!(is_atomic(65536, 0, 4096) && is_atomic(65536, 65536, 65536) && is_atomic(4096, 8192, 4096));
+        for (promised, offset, length) in [
+            (512, 0, 4096),
+            (65536, 4096, 8192),
+            (65536, 0, 12288),
+            (65536, 0, 2048),
+            (65536, 0, 131_072),
+            (65536, 0, 0),
+        ] {
+            assert!(!is_atomic(promised, offset, length), "{length} at {offset} of {promised}");
         }
     }
 }

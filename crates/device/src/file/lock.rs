@@ -1,4 +1,4 @@
-//! Keeping a second process out of a directory.
+//! Keeping a second process out of a directory, or of a device that is used as one.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use super::failed;
 use crate::request::LOCK_NAME;
-use crate::{Error, Result};
+use crate::{DirectoryLock, Error, Result};
 
-/// An advisory lock on the file `LOCK`, which holds the process's number for whoever finds it locked. The operating system
-/// lets go of it when the process dies; the file stays.
+/// An advisory lock: on the file `LOCK`, which holds the process's number for whoever finds it locked, or on a device
+/// itself. The operating system lets go of it when the process dies; the file stays.
 #[derive(Debug)]
 pub(super) struct FileLock {
     file: OwnedFd,
@@ -34,6 +34,18 @@ impl FileLock {
         rustix::io::pwrite(&file, format!("{}\n", std::process::id()).as_bytes(), 0).map_err(io)?;
         Ok(Self { file })
     }
+}
+
+/// Takes a file or block device as a whole. Nothing is written there.
+pub(super) fn take_device(file: &OwnedFd, name: &str) -> Result<DirectoryLock> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(Error::Locked { directory: name.to_owned(), holder: None }),
+        Err(errno) => return Err(failed(Path::new(name), "lock", errno)),
+    }
+    // The same lock, for as long as the guard lives.
+    let file = file.try_clone().map_err(|source| failed(Path::new(name), "lock", source))?;
+    Ok(DirectoryLock::new(FileLock { file }))
 }
 
 impl Drop for FileLock {

@@ -10,7 +10,7 @@ use crate::SECTOR;
 
 fn in_temporary(caching: Caching) -> (tempfile::TempDir, FileDirectory) {
     let place = tempfile::tempdir().expect("a place for temporary files");
-    let directory = FileDirectory::open_cached(&place.path().join("a/b"), caching).expect("opened");
+    let directory = FileDirectory::open_cached(&place.path().join("a/b"), caching, Arc::new(Calls)).expect("opened");
     (place, directory)
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Locks are let go right after the LSN was drawn and the values installed, before the log is flushed (early lock release,
 //! paper 1, section 3). Who reads such a value can not be acknowledged before it is durable: a later writer has a larger
-//! LSN, and a reader keeps the largest LSN that it saw ([`Protocol::depends_on`]).
+//! LSN, and a reader keeps what it saw ([`Protocol::depends_on`]).
 
 mod owners;
 mod range_set;
@@ -23,7 +23,8 @@ mod record_lock;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ishigaki_base::Lsn;
+use ishigaki_base::Position;
+use ishigaki_wal::Dependencies;
 use sdd::Guard;
 use sdd::Owned;
 use smallvec::SmallVec;
@@ -48,7 +49,7 @@ pub(crate) struct Locking {
     me: TransactionId,
     patience: Patience,
     range_protection: bool,
-    depends_on: Lsn,
+    depends_on: Dependencies,
     tables: SmallVec<[Touched; 2]>,
     shared: Vec<Arc<Record>>,
     exclusive: Vec<Exclusive>,
@@ -89,7 +90,7 @@ impl Protocol for Locking {
             me: id,
             patience,
             range_protection,
-            depends_on: Lsn::ZERO,
+            depends_on: Dependencies::default(),
             tables: SmallVec::new(),
             shared: Vec::new(),
             exclusive: Vec::new(),
@@ -102,12 +103,12 @@ impl Protocol for Locking {
 
     fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
         let Some(record) = self.lock_to_read(table, key)? else {
-            self.depend(table.deleted_up_to());
+            self.depend_on_absence(table);
             return Ok(visit(None));
         };
         let guard = Guard::new();
         let value = record.value(&guard);
-        self.depend(if value.is_some() { record.version() } else { table.deleted_up_to() });
+        self.depend_on(table, record.version(), value.is_some());
         Ok(visit(value))
     }
 
@@ -122,7 +123,7 @@ impl Protocol for Locking {
         }
         self.announce(table, Range::new(range))?;
         let walked = self.walk(table, range, visit);
-        self.depend(table.deleted_up_to());
+        self.depend_on_absence(table);
         if self.range_protection {
             // After an error all of it stays locked: the visitor has seen some of it.
             table.state.settle(self.me, walked.as_ref().ok().cloned().flatten());
@@ -140,7 +141,7 @@ impl Protocol for Locking {
     ) -> Result<Option<Reserved>> {
         let record = if intent == Intent::Delete {
             let Some(record) = self.lock_to_delete(table, key)? else {
-                self.depend(table.deleted_up_to());
+                self.depend_on_absence(table);
                 return Ok(None);
             };
             record
@@ -149,7 +150,7 @@ impl Protocol for Locking {
         };
         let present = !record.is_absent();
         if intent != Intent::Put {
-            self.depend(if present { record.version() } else { table.deleted_up_to() });
+            self.depend_on(table, record.version(), present);
         }
         Ok(Some(Reserved { record, present }))
     }
@@ -171,16 +172,16 @@ impl Protocol for Locking {
         Ok(())
     }
 
-    fn depend(&mut self, lsn: Lsn) {
-        self.depends_on = self.depends_on.max(lsn);
+    fn depend(&mut self, position: Position) {
+        self.depends_on.add(position);
     }
 
-    fn depends_on(&self) -> Lsn {
-        self.depends_on
+    fn depends_on(&self) -> &Dependencies {
+        &self.depends_on
     }
 
-    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, lsn: Lsn) -> Option<Owned<Value>> {
-        record.replace(value, lsn)
+    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, version: Position) -> Option<Owned<Value>> {
+        record.replace(value, version)
     }
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
@@ -214,9 +215,18 @@ impl Locking {
         if table.state.await_shared(self.me, &self.patience)? { Ok(()) } else { Err(self.gone(table)) }
     }
 
+    /// What was read is durable with its last writer; an absence with whoever may have deleted the key.
+    fn depend_on(&mut self, table: &Table, version: Position, present: bool) {
+        if present {
+            self.depend(version);
+        } else {
+            self.depend_on_absence(table);
+        }
+    }
+
     /// That a table was dropped is something read, too.
     fn gone(&mut self, table: &Table) -> Error {
-        self.depend(table.deleted_up_to());
+        self.depend_on_absence(table);
         Error::no_such_id(table.id)
     }
 
@@ -383,22 +393,20 @@ impl Locking {
         range: KeyRange<'_>,
         visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
     ) -> crate::index::Walked<Pause> {
-        let (me, mut seen, mut newest) = (self.me, 0, self.depends_on);
-        let walked = table.index.walk(range, |key, record, guard| {
+        let (me, mut seen, depends_on) = (self.me, 0, &mut self.depends_on);
+        table.index.walk(range, |key, record, guard| {
             if record.state.has_other_writer(me) {
                 return ControlFlow::Break(Pause::Writer);
             }
             if let Some(value) = record.value(guard) {
-                newest = newest.max(record.version());
+                depends_on.add(record.version());
                 if visit(key, value).is_break() {
                     return ControlFlow::Break(Pause::Enough);
                 }
             }
             seen += 1;
             if seen == STRIDE { ControlFlow::Break(Pause::Stride) } else { ControlFlow::Continue(()) }
-        });
-        self.depends_on = newest;
-        walked
+        })
     }
 
     /// Keeps all others out of the table and waits for those who are in it.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ishigaki_base::Lsn;
+use ishigaki_base::Position;
+use ishigaki_wal::Receipt;
 use sdd::Guard;
 
 use super::Transaction;
@@ -22,25 +23,25 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
         self.protocol.prepare()?;
-        let lsn = match self.encode() {
+        let receipt = match self.encode() {
             Some(payload) => {
-                let lsn = self.home.stream.append(&payload)?;
-                self.install(lsn);
+                let receipt = self.home.stream.append_after(self.protocol.depends_on(), &payload)?;
+                self.install(receipt.position());
                 self.release(true);
-                self.home.stream.pace();
-                lsn
+                self.home.stream.pace_after(&receipt);
+                receipt
             }
             None => self.commit_unchanged()?,
         };
-        Ok(Ticket::new(Arc::clone(&self.home), lsn))
+        Ok(Ticket::new(Arc::clone(&self.home), receipt))
     }
 
     /// Ends a transaction that changed nothing: it draws no LSN, and is durable when what it read is.
-    fn commit_unchanged(&mut self) -> Result<Lsn> {
+    fn commit_unchanged(&mut self) -> Result<Receipt> {
         self.database().check_open()?;
-        let lsn = self.protocol.depends_on();
+        let receipt = Receipt::of_reader(self.protocol.depends_on().clone());
         self.end();
-        Ok(lsn)
+        Ok(receipt)
     }
 
     /// The redo record; none if the transaction wrote nothing. One whose writes cancel out has a place in the order all the
@@ -64,33 +65,33 @@ impl Transaction {
     }
 
     /// Makes every write visible, under locks that nobody can get past yet.
-    fn install(&mut self, lsn: Lsn) {
+    fn install(&mut self, position: Position) {
         for TableWrites { table, writes } in self.writes.take() {
             let (mut added, mut freed) = (0, 0);
             for (_, Write { record, value }) in writes {
                 added += value.as_deref().map_or(0, memory::value_cost);
                 if value.is_none() {
-                    table.note_deletion(lsn);
+                    table.note_deletion(position);
                 }
-                let old = self.protocol.install(&record, value, lsn);
+                let old = self.protocol.install(&record, value, position);
                 freed += old.as_deref().map_or(0, memory::value_cost);
             }
             self.purse.hand_over(added);
             table.take_over(added);
             table.give_back(freed);
         }
-        self.install_tables(lsn);
+        self.install_tables(position);
     }
 
-    fn install_tables(&mut self, lsn: Lsn) {
+    fn install_tables(&mut self, position: Position) {
         let tables = &self.home.database.tables;
         for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
-            table.note_deletion(lsn);
+            table.note_creation(position);
             tables.add(table);
         }
         for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {
             // For those who still have it and are about to find that it is gone.
-            table.note_deletion(lsn);
+            table.note_deletion(position);
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Transaction;
 use crate::protocol::{Intent, Protocol};
 use crate::redo::{decode_id, encode_id};
-use crate::table::Table;
 use crate::{Error, Result, TableId};
 
 impl Transaction {
@@ -17,7 +16,7 @@ impl Transaction {
         if !self.store(system, name.as_bytes(), &encode_id(id), Intent::Insert)? {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let table = Table::new(id, &self.home.database.memory);
+        let table = self.home.database.tables.make(id);
         self.created.push(Arc::clone(&table));
         self.tables.push(table);
         Ok(id)

@@ -1,10 +1,11 @@
-//! What the tables must be: the transactions that committed, applied in the order of their LSNs.
+//! What the tables must be: the transactions that are there, applied in the order of their LSNs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
 use ishigaki_base::Lsn;
 use ishigaki_txn::Database;
+use ishigaki_wal::CommitRule;
 
 /// All tables by name, with all their keys.
 pub(crate) type Tables = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -18,16 +19,33 @@ pub(crate) enum Effect {
     Delete(String, Vec<u8>),
 }
 
-/// The transactions whose commit returned, and how many of them were acknowledged.
-#[derive(Clone, Debug, Default)]
+/// The table in which every transaction leaves a mark of its own, so that a database tells which of them it has.
+pub(crate) const MARKS: &str = "marks";
+
+/// The transactions whose commit returned, and which of them were acknowledged.
+#[derive(Clone, Debug)]
 pub(crate) struct Model {
-    committed: BTreeMap<Lsn, Vec<Effect>>,
-    pub(crate) acknowledged: Lsn,
+    rule: CommitRule,
+    committed: BTreeMap<Lsn, Committed>,
+    acknowledged: BTreeSet<Lsn>,
+}
+
+#[derive(Clone, Debug)]
+struct Committed {
+    /// Its key in [`MARKS`]; none for the transaction that made that table.
+    mark: Option<Vec<u8>>,
+    effects: Vec<Effect>,
 }
 
 impl Model {
-    pub(crate) fn commit(&mut self, lsn: Lsn, effects: Vec<Effect>) {
-        assert!(self.committed.insert(lsn, effects).is_none(), "two transactions committed as {lsn}");
+    /// Of a database whose log acknowledges by that rule.
+    pub(crate) fn new(rule: CommitRule) -> Self {
+        Self { rule, committed: BTreeMap::new(), acknowledged: BTreeSet::new() }
+    }
+
+    pub(crate) fn commit(&mut self, lsn: Lsn, mark: Option<Vec<u8>>, effects: Vec<Effect>) {
+        let before = self.committed.insert(lsn, Committed { mark, effects });
+        assert!(before.is_none(), "two transactions committed as {lsn}");
     }
 
     /// How many transactions committed.
@@ -37,19 +55,25 @@ impl Model {
 
     /// Adds what another thread did.
     pub(crate) fn merge(&mut self, other: Self) {
-        other.committed.into_iter().for_each(|(lsn, effects)| self.commit(lsn, effects));
-        self.acknowledge(other.acknowledged);
+        for (lsn, Committed { mark, effects }) in other.committed {
+            self.commit(lsn, mark, effects);
+        }
+        other.acknowledged.into_iter().for_each(|lsn| self.acknowledge(lsn));
     }
 
-    /// Everything up to `lsn` has been promised to somebody.
+    /// A transaction has been promised to somebody; by the watermark's rule all before it as well.
     pub(crate) fn acknowledge(&mut self, lsn: Lsn) {
-        self.acknowledged = self.acknowledged.max(lsn);
+        self.acknowledged.insert(lsn);
+        if self.rule == CommitRule::Watermark {
+            self.acknowledged.extend(self.committed.range(..=lsn).map(|(&lsn, _)| lsn));
+        }
     }
 
-    /// The tables after the transactions up to `cut`.
-    pub(crate) fn tables(&self, cut: Lsn) -> Tables {
+    /// The tables after the transactions that `kept` says.
+    fn tables(&self, kept: impl Fn(Lsn, &Committed) -> bool) -> Tables {
         let mut tables = Tables::new();
-        for effect in self.committed.range(..=cut).flat_map(|(_, effects)| effects) {
+        let kept = self.committed.iter().filter(|&(&lsn, committed)| kept(lsn, committed));
+        for effect in kept.flat_map(|(_, committed)| &committed.effects) {
             match effect {
                 Effect::Create(name) => assert!(tables.insert(name.clone(), BTreeMap::new()).is_none()),
                 Effect::Drop(name) => assert!(tables.remove(name).is_some()),
@@ -62,22 +86,40 @@ impl Model {
         tables
     }
 
+    /// The tables after all transactions.
+    pub(crate) fn all(&self) -> Tables {
+        self.tables(|_, _| true)
+    }
+
     /// Checks a database that was opened after a crash: everything acknowledged is there whole, nothing is there in part.
     /// What it shows is what counts from here on: it may have been seen, so it must never go away, and what is missing must
     /// never come back.
     pub(crate) fn check(&mut self, database: &Database) {
-        let cut = database.recovery().log.cut;
-        assert!(cut >= self.acknowledged, "acknowledged up to {}, kept up to {cut}", self.acknowledged);
-        self.check_state(database);
-        self.committed.retain(|&lsn, _| lsn <= cut);
-        self.acknowledged = cut;
+        let kept = self.check_state(database);
+        for lsn in &self.acknowledged {
+            assert!(kept.contains(lsn), "transaction {lsn} was acknowledged and is not there");
+        }
+        self.committed.retain(|lsn, _| kept.contains(lsn));
+        self.acknowledged = kept;
     }
 
-    /// Checks that a database shows exactly the state of its cut, whatever was acknowledged.
-    pub(crate) fn check_state(&self, database: &Database) {
-        let expected = self.tables(database.recovery().log.cut);
+    /// Checks that a database shows exactly the state after the transactions whose marks it has, in the order of their
+    /// LSNs, whatever was acknowledged; returns those.
+    pub(crate) fn check_state(&self, database: &Database) -> BTreeSet<Lsn> {
         let shown = read_all(database);
+        let is_kept = |committed: &Committed| match (shown.get(MARKS), &committed.mark) {
+            (Some(marks), Some(mark)) => marks.contains_key(mark),
+            (marks, _) => marks.is_some(),
+        };
+        let expected = self.tables(|_, committed| is_kept(committed));
         assert!(shown == expected, "{}", first_difference(&shown, &expected));
+        let kept: BTreeSet<Lsn> =
+            self.committed.iter().filter(|(_, committed)| is_kept(committed)).map(|(&lsn, _)| lsn).collect();
+        if self.rule == CommitRule::Watermark {
+            let cut = database.recovery().log.cut;
+            assert!(self.committed.range(..=cut).map(|(lsn, _)| lsn).eq(&kept), "not all up to {cut} are there");
+        }
+        kept
     }
 }
 

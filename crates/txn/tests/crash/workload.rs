@@ -9,7 +9,7 @@ use ishigaki_base::Lsn;
 use ishigaki_base::random::Seed;
 use ishigaki_txn::{Database, Error, Result, Session, TableId, Ticket, Transaction};
 
-use super::model::{Effect, Model};
+use super::model::{Effect, MARKS, Model};
 
 /// Turns that the sessions take.
 const TURNS: usize = 900;
@@ -33,6 +33,7 @@ struct Workload<'a> {
 
 /// Runs until all is done or the database stops; the error is what stopped it.
 pub(crate) fn run(database: &Database, seed: Seed, model: &mut Model) -> Result<()> {
+    make_marks(database, model)?;
     let mut sessions: Vec<(Session, Option<Open>)> = (0..3).map(|_| (database.session(), None)).collect();
     let mut workload = Workload { random: seed.generator(), model, turn: 0, tickets: Vec::new() };
     while workload.turn < TURNS {
@@ -42,6 +43,39 @@ pub(crate) fn run(database: &Database, seed: Seed, model: &mut Model) -> Result<
         workload.turn += 1;
     }
     Ok(())
+}
+
+/// Makes the table of marks where there is none, and waits for it.
+fn make_marks(database: &Database, model: &mut Model) -> Result<()> {
+    let session = database.session();
+    loop {
+        let mut txn = session.begin()?;
+        let made = match txn.table(MARKS) {
+            Ok(Some(_)) => Ok(false),
+            Ok(None) => txn.create_table(MARKS).map(|_| true),
+            Err(error) => Err(error),
+        };
+        let ticket = match made {
+            Ok(true) => txn.commit()?,
+            Ok(false) => return txn.commit()?.wait(),
+            Err(Error::Conflict { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let lsn = ticket.lsn();
+        model.commit(lsn, None, vec![Effect::Create(MARKS.to_owned())]);
+        ticket.wait()?;
+        model.acknowledge(lsn);
+        return Ok(());
+    }
+}
+
+/// Leaves a mark of this transaction alone. A conflict is somebody else's making the table anew after a crash.
+fn leave_mark(open: &mut Open, random: &mut fastrand::Rng) -> Result<Vec<u8>> {
+    let mark = random.u64(..).to_be_bytes().to_vec();
+    let marks = open.txn.table(MARKS)?.expect("the table of marks was made and waited for");
+    open.txn.insert(marks, &mark, b"")?;
+    open.effects.push(Effect::Put(MARKS.to_owned(), mark.clone(), Vec::new()));
+    Ok(mark)
 }
 
 impl Workload<'_> {
@@ -65,13 +99,18 @@ impl Workload<'_> {
         Ok(Some(open))
     }
 
-    fn end(&mut self, open: Open) -> Result<()> {
+    fn end(&mut self, mut open: Open) -> Result<()> {
         if self.random.u8(..8) == 0 {
             open.txn.rollback();
             return Ok(());
         }
+        let mark = match leave_mark(&mut open, &mut self.random) {
+            Ok(mark) => mark,
+            Err(Error::Conflict { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let ticket = open.txn.commit()?;
-        self.model.commit(ticket.lsn(), open.effects);
+        self.model.commit(ticket.lsn(), Some(mark), open.effects);
         self.tickets.push(ticket);
         if self.random.u8(..3) == 0 {
             let ticket = self.tickets.swap_remove(self.random.usize(..self.tickets.len()));
@@ -133,6 +172,7 @@ impl Workload<'_> {
 
 /// A few commits of one session, all waited for.
 pub(crate) fn a_few_more(database: &Database, seed: Seed, model: &mut Model) -> Result<()> {
+    make_marks(database, model)?;
     let session = database.session();
     let mut random = seed.generator();
     for number in 0..3 {
@@ -147,9 +187,10 @@ pub(crate) fn a_few_more(database: &Database, seed: Seed, model: &mut Model) -> 
         let (key, value) = (vec![random.u8(..4)], vec![random.u8(..); random.usize(..300)]);
         open.txn.put(table, &key, &value)?;
         open.effects.push(Effect::Put(name, key, value));
+        let mark = leave_mark(&mut open, &mut random)?;
         let ticket = open.txn.commit()?;
         let lsn: Lsn = ticket.lsn();
-        model.commit(lsn, open.effects);
+        model.commit(lsn, Some(mark), open.effects);
         ticket.wait()?;
         model.acknowledge(lsn);
     }

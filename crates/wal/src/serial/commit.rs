@@ -34,9 +34,9 @@ impl SerialLog {
         let mut lull = 0;
         while !stopping.load(Ordering::SeqCst) {
             if ctx.check_alive().is_err() {
-                self.bell.doze();
+                self.alarm.doze();
                 if !stopping.load(Ordering::SeqCst) {
-                    self.bell.listen(None);
+                    self.alarm.listen(None);
                 }
             } else if self.is_due(ctx.settings()) {
                 lull = if matches!(self.turn(ctx), Ok(true)) { 0 } else { lull + 1 };
@@ -63,13 +63,13 @@ impl SerialLog {
         let settings = ctx.settings();
         let deep = self.try_fall_asleep();
         if !deep {
-            self.bell.doze();
+            self.alarm.doze();
         }
         if self.is_due(settings) || stopping.load(Ordering::SeqCst) || ctx.check_alive().is_err() {
-            self.bell.stay_awake();
+            self.alarm.stay_awake();
             return;
         }
-        let rung = self.bell.listen((!deep).then_some(settings.group.time));
+        let rung = self.alarm.listen((!deep).then_some(settings.group.time));
         if !rung && !deep {
             // A failure is told to whoever waits.
             let _ = self.turn(ctx);
@@ -81,7 +81,7 @@ impl SerialLog {
         let Some(buffer) = self.buffer.0.try_lock() else { return false };
         let empty = buffer.next - 1 == self.durable().0;
         if empty {
-            self.bell.fall_asleep();
+            self.alarm.fall_asleep();
         }
         empty
     }
@@ -102,7 +102,7 @@ struct Post<'a>(&'a SerialLog);
 
 impl<'a> Post<'a> {
     fn take(log: &'a SerialLog) -> Self {
-        log.bell.hang(thread::current());
+        log.alarm.hang(thread::current());
         log.staffed.store(true, Ordering::SeqCst);
         Self(log)
     }

@@ -15,15 +15,15 @@ const AWAKE: u8 = 0;
 const DOZING: u8 = 1;
 const ASLEEP: u8 = 2;
 
-/// One thread's bell.
+/// One thread's alarm.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Bell {
+pub(crate) struct Alarm {
     depth: AtomicU8,
     sleeper: Mutex<Option<Thread>>,
 }
 
-impl Bell {
+impl Alarm {
     /// Says who is woken.
     pub(crate) fn hang(&self, sleeper: Thread) {
         *self.sleeper.lock() = Some(sleeper);
