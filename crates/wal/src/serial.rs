@@ -296,19 +296,15 @@ impl SerialLog {
         if self.has_space(buffer, words) {
             return Ok(());
         }
-        loop {
-            self.short_of_space.store(true, Ordering::SeqCst);
-            if self.look_for_space(buffer, words) {
-                return Ok(());
-            }
+        while !self.look_for_space(buffer, words) {
             ctx.check_alive()?;
             if self.staffed.load(Ordering::SeqCst) {
-                self.alarm.ring();
                 self.sleep_for_space(ctx, buffer, words);
             } else if !self.turn(ctx)? {
                 thread::yield_now();
             }
         }
+        Ok(())
     }
 
     fn has_space(&self, buffer: &mut Buffer, words: u64) -> bool {
@@ -325,7 +321,10 @@ impl SerialLog {
     /// Returns when there may be more space than before.
     fn sleep_for_space(&self, ctx: &impl Context, buffer: &mut Buffer, words: u64) {
         let mut space = self.space.0.lock();
-        // Under the lock: whoever frees space, fails the log or leaves the post tells after this. He tells once.
+        // All under the lock: whoever frees space, fails the log or leaves the post tells after this. Space is told of once,
+        // be it enough or not; so the wish must not be older than the look.
+        self.short_of_space.store(true, Ordering::SeqCst);
+        self.alarm.ring();
         if !self.look_for_space(buffer, words) && ctx.check_alive().is_ok() && self.staffed.load(Ordering::SeqCst) {
             self.space.1.wait(&mut space);
         }

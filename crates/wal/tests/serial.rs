@@ -84,6 +84,30 @@ fn threads_do_without_the_commit_thread_too() {
     seeded_runs("threads_do_without_the_commit_thread_too", 4, |seed| all_records_come_out(seed, false, 400));
 }
 
+/// Each piece of a record waits for space that others want, too.
+#[test]
+fn records_longer_than_the_buffer_find_their_way_through_it() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let settings = Settings { segment: ByteSize::mib(1), ..settings(true) };
+    let settings = Settings { group: Group { bytes: ByteSize::kib(4), ..Group::default() }, ..settings };
+    let (log, _) = Log::open(directory.clone(), settings.clone(), &mut |_, _| Ok(())).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS as u8 {
+            let stream = log.assign();
+            scope.spawn(move || (0..20).for_each(|_| drop(stream.append(&vec![thread; 3 << 20]).unwrap())));
+        }
+    });
+    log.close().unwrap();
+    let mut count = 0;
+    Log::open(directory, settings, &mut |_, payload| {
+        count += 1;
+        assert!(payload.len() == 3 << 20 && payload.iter().all(|&byte| byte == payload[0]));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(count, 20 * THREADS);
+}
+
 #[test]
 fn after_a_failed_write_every_waiting_thread_is_told_and_nothing_later_is_acknowledged() {
     seeded_runs("after_a_failed_write_every_waiting_thread_is_told_and_nothing_later_is_acknowledged", 20, |seed| {
