@@ -94,7 +94,11 @@ fn records_longer_than_the_buffer_find_their_way_through_it() {
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u8 {
             let stream = log.assign();
-            scope.spawn(move || (0..20).for_each(|_| drop(stream.append(&vec![thread; 3 << 20]).unwrap())));
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    stream.append(&vec![thread; 3 << 20]).unwrap();
+                }
+            });
         }
     });
     log.close().unwrap();
