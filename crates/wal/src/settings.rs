@@ -35,6 +35,9 @@ pub struct Settings {
 pub enum LogKind {
     /// Several streams, each written by whoever waits for it (P-WAL: paper 1, section 3).
     Parallel,
+    /// One shared buffer, in which sessions that meet consolidate, and one thread that writes it (Aether: Johnson et al.,
+    /// VLDB 2010; the baseline of paper 1). [`Settings::streams`] counts for nothing.
+    Serial,
     /// Several streams, and acknowledgement by epochs: everybody waits until a thread has made all streams durable, once
     /// in a while (Silo: Tu et al., SOSP 2013). Throughput without latency. It needs [`Settings::background`]; without it
     /// whoever waits ends the epoch.
@@ -154,6 +157,17 @@ impl Settings {
             return invalid("an epoch is longer than zero".to_owned());
         }
         Ok(())
+    }
+
+    /// How many streams there really are.
+    pub(crate) fn streams(&self) -> u16 {
+        if self.kind == LogKind::Serial { 1 } else { self.streams }
+    }
+
+    /// Bytes of a serial log's buffer: what a segment holds, 4 MiB at most. Two batches of the longest chunks or more fit, and
+    /// a larger one would go around outside the cores' caches.
+    pub(crate) fn shared_buffer(&self) -> usize {
+        self.segment.min(ByteSize::mib(4)).0 as usize
     }
 
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.
