@@ -67,6 +67,7 @@ impl fmt::Display for LogKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Parallel => "parallel",
+            Self::Serial => "serial",
             Self::Epoch { .. } => "epoch",
         })
     }
@@ -78,6 +79,7 @@ impl FromStr for LogKind {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "parallel" => Ok(Self::Parallel),
+            "serial" => Ok(Self::Serial),
             "epoch" => Ok(Self::EPOCH),
             _ => Err(Error::Invalid { reason: format!("a log is parallel, serial or epoch, not `{text}`") }),
         }
