@@ -432,7 +432,10 @@ impl Stream {
 
     /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
     pub fn pace_after(&self, receipt: &Receipt) {
-        self.shared.streams[usize::from(receipt.position().stream().0)].pace(&self.shared);
+        match &self.shared.serial {
+            Some(serial) => serial.pace(&*self.shared),
+            None => self.shared.streams[usize::from(receipt.position().stream().0)].pace(&self.shared),
+        }
     }
 
     /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL
