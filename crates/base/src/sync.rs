@@ -11,6 +11,14 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicU64, Ordering};
 }
 
+/// Giving way to another thread. The model checker must see every loop that waits for one.
+pub mod thread {
+    #[cfg(loom)]
+    pub use loom::thread::yield_now;
+    #[cfg(not(loom))]
+    pub use std::thread::yield_now;
+}
+
 #[cfg(loom)]
 use loom::sync as from;
 #[cfg(not(loom))]

@@ -117,7 +117,7 @@ pub fn p1(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progres
         };
         lines.extend(media::run(&probing, target, origin, &mut Stage::new("device test", target, progress))?);
         let workload = wal::Settings {
-            workloads: Workload::ALL.map(|(_, workload)| workload).to_vec(),
+            workloads: Workload::ALL.to_vec(),
             variants: variants(),
             workers: scale.workers.clone(),
             duration: scale.duration,
@@ -144,7 +144,7 @@ pub fn p1(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progres
 /// Every log; both rules where the rule makes a difference.
 fn variants() -> Vec<Variant> {
     let rules = |log| if log == LogKind::Parallel { &COMMITS[..] } else { &COMMITS[..1] };
-    LOGS.iter().flat_map(|&(_, log)| rules(log).iter().map(move |&(_, commit)| Variant { log, commit })).collect()
+    LOGS.iter().flat_map(|&log| Variant::product(&[log], rules(log))).collect()
 }
 
 /// Writes the lines, their plots and the page about paper 1 into a directory, which is made if it is not there. Gives the

@@ -24,7 +24,6 @@ mod round;
 mod worker;
 
 use std::fmt;
-use std::mem::discriminant;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -36,12 +35,11 @@ use round::{Outcome, Point};
 /// The workload's name in figures and errors.
 const NAME: &str = "wal";
 
-/// The logs by the names that they have in figures and on the command line.
-pub const LOGS: [(&str, LogKind); 2] = [("parallel", LogKind::Parallel), ("epoch", LogKind::EPOCH)];
+/// Every kind of log.
+pub const LOGS: [LogKind; 3] = [LogKind::Parallel, LogKind::Serial, LogKind::EPOCH];
 
-/// The commit rules by their names.
-pub const COMMITS: [(&str, CommitRule); 2] =
-    [("watermark", CommitRule::Watermark), ("dependencies", CommitRule::Dependencies)];
+/// Every rule.
+pub const COMMITS: [CommitRule; 2] = [CommitRule::Watermark, CommitRule::Dependencies];
 
 /// Transactions that a worker may have outstanding where epochs acknowledge: so many that it never waits for them.
 const OUTSTANDING_IN_EPOCHS: usize = 1 << 16;
@@ -56,8 +54,8 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Both, by their names.
-    pub const ALL: [(&str, Self); 2] = [("u1", Self::U1), ("u10", Self::U10)];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::U1, Self::U10];
 
     /// How many pages a transaction updates.
     pub fn updates(self) -> usize {
@@ -70,7 +68,10 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name_of(&Self::ALL, |workload| workload == self))
+        f.write_str(match self {
+            Self::U1 => "u1",
+            Self::U10 => "u10",
+        })
     }
 }
 
@@ -78,7 +79,11 @@ impl FromStr for Workload {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        find(&Self::ALL, "workload", text)
+        match text {
+            "u1" => Ok(Self::U1),
+            "u10" => Ok(Self::U10),
+            _ => Err(Error::Invalid { setting: "workload", reason: format!("there are u1 and u10, not `{text}`") }),
+        }
     }
 }
 
@@ -96,37 +101,6 @@ impl Variant {
     pub fn product(logs: &[LogKind], commits: &[CommitRule]) -> Vec<Self> {
         logs.iter().flat_map(|&log| commits.iter().map(move |&commit| Self { log, commit })).collect()
     }
-
-    /// What figures call its log.
-    pub fn log_name(self) -> &'static str {
-        name_of(&LOGS, |log| discriminant(log) == discriminant(&self.log))
-    }
-
-    /// What figures call its rule.
-    pub fn commit_name(self) -> &'static str {
-        name_of(&COMMITS, |commit| *commit == self.commit)
-    }
-}
-
-/// The log of that name in [`LOGS`].
-pub fn log_kind(name: &str) -> Result<LogKind> {
-    find(&LOGS, "log", name)
-}
-
-/// The rule of that name in [`COMMITS`].
-pub fn commit_rule(name: &str) -> Result<CommitRule> {
-    find(&COMMITS, "commit", name)
-}
-
-fn name_of<T>(all: &[(&'static str, T)], is: impl Fn(&T) -> bool) -> &'static str {
-    all.iter().find(|(_, value)| is(value)).map_or("other", |(name, _)| name)
-}
-
-fn find<T: Copy>(all: &[(&'static str, T)], setting: &'static str, text: &str) -> Result<T> {
-    all.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        Error::Invalid { setting, reason: format!("there is no {text}; give one of {}", names.join(", ")) }
-    })
 }
 
 /// What is measured, and how long. Each workload runs with each variant, number of workers and group.
@@ -160,7 +134,7 @@ impl Settings {
     pub fn new(target: Target, origin: Origin) -> Self {
         Self {
             workloads: vec![Workload::U1],
-            variants: Variant::product(&[LogKind::Parallel], &COMMITS.map(|(_, rule)| rule)),
+            variants: Variant::product(&[LogKind::Parallel], &COMMITS),
             workers: vec![1, 2, 4],
             groups: vec![16],
             outstanding: None,
@@ -252,8 +226,8 @@ const FIGURES: [(Metric, Figure); 9] = [
 fn figures(settings: &Settings, point: &Point, outcomes: &[Outcome]) -> Vec<Line> {
     let case = Case::from_iter([
         ("workload".to_owned(), point.workload.to_string().into()),
-        ("log".to_owned(), point.variant.log_name().into()),
-        ("commit".to_owned(), point.variant.commit_name().into()),
+        ("log".to_owned(), point.variant.log.to_string().into()),
+        ("commit".to_owned(), point.variant.commit.to_string().into()),
         ("workers".to_owned(), point.workers.into()),
         ("group".to_owned(), point.group.into()),
         ("device".to_owned(), settings.target.name().into()),
@@ -271,25 +245,10 @@ mod tests {
 
     #[test]
     fn names_are_read_and_written_alike() {
-        for (name, kind) in LOGS {
-            assert_eq!(log_kind(name).unwrap(), kind);
-            assert_eq!(Variant { log: kind, commit: CommitRule::Watermark }.log_name(), name);
+        for workload in Workload::ALL {
+            assert_eq!(workload.to_string().parse::<Workload>().unwrap(), workload);
         }
-        for (name, commit) in COMMITS {
-            assert_eq!(commit_rule(name).unwrap(), commit);
-            assert_eq!(Variant { log: LogKind::Parallel, commit }.commit_name(), name);
-        }
-        for (name, workload) in Workload::ALL {
-            assert_eq!(name.parse::<Workload>().unwrap(), workload);
-            assert_eq!(workload.to_string(), name);
-        }
-        let refused = log_kind("circular").unwrap_err().to_string();
-        assert!(refused.contains("parallel, epoch"), "{refused}");
-    }
-
-    #[test]
-    fn epochs_of_any_length_have_their_name() {
-        let log = LogKind::Epoch { time: Duration::from_millis(1) };
-        assert_eq!(Variant { log, commit: CommitRule::Watermark }.log_name(), "epoch");
+        let refused = "u2".parse::<Workload>().unwrap_err().to_string();
+        assert!(refused.contains("u1 and u10, not `u2`"), "{refused}");
     }
 }

@@ -145,7 +145,7 @@ fn the_experiments_of_paper_1_run_and_are_written() {
     let what = |lines: &[Line]| lines.iter().map(|line| (line.case.clone(), line.metric)).collect::<Vec<_>>();
     assert!(what(&read) == what(&lines), "the lines that were written are read");
     let page = std::fs::read_to_string(out.join("p1.md")).unwrap();
-    for word in ["U-1:", "U-10:", "Device test", "Long writing", "epoch"] {
+    for word in ["U-1:", "U-10:", "Device test", "Long writing", "| epoch |", "| serial |"] {
         assert!(page.contains(word), "{word}");
     }
 }

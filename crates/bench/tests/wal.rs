@@ -9,7 +9,7 @@ use ishigaki_base::{ByteSize, Lsn};
 use ishigaki_bench::wal::{self, COMMITS, LOGS, Variant, Workload};
 use ishigaki_bench::{Error, Line, Metric, Origin, Silent, Target, long};
 use ishigaki_device::{MemoryDirectory, ModelledDirectory, Pace};
-use ishigaki_wal::{Log, LogKind};
+use ishigaki_wal::{CommitRule, Log, LogKind};
 
 /// Figures of one case.
 const FIGURES: usize = 9;
@@ -40,10 +40,10 @@ fn every_log_and_rule_and_number_of_workers_is_a_case() {
     let target = modelled("nvm:5us");
     // Epochs that are shorter than a run.
     let short = LogKind::Epoch { time: Duration::from_millis(3) };
-    let logs = LOGS.map(|(_, log)| if log == LogKind::EPOCH { short } else { log });
+    let logs = LOGS.map(|log| if log == LogKind::EPOCH { short } else { log });
     let settings = wal::Settings {
         workloads: vec![Workload::U1, Workload::U10],
-        variants: Variant::product(&logs, &COMMITS.map(|(_, commit)| commit)),
+        variants: Variant::product(&logs, &COMMITS),
         workers: vec![1, 2],
         rounds: 1,
         duration: Duration::from_millis(10),
@@ -72,7 +72,7 @@ fn every_log_and_rule_and_number_of_workers_is_a_case() {
 fn a_full_group_is_one_device_write() {
     let settings = wal::Settings {
         workers: vec![1],
-        variants: vec![Variant { log: LOGS[0].1, commit: COMMITS[0].1 }],
+        variants: vec![Variant { log: LogKind::Parallel, commit: CommitRule::Watermark }],
         // Long enough that no timer writes a group that is not full.
         log: ishigaki_wal::Settings {
             group: ishigaki_wal::Group { time: Duration::from_mins(1), ..ishigaki_wal::Group::default() },

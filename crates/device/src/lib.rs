@@ -26,6 +26,7 @@ mod raw;
 mod request;
 mod ring;
 mod sim;
+mod vigilant;
 
 pub use buffer::AlignedBuffer;
 pub use device::{Device, MAX_BLOCK_SIZE, Promise, SECTOR};
@@ -41,3 +42,4 @@ pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, prob
 pub use raw::RawDirectory;
 pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
+pub use vigilant::VigilantDirectory;

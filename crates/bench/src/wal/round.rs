@@ -43,7 +43,7 @@ impl Point {
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (log, commit) = (self.variant.log_name(), self.variant.commit_name());
+        let Variant { log, commit } = self.variant;
         write!(f, "{}, {log} log by {commit}, {} workers", self.workload, self.workers)
     }
 }
