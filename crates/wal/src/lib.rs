@@ -19,6 +19,7 @@
 mod background;
 mod bell;
 mod buffer;
+mod control;
 mod dependencies;
 mod epoch;
 mod error;
@@ -30,6 +31,8 @@ mod log;
 mod recovery;
 mod segment;
 mod settings;
+mod space;
+mod start;
 mod stream;
 mod watermark;
 
@@ -40,5 +43,7 @@ pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Recovery, Replay};
 pub use settings::{CommitRule, Group, LogKind, Settings};
+pub use space::Space;
+pub use start::Start;
 pub use stream::{Draw, Stream};
 pub use watermark::Watermark;

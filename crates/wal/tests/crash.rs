@@ -66,7 +66,7 @@ impl Model {
 
 fn settings((kind, commit): Way) -> Settings {
     let group = Group { transactions: 4, ..Group::default() };
-    Settings { kind, commit, streams: 3, segment: ByteSize::kib(16), group, background: false }
+    Settings { kind, commit, streams: 3, segment: ByteSize::kib(16), group, background: false, ..Settings::default() }
 }
 
 type Way = (LogKind, CommitRule);
