@@ -103,6 +103,8 @@ struct Inner {
     retired: BTreeMap<StreamId, VecDeque<Retired>>,
     /// Until when the slowed sessions have paid.
     due: Instant,
+    /// How often segments were freed; after each time everybody goes on.
+    freed: u64,
     /// Somebody has waited for a trim in vain, since the last one that freed anything. Nobody waits again.
     given_up: bool,
     /// And it was told.
@@ -125,6 +127,7 @@ impl Pool {
             spares,
             retired: BTreeMap::new(),
             due: Instant::now(),
+            freed: 0,
             given_up: false,
             warned: false,
         };
@@ -266,15 +269,14 @@ impl Pool {
         }
         let mut inner = self.inner.lock();
         let began = Instant::now();
-        let toll = self.throttle.toll(self.live.load(Ordering::Relaxed), bytes).min(self.patience);
-        inner.due = inner.due.max(began) + toll;
+        let freed = inner.freed;
+        let live = self.live.load(Ordering::Relaxed);
+        if live < self.throttle.end() {
+            inner.due = inner.due.max(began) + self.throttle.toll(live, bytes).min(self.patience);
+        }
         let mine = inner.due.min(began + self.patience);
-        loop {
-            let live = self.live.load(Ordering::Relaxed);
-            if !self.throttle.slows(live) || !is_open() {
-                return;
-            }
-            if live >= self.throttle.end() {
+        while inner.freed == freed && is_open() {
+            if self.live.load(Ordering::Relaxed) >= self.throttle.end() {
                 if !self.wait_for_trim(&mut inner, began) {
                     return;
                 }
@@ -311,6 +313,7 @@ impl Pool {
                 self.live.fetch_sub(length, Ordering::Relaxed);
                 inner.spares.soiled.push(Spare { name, length });
             }
+            inner.freed += 1;
             (inner.given_up, inner.warned, inner.due) = (false, false, Instant::now());
             drop(inner);
             self.changed.notify_all();
