@@ -1,0 +1,122 @@
+//! RocksDB: write batches with `sync = true`, group commit as it comes.
+//!
+//! - `recycle_log_file_num`: synchronous writes go over files that already have their size and their blocks, so that
+//!   `fdatasync` writes no metadata; RocksDB's wiki recommends it for this case ("WAL Performance"). New files are only
+//!   recycled once they have been written, therefore [`prepare`] fills and flushes a few before the run.
+//! - 64 MiB memtables, four of them: no run waits for a flush.
+//! - No compression: values are random bytes.
+//! - Plain batches and no `TransactionDB`: clients write different rows, so the cheapest way is also serializable here.
+
+use std::path::Path;
+
+use anyhow::Result;
+use rocksdb::{DB, IteratorMode, Options, WriteBatch, WriteOptions};
+
+use super::{Engine, Side, Store};
+use crate::drive::{self, Plan, Run};
+use crate::workload::{self, History, Row, VALUE, key_of};
+
+/// Bytes of a memtable; about as many has each file of the log.
+const MEMTABLE: usize = 64 << 20;
+
+/// Files of the log that are kept for use again.
+const RECYCLED: usize = 4;
+
+/// RocksDB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RocksDb;
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_write_buffer_size(MEMTABLE);
+    options.set_max_write_buffer_number(4);
+    options.set_recycle_log_file_num(RECYCLED);
+    options.set_enable_pipelined_write(PIPELINED);
+    options.set_stats_dump_period_sec(0);
+    options.set_stats_persist_period_sec(0);
+    options
+}
+
+/// Whether the next group writes the log while this one writes the memtable.
+const PIPELINED: bool = false;
+
+impl Engine for RocksDb {
+    fn name(&self) -> String {
+        "rocksdb".to_owned()
+    }
+
+    fn side(&self) -> Side {
+        Side::Rival
+    }
+
+    fn version(&self) -> String {
+        let version = env!("PEERS_LIBROCKSDB_SYS");
+        version.split_once('+').map_or(version, |(_, bundled)| bundled).to_owned()
+    }
+
+    fn settings(&self) -> String {
+        format!(
+            "sync writes, {RECYCLED} recycled log files, memtables of {} MiB, pipelined {PIPELINED}",
+            MEMTABLE >> 20
+        )
+    }
+
+    fn create(&self, directory: &Path, plan: &Plan) -> Result<Box<dyn Store>> {
+        let database = DB::open(&options(), directory)?;
+        prepare(&database, plan)?;
+        Ok(Box::new(Open { database }))
+    }
+
+    fn check(&self, directory: &Path, history: &History) -> Result<Result<(), String>> {
+        let database = DB::open(&options(), directory)?;
+        history.compare(|see| {
+            for row in database.iterator(IteratorMode::Start) {
+                let (key, value) = row?;
+                see(key_of(&key), &value);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Loads the rows, again and again, until there are log files to recycle, written and on the medium.
+fn prepare(database: &DB, plan: &Plan) -> Result<()> {
+    let rows: Vec<Row> = workload::loaded(plan.seed).collect();
+    let passes = MEMTABLE / (rows.len() * (VALUE + 64));
+    for _ in 0..RECYCLED - 1 {
+        for _ in 0..passes {
+            for rows in rows.chunks(64) {
+                database.write(&batch(rows))?;
+            }
+        }
+        database.flush_wal(true)?;
+        database.flush()?;
+    }
+    Ok(())
+}
+
+fn batch(rows: &[Row]) -> WriteBatch {
+    let mut batch = WriteBatch::default();
+    rows.iter().for_each(|row| batch.put(row.key_bytes(), row.value));
+    batch
+}
+
+struct Open {
+    database: DB,
+}
+
+impl Store for Open {
+    fn drive(&self, plan: &Plan) -> Result<Run> {
+        drive::threads(plan, |_| {
+            let mut durable = WriteOptions::default();
+            durable.set_sync(true);
+            Ok(move |rows: &[Row]| Ok(self.database.write_opt(&batch(rows), &durable)?))
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.database.cancel_all_background_work(true);
+        Ok(())
+    }
+}
