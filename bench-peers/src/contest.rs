@@ -118,3 +118,86 @@ pub(crate) fn once(
     fs::remove_dir_all(directory)?;
     Ok(Ok(run))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use ishigaki_bench::Silent;
+
+    use crate::arguments::Arguments;
+    use crate::engine::Side;
+    use crate::workload::History;
+
+    fn settings(data: &Path) -> Settings {
+        Settings {
+            data: data.to_owned(),
+            workloads: vec![Workload::One, Workload::Ten],
+            clients: vec![1, 5],
+            measured: Duration::from_millis(20),
+            rounds: 1,
+            seed: Seed(9),
+        }
+    }
+
+    /// Keeps nothing, and says that everything was durable.
+    struct Liar;
+
+    impl Store for Liar {
+        fn drive(&self, plan: &Plan) -> Result<Run> {
+            crate::drive::threads(plan, |_| Ok(|_: &[crate::workload::Row]| Ok(())))
+        }
+
+        fn close(self: Box<Self>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Engine for Liar {
+        fn name(&self) -> String {
+            "liar".to_owned()
+        }
+
+        fn side(&self) -> Side {
+            Side::Rival
+        }
+
+        fn version(&self) -> String {
+            "1".to_owned()
+        }
+
+        fn settings(&self) -> String {
+            String::new()
+        }
+
+        fn create(&self, _directory: &Path, _plan: &Plan) -> Result<Box<dyn Store>> {
+            Ok(Box::new(Self))
+        }
+
+        fn check(&self, _directory: &Path, history: &History) -> Result<Result<(), String>> {
+            history.compare(|see| {
+                crate::workload::loaded(history.seed).for_each(|row| see(Some(row.key), &row.value));
+                Ok(())
+            })
+        }
+    }
+
+    #[test]
+    fn everybody_keeps_what_was_acknowledged() {
+        let data = tempfile::tempdir_in(".").unwrap();
+        let engines = Arguments::try_parse_from(["peers", "--data", "x"]).unwrap().engines();
+        let results = run(&settings(data.path()), &engines, &mut Silent).unwrap();
+        assert_eq!(results.len(), engines.len() * 4);
+        assert!(results.values().all(|rounds| rounds.throughput.len() == 1 && rounds.throughput[0] > 0.0));
+        assert!(fs::read_dir(data.path()).unwrap().next().is_none(), "nothing is left behind");
+    }
+
+    #[test]
+    fn who_lies_gets_no_figures_and_leaves_the_evidence() {
+        let data = tempfile::tempdir().unwrap();
+        let engines: Vec<Box<dyn Engine>> = vec![Box::new(Liar)];
+        let error = run(&settings(data.path()), &engines, &mut Silent).unwrap_err().to_string();
+        assert!(error.contains("liar: row") && error.contains("last acknowledged update"), "{error}");
+        assert!(fs::read_dir(data.path()).unwrap().next().is_some());
+    }
+}

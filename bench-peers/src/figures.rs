@@ -161,3 +161,39 @@ fn time(seconds: f64) -> String {
         large => format!("{large:.2} s"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use ishigaki_base::random::Seed;
+
+    use crate::arguments::Arguments;
+    use crate::workload::Workload;
+
+    #[test]
+    fn the_best_rival_is_the_one_with_the_best_median() {
+        let arguments = ["peers", "--data", "x", "--engines", "ishigaki,redb,fjall,one-file"];
+        let engines = Arguments::try_parse_from(arguments).unwrap().engines();
+        let names: Vec<String> = engines.iter().map(|engine| engine.name()).collect();
+        assert_eq!(names, ["ishigaki", "redb", "fjall", "one-file"]);
+        // redb has the best single round, fjall the best median; the loop is nobody's rival.
+        let throughput = [[200.0, 300.0, 400.0], [90.0, 900.0, 80.0], [100.0, 150.0, 100.0], [800.0, 600.0, 800.0]];
+        let results = throughput.into_iter().enumerate().map(|(engine, runs)| {
+            let quantiles = [0; 3].map(|_| runs.iter().map(|run| 1.0 / run).collect());
+            ((Workload::One, 4, engine), Rounds { throughput: runs.to_vec(), quantiles })
+        });
+        let origin = Origin { machine: "m".into(), commit: "c".into(), seed: Seed(1) };
+        let lines = lines(&engines, &results.collect(), &origin);
+        let find = |metric, of: &str, to: &str| {
+            let is = |line: &&Line| line.metric == metric && line.case["of"] == of && line.case["to"] == to;
+            let found = lines.iter().filter(|line| line.case["engine"] == "ishigaki" && line.case.contains_key("of"));
+            found.clone().find(is).map(|line| line.runs.clone())
+        };
+        assert_eq!(find(Metric::Ratio, "throughput", "fjall"), Some(vec![2.0, 2.0, 4.0]));
+        assert_eq!(find(Metric::Ratio, "throughput", "redb"), None);
+        assert_eq!(find(Metric::Ratio, "latency_p50", "fjall"), Some(vec![0.5, 0.5, 0.25]));
+        assert_eq!(find(Metric::ShareOfDevice, "throughput", "one-file"), Some(vec![0.25, 0.5, 0.5]));
+        assert!(table(&lines).contains("2.00 (2.00 to 4.00) of fjall's throughput"));
+    }
+}
