@@ -71,8 +71,8 @@ fn show(text: &str) -> Result<()> {
 
 /// Who takes part, with versions and settings.
 fn introduce(engines: &[Box<dyn Engine>]) -> String {
-    let line = |engine: &Box<dyn Engine>| format!("{} {}: {}\n", engine.name(), engine.version(), engine.settings());
-    engines.iter().map(line).collect()
+    let line = |engine: &dyn Engine| format!("{} {}: {}\n", engine.name(), engine.version(), engine.settings());
+    engines.iter().map(|engine| line(engine.as_ref())).collect()
 }
 
 fn kept(path: &Path) -> Result<Vec<Line>> {

@@ -36,9 +36,9 @@ const CALLS: &str = "trace=write,writev,pwrite64,pwritev,?pwritev2,fsync,fdatasy
 pub(crate) fn table(settings: &Settings, engines: &[Box<dyn Engine>], progress: &mut dyn Progress) -> Result<String> {
     let site = contest::site(&settings.data)?;
     let mut text = String::from("| workload | clients | engine | transactions |");
-    Kind::ALL.iter().for_each(|kind| {
+    for kind in Kind::ALL {
         let _ = write!(text, " {} |", kind.name());
-    });
+    }
     text.push_str(" bytes written |\n|---|---:|---|---:|");
     text.push_str(&"---:|".repeat(Kind::ALL.len() + 1));
     text.push('\n');

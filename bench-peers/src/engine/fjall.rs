@@ -67,7 +67,9 @@ struct Open {
 impl Open {
     fn update(&self, rows: &[Row]) -> Result<()> {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
-        rows.iter().for_each(|row| batch.insert(&self.rows, row.key_bytes(), row.value));
+        for row in rows {
+            batch.insert(&self.rows, row.key_bytes(), row.value);
+        }
         Ok(batch.commit()?)
     }
 }

@@ -98,7 +98,9 @@ fn prepare(database: &DB, plan: &Plan) -> Result<()> {
 
 fn batch(rows: &[Row]) -> WriteBatch {
     let mut batch = WriteBatch::default();
-    rows.iter().for_each(|row| batch.put(row.key_bytes(), row.value));
+    for row in rows {
+        batch.put(row.key_bytes(), row.value);
+    }
     batch
 }
 
