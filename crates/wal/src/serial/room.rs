@@ -63,6 +63,7 @@ impl Room {
             budget: Mutex::new(budget),
             making: Mutex::new(next_segment),
             unpaid: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
         }
     }
 
