@@ -3,10 +3,13 @@
 use ishigaki_base::{Generation, LogId, Lsn, StreamId};
 use ishigaki_device::Directory;
 
-use crate::format::CONTROL;
-use crate::log::read_control;
+use crate::control;
+use crate::format::{CONTROL, parse_spare_name};
 use crate::recovery::{End, StreamReader, merge, open_readers};
-use crate::{Error, Result};
+use crate::{Error, Result, Start};
+
+/// How often a log that changes its segments meanwhile is looked at.
+const LOOKS: usize = 4;
 
 /// What a log holds.
 #[derive(Clone, Debug)]
@@ -19,6 +22,10 @@ pub struct Inspection {
     pub base: Lsn,
     /// After a clean close the last LSN; `None` when the log is open or has crashed.
     pub clean: Option<Lsn>,
+    /// From where the log is needed; everything before was given free.
+    pub start: Start,
+    /// Segments that belong to no stream and are kept to be used again.
+    pub spares: usize,
     /// The streams on the medium.
     pub streams: Vec<StreamReport>,
     /// Payload records that recovery would replay.
@@ -72,11 +79,25 @@ pub struct GenerationReport {
 /// Reads the log of a directory as recovery would and reports, also when recovery would refuse it. Nothing is written; of
 /// a log that is in use it shows some recent moment.
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
+    for _ in 1..LOOKS {
+        let names = directory.list()?;
+        let seen = look(directory, &names);
+        let is_whole = seen.as_ref().is_ok_and(|seen| seen.problem.is_none());
+        if is_whole || directory.list()? == names {
+            return seen;
+        }
+        // A trim took segments away under our eyes.
+    }
+    look(directory, &directory.list()?)
+}
+
+fn look(directory: &dyn Directory, names: &[String]) -> Result<Inspection> {
     let device = directory.open(CONTROL)?;
-    let control = read_control(device.as_ref())?;
-    let mut readers = open_readers(directory, &control)?;
-    let (mut records, mut cut) = (0, Lsn::ZERO);
-    let merged = merge(&mut readers, &control, |position, kind, _| {
+    let control = control::read(device.as_ref())?;
+    let spares = names.iter().filter(|name| parse_spare_name(name).is_some()).count();
+    let mut readers = open_readers(directory, &control, control.start)?;
+    let (mut records, mut cut) = (0, control.start.lsn.previous());
+    let merged = merge(&mut readers, &control, control.start, |position, kind, _| {
         cut = position.lsn();
         records += u64::from(kind == crate::format::Kind::Payload);
         Ok(())
@@ -100,6 +121,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
         generation: control.generation,
         base: control.base,
         clean: control.clean,
+        start: control.start,
+        spares,
         streams,
         records,
         dropped,
@@ -110,7 +133,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
 }
 
 fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
-    let (segments, capacity) = (reader.segments().count() as usize, reader.segments().capacity()?);
+    let segments = reader.segments();
+    let (count, capacity) = ((segments.end() - segments.first()) as usize, segments.capacity()?);
     let chunks = reader.chunks();
     let place = reader.place();
     let generations = chunks.generations.iter().map(|passage| GenerationReport {
@@ -122,7 +146,7 @@ fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
     });
     Ok(StreamReport {
         stream: reader.stream(),
-        segments,
+        segments: count,
         capacity,
         bytes: chunks.bytes,
         generations: generations.collect(),

@@ -19,6 +19,7 @@
 mod background;
 mod bell;
 mod buffer;
+mod control;
 mod dependencies;
 mod draw;
 mod epoch;
@@ -32,6 +33,8 @@ mod recovery;
 mod segment;
 mod serial;
 mod settings;
+mod space;
+mod start;
 mod stream;
 mod watermark;
 
@@ -52,5 +55,7 @@ pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Recovery, Replay};
 pub use settings::{CommitRule, Group, LogKind, Settings};
+pub use space::Space;
+pub use start::Start;
 pub use stream::Stream;
 pub use watermark::Watermark;

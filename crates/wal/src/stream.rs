@@ -8,18 +8,20 @@
 
 use std::mem::replace;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
-use ishigaki_base::{Lsn, Position, StreamId};
+use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::bell::Bell;
 use crate::buffer::Group;
 use crate::dependencies::Standing;
-use crate::format::{Kind, LONGEST_RECORD};
+use crate::format::{Kind, LONGEST_RECORD, RECORD_HEADER};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
 use crate::serial::SerialLog;
+use crate::space::Need;
 use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
 
 /// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
@@ -43,6 +45,8 @@ pub(crate) struct State {
     standing: Standing,
     /// The slot is taken: a hint for those who may choose another stream.
     busy: AtomicBool,
+    /// Bytes of records that nobody has been held back for yet.
+    unpaid: AtomicU64,
 }
 
 /// What the stream's lock guards. While it is held, this stream's bound in the watermark does not change.
@@ -114,6 +118,7 @@ impl State {
             changed: Condvar::new(),
             standing: Standing::new(id, next.previous()),
             busy: AtomicBool::new(false),
+            unpaid: AtomicU64::new(0),
         }
     }
 
@@ -201,6 +206,11 @@ impl State {
         }
     }
 
+    /// Holds the caller back as far as the log's space asks for it. To be called without any lock.
+    pub(crate) fn pay(&self, shared: &Shared) {
+        shared.pool.pace(self.unpaid.swap(0, Ordering::Relaxed), || shared.check_open().is_ok());
+    }
+
     /// One tick of the background thread: writes a group that was there at the tick before. True when the stream holds
     /// anything.
     pub(crate) fn tick(&self, shared: &Shared) -> bool {
@@ -276,7 +286,7 @@ impl State {
         drop(inner);
 
         let header = shared.chunk_header(self.id, shared.observe());
-        let written = pen.write(&mut blocks, header);
+        let written = pen.write(&mut blocks, header, last);
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
             shared.fail(error);
@@ -306,6 +316,14 @@ impl State {
         dependencies: usize,
     ) -> Result<MutexGuard<'a, Inner>> {
         let cost = inner.open.cost(payload, dependencies, shared.block_size);
+        if inner.room < cost && cost > shared.pool.bound() {
+            let reason = format!(
+                "a record of {payload} bytes is larger than the log's space of {} allows",
+                ByteSize(shared.pool.bound())
+            );
+            return Err(Error::Invalid { reason });
+        }
+        let mut full_since = None;
         while inner.room < cost {
             // Under the lock: nobody makes a segment for a log that has come to rest.
             shared.check_open()?;
@@ -313,19 +331,47 @@ impl State {
                 self.changed.wait(&mut inner);
                 continue;
             }
-            inner = self.add_segment(shared, inner)?;
+            let changes = shared.pool.changes();
+            inner = match self.add_segment(shared, inner, Need::Append) {
+                Err(Error::Full { .. }) => {
+                    self.wait_for_room(shared, changes, *full_since.get_or_insert_with(Instant::now))?
+                }
+                other => other?,
+            };
         }
+        self.unpaid.fetch_add((RECORD_HEADER + payload) as u64, Ordering::Relaxed);
         inner.room -= cost;
         inner.cost += cost;
         Ok(inner)
     }
 
-    /// Makes the stream's next segment, without the lock.
-    fn add_segment<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> Result<MutexGuard<'a, Inner>> {
+    /// The log is full. What was reserved and is not needed comes back when the group is written; then only a trim helps.
+    fn wait_for_room<'a>(&'a self, shared: &Shared, changes: u64, since: Instant) -> Result<MutexGuard<'a, Inner>> {
+        let mut inner = self.inner.lock();
+        if inner.slot.is_taken() {
+            self.changed.wait(&mut inner);
+            return Ok(inner);
+        }
+        if !inner.open.is_empty() && inner.slot.is_free() {
+            self.write_group(shared, inner);
+        } else {
+            drop(inner);
+            shared.pool.wait(changes, since)?;
+        }
+        Ok(self.inner.lock())
+    }
+
+    /// Gets the stream's next segment, without the lock.
+    fn add_segment<'a>(
+        &'a self,
+        shared: &Shared,
+        mut inner: MutexGuard<'a, Inner>,
+        need: Need,
+    ) -> Result<MutexGuard<'a, Inner>> {
         inner.making_segment = true;
         let index = inner.next_segment;
         drop(inner);
-        let made = Segment::create(shared.directory.as_ref(), self.id, index, shared.settings.segment.0);
+        let made = shared.pool.take(self.id, index, need);
 
         let mut inner = self.inner.lock();
         inner.making_segment = false;
@@ -338,7 +384,7 @@ impl State {
                 Ok(inner)
             }
             // A full medium is no failure of the log: what has an LSN has its room. Anything else leaves unknown state.
-            Err(error) if error.kind() == ishigaki_base::ErrorKind::Exhausted => Err(error),
+            Err(error) if error.kind() == ErrorKind::Exhausted => Err(error),
             Err(error) => {
                 drop(inner);
                 Err(shared.fail(error))
@@ -354,8 +400,11 @@ impl State {
         }
         // Once a turn: where there is no space, trying at every tick would not make any.
         inner.runs_short = false;
-        if let Err(error) = self.add_segment(shared, inner) {
-            tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead");
+        match self.add_segment(shared, inner, Need::Ahead) {
+            Ok(_) => {}
+            // Nothing was tried: the next turn may find more.
+            Err(Error::Full { .. }) => self.inner.lock().runs_short = true,
+            Err(error) => tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead"),
         }
     }
 }
@@ -385,7 +434,8 @@ impl Stream {
     /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls
     /// [`pace`](Self::pace), and [`wait`](Self::wait) when it needs the record durable.
     ///
-    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
+    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), a full log, after
+    /// [`Settings::space_wait`](crate::Settings::space_wait) ([`Error::Full`]), or a log that is closed.
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
         match &self.shared.serial {
             Some(serial) => serial.append(&*self.shared, payload),
@@ -422,19 +472,24 @@ impl Stream {
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
-    /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up.
+    /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up, or while whoever
+    /// trims can not ([`Settings::space`](crate::Settings::space)).
     pub fn pace(&self) {
-        match &self.shared.serial {
-            Some(serial) => serial.pace(&*self.shared),
-            None => self.state().pace(&self.shared),
-        }
+        self.pace_place(self.place);
     }
 
     /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
     pub fn pace_after(&self, receipt: &Receipt) {
-        match &self.shared.serial {
-            Some(serial) => serial.pace(&*self.shared),
-            None => self.shared.streams[usize::from(receipt.position().stream().0)].pace(&self.shared),
+        self.pace_place(usize::from(receipt.position().stream().0));
+    }
+
+    fn pace_place(&self, place: usize) {
+        if let Some(serial) = &self.shared.serial {
+            serial.pace(&*self.shared);
+            serial.pay(&*self.shared);
+        } else {
+            self.shared.streams[place].pace(&self.shared);
+            self.shared.streams[place].pay(&self.shared);
         }
     }
 

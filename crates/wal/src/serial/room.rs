@@ -6,13 +6,17 @@
 //! full only if the rest would still fit behind it; if not, it waits until the rest is complete as well, which takes a few
 //! instructions of those who copy, and nobody can add to the rest meanwhile without new room.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
 use ishigaki_base::{ErrorKind, StreamId};
 use parking_lot::Mutex;
 
 use super::Context;
-use crate::Result;
 use crate::format::{CHUNK_HEADER, RECORD_HEADER};
 use crate::segment::{Pen, Segment};
+use crate::space::Need;
+use crate::{Error, Result};
 
 /// What may still be drawn.
 #[derive(Debug)]
@@ -22,6 +26,10 @@ pub(crate) struct Room {
     budget: Mutex<Budget>,
     /// Index of the next segment to make; held while it is made.
     making: Mutex<u64>,
+    /// Bytes promised for which nobody was held back yet.
+    unpaid: AtomicU64,
+    /// Somebody waits for room because the log is full.
+    is_wanted: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -49,22 +57,44 @@ impl Room {
             spares: Vec::new(),
             runs_short: pen.runs_short(),
         };
-        Self { stream, chunk_limit, budget: Mutex::new(budget), making: Mutex::new(next_segment) }
+        Self {
+            stream,
+            chunk_limit,
+            budget: Mutex::new(budget),
+            making: Mutex::new(next_segment),
+            unpaid: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
+        }
     }
 
     /// Promises room for `bytes` more, and makes segments for it if it must. A full medium is an error of kind
     /// `Exhausted`; nothing is promised then.
     pub(crate) fn promise(&self, ctx: &impl Context, bytes: u64) -> Result<()> {
+        let mut full_since = None;
         while !self.try_promise(bytes) {
+            let changes = ctx.pool().changes();
             let next = self.making.lock();
             let budget = self.budget.lock();
             let still = budget.outstanding + bytes >= budget.ceiling;
             drop(budget);
             if still {
-                self.add_segment(ctx, next)?;
+                match self.add_segment(ctx, next, Need::Append) {
+                    // What was promised and is not needed comes back with the next chunks; then only a trim helps.
+                    Err(Error::Full { .. }) => {
+                        self.is_wanted.store(true, Ordering::SeqCst);
+                        ctx.pool().wait(changes, *full_since.get_or_insert_with(Instant::now))?;
+                    }
+                    other => other?,
+                }
             }
         }
+        self.unpaid.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Bytes that were promised since this was asked last.
+    pub(crate) fn unpaid(&self) -> u64 {
+        self.unpaid.swap(0, Ordering::Relaxed)
     }
 
     fn try_promise(&self, bytes: u64) -> bool {
@@ -82,10 +112,10 @@ impl Room {
     }
 
     /// Makes the next segment; `next` is the locked number of it.
-    fn add_segment(&self, ctx: &impl Context, mut next: parking_lot::MutexGuard<'_, u64>) -> Result<()> {
+    fn add_segment(&self, ctx: &impl Context, mut next: parking_lot::MutexGuard<'_, u64>, need: Need) -> Result<()> {
         // Under the lock: nobody makes a segment for a log that has come to rest.
         ctx.check_open()?;
-        match Segment::create(ctx.directory(), self.stream, *next, ctx.settings().segment.0) {
+        match ctx.pool().take(self.stream, *next, need) {
             Ok(segment) => {
                 *next += 1;
                 let mut budget = self.budget.lock();
@@ -111,10 +141,14 @@ impl Room {
             return;
         }
         let Some(next) = self.making.try_lock() else { return };
-        if ctx.check_open().is_ok()
-            && let Err(error) = self.add_segment(ctx, next)
-        {
-            tracing::warn!(%error, stream = %self.stream, "no segment could be prepared ahead");
+        if ctx.check_open().is_err() {
+            return;
+        }
+        match self.add_segment(ctx, next, Need::Ahead) {
+            Ok(()) => {}
+            // Nothing was tried: the next turn may find more.
+            Err(Error::Full { .. }) => self.budget.lock().runs_short = true,
+            Err(error) => tracing::warn!(%error, stream = %self.stream, "no segment could be prepared ahead"),
         }
     }
 
@@ -138,13 +172,18 @@ impl Room {
     }
 
     /// After chunks: what is left is known exactly again. True when it is time to make a segment.
-    pub(crate) fn settle(&self, pen: &Pen) -> bool {
+    pub(crate) fn settle(&self, ctx: &impl Context, pen: &Pen) -> bool {
         let mut budget = self.budget.lock();
         let limit = self.chunk_limit;
         let spare: u64 = budget.spares.iter().map(|segment| segment.device.len() - limit).sum();
         budget.set_room(limit, pen.room(limit as usize) + spare);
         budget.runs_short = pen.runs_short() && budget.spares.is_empty();
-        budget.runs_short
+        let runs_short = budget.runs_short;
+        drop(budget);
+        if self.is_wanted.swap(false, Ordering::SeqCst) {
+            ctx.pool().wake_all();
+        }
+        runs_short
     }
 
     /// Returns when nobody makes a segment, and lets go of those not used.
@@ -170,7 +209,11 @@ fn ceiling(chunk_limit: u64, room: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::Settings;
+    use crate::space::{Pool, Spares};
     use ishigaki_device::{Directory, MemoryDirectory};
 
     const LIMIT: usize = 4096;
@@ -179,8 +222,10 @@ mod tests {
 
     /// Room for three chunks.
     fn room() -> Room {
-        let device = MemoryDirectory::new().create("wal-000-00000000", 4 * LIMIT as u64).unwrap();
-        let pen = Pen::new([Segment { index: 0, device }].into(), 0, 0);
+        let directory = Arc::new(MemoryDirectory::new());
+        let device = directory.create("wal-000-00000000", 4 * LIMIT as u64).unwrap();
+        let pool = Arc::new(Pool::new(directory, &Settings::default(), Spares::default()));
+        let pen = Pen::new([Segment { index: 0, device }].into(), 0, 0, pool);
         Room::new(StreamId(0), &pen, 1, LIMIT)
     }
 
