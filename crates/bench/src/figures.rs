@@ -65,7 +65,7 @@ impl Scale {
             long: Duration::from_mins(2),
             interval: Duration::from_secs(1),
             writers: 16,
-            free_after: ByteSize::gib(1),
+            free_after: ByteSize::mib(128),
         }
     }
 

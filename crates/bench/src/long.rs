@@ -33,7 +33,12 @@ const HEADERS: usize = 128;
 /// the others append.
 pub type Free<'a> = dyn Fn(&Log, &Side) -> wal::Result<()> + Sync + 'a;
 
-/// For a log that keeps everything.
+/// Frees everything up to now.
+pub fn free_up_to_now(log: &Log, _: &Side) -> wal::Result<()> {
+    log.trim(log.here())
+}
+
+/// Frees nothing, for as long as the log's space lasts.
 pub fn keep_everything(_: &Log, _: &Side) -> wal::Result<()> {
     Ok(())
 }
@@ -45,6 +50,13 @@ pub struct Side {
     pub trim: bool,
     /// The log's settings, which do so; the number of streams is that of the workers.
     pub log: wal::Settings,
+}
+
+impl Side {
+    /// Both: without trimming on the medium, and with it.
+    pub fn both(log: &wal::Settings) -> Vec<Self> {
+        [false, true].map(|trim| Self { trim, log: wal::Settings { trim, ..log.clone() } }).to_vec()
+    }
 }
 
 /// What is written, and how long.
@@ -60,7 +72,7 @@ pub struct Settings {
     pub duration: Duration,
     /// There is a figure for each of these. Default 1 s.
     pub interval: Duration,
-    /// Bytes over all workers after which space is freed. Default 1 GiB.
+    /// Bytes over all workers after which space is freed; well below the log's space. Default 128 MiB.
     pub free_after: ByteSize,
     /// What is written to.
     pub target: Target,
@@ -77,7 +89,7 @@ impl Settings {
             workers: 4,
             duration: Duration::from_mins(1),
             interval: Duration::from_secs(1),
-            free_after: ByteSize::gib(1),
+            free_after: ByteSize::mib(128),
             target,
             origin,
         }
@@ -182,7 +194,12 @@ fn measure(settings: &Settings, bytes: ByteSize, side: &Side, free: &Free<'_>) -
             threads.into_iter().map(|thread| thread.join().expect("a worker returns its errors")).collect();
         (bandwidths, acknowledged)
     });
-    let acknowledged = acknowledged?;
+    let mut acknowledged = acknowledged?;
+    // All others may have been freed. One of each worker is left.
+    for (number, acknowledged) in (0..).zip(&mut acknowledged) {
+        append(&log.assign(), &mut Record::new(settings.origin.seed, number, payload), *acknowledged)?;
+        *acknowledged += 1;
+    }
     log.close()?;
     drop(log);
     check::check(directory, log_settings, settings, payload, &acknowledged)?;
@@ -213,12 +230,18 @@ fn watch(settings: &Settings, counting: &Counting, over: &AtomicBool) -> Vec<f64
 fn write(stream: &Stream, record: &mut Record, over: &AtomicBool, free: &Freeing<'_>) -> wal::Result<u64> {
     let mut acknowledged = 0;
     while !over.load(Ordering::Relaxed) {
-        let receipt = stream.append_after(&Dependencies::default(), record.numbered(acknowledged))?;
-        stream.settle(&receipt)?;
+        append(stream, record, acknowledged)?;
         acknowledged += 1;
         free.written(record.bytes.len() + HEADERS)?;
     }
     Ok(acknowledged)
+}
+
+/// Appends the record of that number and waits until it is acknowledged.
+fn append(stream: &Stream, record: &mut Record, number: u64) -> wal::Result<()> {
+    let receipt = stream.append_after(&Dependencies::default(), record.numbered(number))?;
+    stream.pace_after(&receipt);
+    stream.settle(&receipt)
 }
 
 /// Frees space when enough was written.
@@ -276,8 +299,7 @@ mod tests {
             let (stream, mut record) = (log.assign(), Record::new(Seed(1), 0, size.0 as usize - HEADERS));
             let before = counting.count();
             for number in 0..20 {
-                let receipt = stream.append_after(&Dependencies::default(), record.numbered(number)).unwrap();
-                stream.settle(&receipt).unwrap();
+                append(&stream, &mut record, number).unwrap();
             }
             let count = counting.count().since(before);
             assert_eq!((count.writes, count.bytes), (20, 20 * size.0));

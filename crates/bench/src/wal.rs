@@ -121,7 +121,7 @@ pub struct Settings {
     pub duration: Duration,
     /// Runs of each case. Default 5.
     pub rounds: usize,
-    /// The rest of the log's settings: kind, rule, streams and group are those of the case.
+    /// The rest of the log's settings: kind, rule, streams and group are those of the case, and its space is not bounded.
     pub log: wal::Settings,
     /// What is written to.
     pub target: Target,

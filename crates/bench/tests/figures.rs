@@ -129,11 +129,11 @@ fn the_experiments_of_paper_1_run_and_are_written() {
     let settings = figures::Settings {
         scale: Scale::smoke(),
         targets: vec![Target::new("nvm:5us", Arc::new(medium))],
-        sides: [false, true].map(|trim| long::Side { trim, log: log.clone() }).to_vec(),
+        sides: long::Side::both(&log),
         log,
         origin: origin(),
     };
-    let lines = figures::p1(&settings, &long::keep_everything, &mut Silent).unwrap();
+    let lines = figures::p1(&settings, &long::free_up_to_now, &mut Silent).unwrap();
     for bench in ["media", "wal", "long"] {
         assert!(lines.iter().any(|line| line.bench == bench), "{bench}");
     }

@@ -123,14 +123,13 @@ fn settings_without_sense_are_refused() {
 
 fn long(target: Target, free_after: ByteSize) -> long::Settings {
     let log = ishigaki_wal::Settings { segment: ByteSize::mib(1), ..ishigaki_wal::Settings::default() };
-    let sides = [false, true].map(|trim| long::Side { trim, log: log.clone() });
     long::Settings {
         writes: vec![ByteSize::kib(8)],
         workers: 2,
         duration: Duration::from_millis(500),
         interval: Duration::from_millis(100),
         free_after,
-        ..long::Settings::new(sides.to_vec(), target, origin())
+        ..long::Settings::new(long::Side::both(&log), target, origin())
     }
 }
 
@@ -161,4 +160,20 @@ fn long_writing_ends_with_the_failure_of_freeing() {
     let fails = |_: &Log, _: &long::Side| Err(ishigaki_wal::Error::Closed);
     let settings = long(modelled("nvm:50us"), ByteSize::kib(64));
     assert!(matches!(long::run(&settings, &fails, &mut Silent), Err(Error::Log(_))));
+}
+
+#[test]
+fn a_log_is_written_for_longer_than_it_is_large() {
+    let log = ishigaki_wal::Settings {
+        segment: ByteSize::kib(256),
+        space: ByteSize::mib(8),
+        space_wait: Duration::from_secs(1),
+        ..ishigaki_wal::Settings::default()
+    };
+    let settings = long::Settings { sides: long::Side::both(&log), ..long(modelled("nvm:20us"), ByteSize::mib(2)) };
+    let lines = long::run(&settings, &long::free_up_to_now, &mut Silent).unwrap();
+    for line in lines.iter().filter(|line| line.metric == Metric::Bandwidth) {
+        let written: f64 = line.runs.iter().map(|bandwidth| bandwidth * 0.1).sum();
+        assert!(written > 9e6, "only {written} bytes");
+    }
 }

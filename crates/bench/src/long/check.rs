@@ -63,7 +63,7 @@ impl Holdings {
             return Err(wrong);
         }
         for (worker, ((_, next), acknowledged)) in self.workers.iter().zip(acknowledged).enumerate() {
-            if *acknowledged > 0 && next.unwrap_or(0) < *acknowledged {
+            if next.unwrap_or(0) < *acknowledged {
                 return Err(format!("worker {worker}'s last acknowledged record is not there"));
             }
         }

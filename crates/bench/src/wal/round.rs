@@ -29,13 +29,15 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// The settings of its log: a stream for each worker, where the log has several.
+    /// The settings of its log: a stream for each worker, where the log has several, and space for all that a run writes,
+    /// so that none waits for a trim.
     fn log(&self, settings: &Settings) -> wal::Settings {
         wal::Settings {
             kind: self.variant.log,
             commit: self.variant.commit,
             streams: self.workers as u16,
             group: Group { transactions: self.group, ..settings.log.group.clone() },
+            space: ByteSize::tib(1),
             ..settings.log.clone()
         }
     }
