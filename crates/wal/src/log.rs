@@ -106,6 +106,11 @@ impl Log {
         let Recovered { next, tails, report } =
             recovery::recover(directory.as_ref(), &control, settings.chunk_limit(), replay)?;
 
+        if next > Position::MAX_LSN || control.generation == Generation::MAX {
+            let reason = "the log has used up its LSNs or generations; copy its data into a new database".to_owned();
+            return Err(Error::Invalid { reason });
+        }
+
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
         let opened = Control { generation, base: next, clean: None, ..control };

@@ -6,7 +6,7 @@ use super::{Fields, VERSION};
 use crate::{Error, Result};
 
 /// Bytes of the block that are used; the rest of its sector is zero.
-const CONTROL_BYTES: usize = 56;
+pub(crate) const CONTROL_BYTES: usize = 56;
 
 const MAGIC: [u8; 4] = *b"ISGC";
 
@@ -49,12 +49,15 @@ impl Control {
         if bytes[4] != VERSION {
             return Err(Error::Version { found: bytes[4], known: VERSION });
         }
-        Ok(Self {
-            log: LogId(fields.u64(8)),
-            generation: Generation(fields.u64(16)),
-            base: Lsn(fields.u64(24)),
-            clean: (bytes[5] == 1).then(|| Lsn(fields.u64(32))),
-        })
+        let clean = match bytes[5] {
+            0 => None,
+            1 => Some(Lsn(fields.u64(32))),
+            other => {
+                let what = format!("its control block says {other} where there is 0 or 1");
+                return Err(Error::Corrupt { stream: None, what });
+            }
+        };
+        Ok(Self { log: LogId(fields.u64(8)), generation: Generation(fields.u64(16)), base: Lsn(fields.u64(24)), clean })
     }
 }
 
@@ -71,6 +74,16 @@ mod tests {
             control.encode(&mut sector);
             assert_eq!(Control::decode(&sector).unwrap(), control);
         }
+    }
+
+    #[test]
+    fn what_is_neither_closed_nor_open_is_refused() {
+        let mut sector = [0; 512];
+        CONTROL.encode(&mut sector);
+        sector[5] = 2;
+        let crc = crc32c(&sector[..CONTROL_BYTES - 4]);
+        sector[CONTROL_BYTES - 4..CONTROL_BYTES].copy_from_slice(&crc.to_le_bytes());
+        assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })));
     }
 
     #[test]

@@ -157,6 +157,9 @@ impl<'a> StreamReader<'a> {
         if last.is_some_and(|(_, last)| header.lsn <= last) {
             return Err(self.damage(&format!("record {} is out of order", header.lsn)));
         }
+        if header.lsn > Position::MAX_LSN {
+            return Err(self.damage(&format!("record {} has a larger LSN than there can be", header.lsn)));
+        }
         if self.payload.len() < header.size() {
             return Err(self.damage("a record's dependencies go beyond its chunk"));
         }
