@@ -37,5 +37,7 @@ pub use model::{
 };
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
 pub use raw::RawDirectory;
+#[cfg(fuzzing)]
+pub use raw::fuzz;
 pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};

@@ -21,6 +21,8 @@
 
 mod database;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod index;
 mod key;
 mod memory;

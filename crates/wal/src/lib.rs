@@ -23,6 +23,8 @@ mod dependencies;
 mod epoch;
 mod error;
 mod format;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod herald;
 mod inspect;
 mod keeper;

@@ -9,6 +9,7 @@
 
 mod cargo;
 mod examples;
+mod fuzz;
 mod machine;
 mod options;
 
@@ -37,6 +38,7 @@ const STEPS: &[Step] = &[
     Step { name: "doc", about: "examples in the documentation", needs: Some("lint"), run: doc },
     Step { name: "examples", about: "the example programs run", needs: Some("lint"), run: examples::run },
     Step { name: "loom", about: "the model of the watermark protocol", needs: Some("machine"), run: loom },
+    Step { name: "fuzz", about: "nothing on the medium makes a reader fail", needs: Some("machine"), run: fuzz::run },
 ];
 
 /// How a step ended.
