@@ -4,6 +4,7 @@
 mod bench;
 mod completions;
 mod log;
+mod log_arguments;
 mod media;
 mod sql;
 

@@ -11,7 +11,7 @@
 //!   fails writes and syncs, runs out of space and flips bits at rest;
 //! - [`ModelledDirectory`]: any of these with the timing of NVM, an SSD or a hard disk, in real or in virtual time.
 //!
-//! [`probe()`] measures what a medium can do.
+//! [`open_place`] opens any of them by one word, as in `raw:/dev/nvme0n1`; [`probe()`] measures what a medium can do.
 
 mod buffer;
 mod device;
@@ -20,11 +20,13 @@ mod error;
 mod file;
 mod memory;
 mod model;
+mod place;
 mod probe;
 mod raw;
 mod request;
 mod ring;
 mod sim;
+mod vigilant;
 
 pub use buffer::AlignedBuffer;
 pub use device::{Device, MAX_BLOCK_SIZE, Promise, SECTOR};
@@ -35,9 +37,11 @@ pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
 pub use model::{
     HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
 };
+pub use place::{Place, open_place};
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
 pub use raw::RawDirectory;
 #[cfg(fuzzing)]
 pub use raw::fuzz;
 pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
+pub use vigilant::VigilantDirectory;

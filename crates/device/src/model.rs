@@ -276,6 +276,10 @@ impl Device for ModelledDevice {
         self.hardware.sync(|| self.bytes.sync())
     }
 
+    fn lock(&self) -> Result<DirectoryLock> {
+        self.bytes.lock()
+    }
+
     fn trim(&self, offset: u64, length: u64) -> Result<()> {
         self.bytes.trim(offset, length)
     }

@@ -62,6 +62,9 @@ impl Default for ProbeSettings {
 pub struct ProbeReport {
     /// What it promises: block size, atomic writes, direct transfers, trim.
     pub promise: Promise,
+    /// Whether a durable write is one command of the drive (forced unit access, FUA, or no volatile cache); see
+    /// [`Device::writes_through`](crate::Device::writes_through). `None`: not known.
+    pub writes_through: Option<bool>,
     /// A case for each count of threads and each size that the medium takes.
     pub cases: Vec<ProbeCase>,
     /// Sizes that are not multiples of the block size.
@@ -142,6 +145,7 @@ pub fn probe(
     let length = settings.region.as_u64().max(largest);
     let mut regions = regions(directory, most, length, largest as usize, settings.seed)?;
     let promise = regions.first().map(|region| region.device().promise());
+    let writes_through = regions.first().and_then(|region| region.device().writes_through());
     let promise = promise.ok_or_else(|| invalid("threads", "there must be at least one"))?;
     let (sizes, left_out): (Vec<ByteSize>, Vec<ByteSize>) =
         settings.sizes.iter().partition(|size| size.as_u64().is_multiple_of(promise.block_size as u64));
@@ -162,7 +166,7 @@ pub fn probe(
             done += 1;
         }
     }
-    Ok(ProbeReport { promise, cases, left_out, complete })
+    Ok(ProbeReport { promise, writes_through, cases, left_out, complete })
 }
 
 fn check(settings: &ProbeSettings) -> Result<()> {

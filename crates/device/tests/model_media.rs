@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{
-    AlignedBuffer, Device, Directory, DirectoryLock, Error, Fault, HddSettings, MAX_BLOCK_SIZE, Medium,
+    AlignedBuffer, Device, Directory, DirectoryLock, Error, Fault, FileDirectory, HddSettings, MAX_BLOCK_SIZE, Medium,
     MemoryDirectory, MemorySettings, ModelledDirectory, NvmSettings, Pace, ProbeReport, ProbeSettings, Promise,
     SimDirectory, SsdSettings, VirtualClock, probe,
 };
@@ -215,6 +215,23 @@ fn a_probe_of_a_disk_counts_its_turns() {
         let writes = case.median(|run| run.throughput);
         assert!((writes / 120.0 - 1.0).abs() < 0.05, "{writes} appends in a second at 120 turns");
     }
+}
+
+#[test]
+fn a_probe_tells_whether_the_medium_writes_through() {
+    let settings = || ProbeSettings {
+        threads: vec![1],
+        sizes: vec![ByteSize::kib(4)],
+        duration: MICROSECOND,
+        rounds: 1,
+        ..ProbeSettings::default()
+    };
+    let report = |directory: &dyn Directory| probe(directory, &settings(), &mut |_| ControlFlow::Continue(()));
+    let place = tempfile::tempdir().expect("a place for temporary files");
+    let files = FileDirectory::open(place.path()).expect("opened");
+    let known = files.create("d", 512).expect("created").writes_through();
+    assert_eq!(report(&files).expect("probed").writes_through, known);
+    assert_eq!(report(&MemoryDirectory::new()).expect("probed").writes_through, None);
 }
 
 #[test]

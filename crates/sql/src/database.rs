@@ -12,6 +12,7 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
+use ishigaki_device::Directory;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
@@ -64,6 +65,11 @@ impl Database {
     pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<Self> {
         let engine = ishigaki_txn::Database::open(path, settings.txn.clone())?;
         Self::over(engine, &settings)
+    }
+
+    /// Opens the database in a directory of any kind: a raw device, memory, a modelled medium.
+    pub fn open_in(directory: Arc<dyn Directory>, settings: &Settings) -> Result<Self> {
+        Self::over(ishigaki_txn::Database::open_in(directory, settings.txn.clone())?, settings)
     }
 
     /// SQL over tables of an engine that is open already.

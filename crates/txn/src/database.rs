@@ -1,6 +1,7 @@
 //! The database: a directory, opened and recovered, that hands out sessions.
 
 mod replay;
+mod sink;
 
 use std::fmt;
 use std::path::Path;
@@ -9,15 +10,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
-use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
+use ishigaki_base::{LogId, Lsn};
+use ishigaki_device::{Directory, DirectoryLock, FileDirectory, VigilantDirectory};
 use ishigaki_wal::Log;
 use parking_lot::Mutex;
 
+use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
 use crate::protocol::{Age, Patience, TransactionId};
 use crate::table::Tables;
-use crate::{Error, MemoryUse, Result, Session, Settings};
-use replay::Replay;
+use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, Result, Session, Settings};
+use replay::Checkpointed;
+pub(crate) use replay::Replay;
+use sink::Sink;
 
 /// Ordered tables of byte keys and byte values, changed by serializable transactions, durable through the log.
 ///
@@ -59,6 +64,8 @@ pub struct Database {
 /// What opening a database found and did.
 #[derive(Clone, Debug)]
 pub struct Recovery {
+    /// The checkpoint that was loaded, if there was one.
+    pub checkpoint: Option<LoadedCheckpoint>,
     /// What the log reports.
     pub log: ishigaki_wal::Recovery,
     /// Tables that exist.
@@ -67,11 +74,26 @@ pub struct Recovery {
     pub elapsed: Duration,
 }
 
+/// A checkpoint that was loaded.
+#[derive(Clone, Debug)]
+pub struct LoadedCheckpoint {
+    /// Its number.
+    pub number: u64,
+    /// Rows, names of tables among them.
+    pub rows: u64,
+    /// Bytes of its pages.
+    pub bytes: u64,
+    /// Time that loading it took.
+    pub elapsed: Duration,
+}
+
 /// What all handles, sessions and transactions share.
 pub(crate) struct Shared {
     pub(crate) log: Arc<Log>,
-    pub(crate) tables: Tables,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) checkpointer: Arc<Checkpointer>,
+    trigger: Option<Trigger>,
     settings: Settings,
     recovery: Recovery,
     ages: AtomicU64,
@@ -94,18 +116,47 @@ impl Database {
     pub fn open_in(directory: Arc<dyn Directory>, settings: Settings) -> Result<Self> {
         let clock = SystemClock::new();
         let lock = directory.lock()?;
+        // The log and the checkpoints make names in it, each of them syncing the other's, too.
+        let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
         let memory = Arc::new(Memory::new(settings.memory));
-        let mut replay = Replay::new(settings.log.streams, &memory);
-        let opened =
-            Log::open(directory, settings.log.clone(), &mut |position, payload| Ok(replay.apply(position, payload)?));
+        let manifest = checkpoint::current(directory.as_ref())?;
+        let replay =
+            Replay::new(settings.log.streams, &memory, manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed));
+        let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
+        // The log gives its records in order, in this thread.
+        let opened = Log::open(Arc::clone(&directory), settings.log.clone(), &mut |position, payload| {
+            replay.passed(position.lsn());
+            replay.take(position, payload)
+        });
         let (log, report) = opened.map_err(own_error)?;
-        let tables = replay.finish();
-        let recovery = Recovery { log: report, tables: tables.count(), elapsed: clock.now() };
+        if let Some(manifest) = &manifest {
+            check_log(manifest, log.id(), log.last_drawn())?;
+        }
+        let replayed = replay.bytes();
+        let tables = Arc::new(replay.finish(manifest.as_ref().map(|manifest| manifest.next_table))?);
+        let before = Before {
+            generation: report.generation,
+            number: checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?,
+            bytes: manifest.as_ref().map_or(0, Manifest::bytes),
+            replayed,
+        };
+        let checkpointer = Arc::new(Checkpointer::new(
+            directory,
+            Arc::clone(&log),
+            Arc::clone(&tables),
+            settings.log.streams,
+            settings.checkpoint.clone(),
+            &before,
+        ));
+        let trigger = settings.checkpoint.automatic.then(|| Trigger::start(&checkpointer)).transpose()?;
+        let recovery = Recovery { checkpoint: loaded, log: report, tables: tables.count(), elapsed: clock.now() };
         tracing::info!(records = recovery.log.records, tables = recovery.tables, elapsed = ?recovery.elapsed, "opened");
         let shared = Shared {
             log,
             tables,
             memory,
+            checkpointer,
+            trigger,
             settings,
             recovery,
             ages: AtomicU64::new(1),
@@ -131,6 +182,19 @@ impl Database {
         self.shared.memory.usage()
     }
 
+    /// Writes all tables down while transactions run, so that the log before that is not needed any more. Returns when the
+    /// checkpoint is durable; waits first for one that is being made already.
+    ///
+    /// After an error the checkpoint before it is still current, and the database works on unless the log has failed.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        self.shared.checkpointer.run()
+    }
+
+    /// How far a checkpoint is that is being made now, by whomever.
+    pub fn checkpoint_progress(&self) -> Option<CheckpointProgress> {
+        self.shared.checkpointer.progress()
+    }
+
     /// The log underneath.
     pub fn log(&self) -> &Arc<Log> {
         &self.shared.log
@@ -141,6 +205,34 @@ impl Database {
     pub fn close(self) -> Result<()> {
         self.shared.close()
     }
+}
+
+/// What a checkpoint says about the log.
+fn checkpointed(manifest: &Manifest) -> Checkpointed {
+    Checkpointed { start: manifest.start.lsn, end: manifest.end }
+}
+
+/// Loads a checkpoint with as many threads as there are cores.
+fn load(directory: &dyn Directory, manifest: &Manifest, replay: &Replay) -> Result<LoadedCheckpoint> {
+    let clock = SystemClock::new();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    checkpoint::load(directory, manifest, replay, threads)?;
+    let (number, rows, bytes) = (manifest.number, manifest.rows, manifest.bytes());
+    Ok(LoadedCheckpoint { number, rows, bytes, elapsed: clock.now() })
+}
+
+/// Refuses a log that a checkpoint does not belong to, or that lacks what was durable when the checkpoint was made.
+fn check_log(manifest: &Manifest, log: LogId, last: Lsn) -> Result<()> {
+    if manifest.log != log {
+        return Err(Error::damaged(format!("it belongs to log {}, and there is log {log}", manifest.log)));
+    }
+    if last < manifest.end {
+        return Err(Error::damaged(format!(
+            "it was made when the log reached to {}, which ends at {last}",
+            manifest.end
+        )));
+    }
+    Ok(())
 }
 
 /// What `Replay` said, if the log failed to open because of it.
@@ -181,6 +273,10 @@ impl Shared {
 
     fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Relaxed);
+        self.checkpointer.stop();
+        if let Some(trigger) = &self.trigger {
+            trigger.stop();
+        }
         let closed = self.log.close();
         drop(self.lock.lock().take());
         Ok(closed?)

@@ -121,6 +121,12 @@ pub enum Error {
         /// What about it is wrong.
         reason: String,
     },
+    /// The current checkpoint is not what was written.
+    #[error("the checkpoint is damaged: {what}; restore the directory from a copy")]
+    CorruptCheckpoint {
+        /// What is wrong, and where.
+        what: String,
+    },
 }
 
 impl Error {
@@ -137,13 +143,18 @@ impl Error {
             Self::Interrupted => ErrorKind::Cancelled,
             Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } => ErrorKind::Corrupt,
         }
     }
 
     /// The error of a transaction that gives way.
     pub(crate) fn conflict(reason: ConflictReason) -> Self {
         Self::Conflict { reason }
+    }
+
+    /// The error of a checkpoint that is not what was written.
+    pub(crate) fn damaged(what: String) -> Self {
+        Self::CorruptCheckpoint { what }
     }
 
     /// The error of asking for a table by a number that stands for none.

@@ -14,11 +14,12 @@
 //!
 //! Isolation is serializability, by strict two-phase locking behind a seam (`protocol`) that an optimistic protocol can
 //! fill as well. The log is redo only: bytes of a transaction that did not commit never reach storage. All data lives in
-//! memory, within a budget; the log is what survives.
+//! memory, within a budget; what survives is the last checkpoint of it and the log since then.
 //!
 //! This crate knows no SQL, no types and no files: keys and values are bytes, ordered as bytes are, and every durable byte
 //! goes through `ishigaki_wal` to an `ishigaki_device`.
 
+mod checkpoint;
 mod database;
 mod error;
 #[cfg(fuzzing)]
@@ -36,13 +37,14 @@ mod ticket;
 mod transaction;
 mod write_set;
 
-pub use database::{Database, Recovery};
+pub use checkpoint::{CheckpointProgress, CheckpointReport, Start};
+pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};
 pub use key::{MAX_KEY, MAX_VALUE};
 pub use memory::MemoryUse;
 pub use protocol::Age;
 pub use session::Session;
-pub use settings::Settings;
+pub use settings::{CheckpointSettings, Settings};
 pub use table::TableId;
 pub use ticket::Ticket;
 pub use transaction::{Savepoint, Transaction};

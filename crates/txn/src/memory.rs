@@ -44,7 +44,11 @@ impl Memory {
 
     /// Takes `bytes` out of the budget, or nothing at all.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
-        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.budget);
+        self.reserve_within(bytes, self.budget)
+    }
+
+    fn reserve_within(&self, bytes: u64, limit: u64) -> Result<()> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => Ok(()),
             Err(used) => Err(Error::MemoryExhausted {
@@ -53,6 +57,21 @@ impl Memory {
                 budget: ByteSize::b(self.budget),
             }),
         }
+    }
+
+    /// Reserved at once during recovery, if the budget has it.
+    pub(crate) const STEP: u64 = 64 << 10;
+
+    /// Takes at least `bytes` out of the budget, and says how many. Where records are replayed in any order, values that
+    /// come too early or are about to be replaced are there beside each other for a while; so until the recovery is over,
+    /// an eighth more than the budget may be in use.
+    pub(crate) fn reserve_for_recovery(&self, bytes: u64) -> Result<u64> {
+        let limit = self.budget.saturating_add(self.budget / 8);
+        let step = bytes.max(Self::STEP);
+        if self.reserve_within(step, limit - limit / 64).is_ok() {
+            return Ok(step);
+        }
+        self.reserve_within(bytes, limit).map(|()| bytes)
     }
 
     pub(crate) fn release(&self, bytes: u64) {

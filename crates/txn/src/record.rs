@@ -33,6 +33,11 @@ impl Record {
         }
     }
 
+    /// A record without a value, as recovery remembers a deletion.
+    pub(crate) fn deleted(version: Position) -> Self {
+        Self { version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), state: RecordState::default() }
+    }
+
     /// An absent record that `owner` alone may touch, from before it can be seen.
     pub(crate) fn placeholder(owner: TransactionId) -> Self {
         Self { version: AtomicU64::new(0), value: AtomicOwned::null(), state: RecordState::held_by(owner) }

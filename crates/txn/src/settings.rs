@@ -21,10 +21,44 @@ pub struct Settings {
     /// How long an older transaction waits for a lock that a younger one holds, before it gives up with a conflict.
     /// Default 10 s. Zero means: never wait, conflict at once.
     pub lock_wait: Duration,
+    /// When checkpoints are made, and how.
+    pub checkpoint: CheckpointSettings,
     /// Whether scans and absences are protected against phantoms. Never turn it off outside of the test that shows what
     /// breaks then.
     #[doc(hidden)]
     pub range_protection: bool,
+}
+
+/// When checkpoints are made, and how. The default works.
+///
+/// A checkpoint writes all rows of all tables, and lets go of the log before it: how often it is made decides how long the
+/// log grows and opening takes, against how much is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointSettings {
+    /// Whether a thread makes checkpoints by itself, as the two following settings say. Default true.
+    pub automatic: bool,
+    /// How much redo has been committed since the last checkpoint when the next one is made, or as many bytes as that last
+    /// one has, if those are more: so checkpoints never write more than twice what commits did. Default 256 MiB.
+    pub log_bytes: ByteSize,
+    /// After this time a checkpoint is made in any case, if anything was committed. Default 1 h.
+    pub interval: Duration,
+    /// How many bytes a second a checkpoint writes at most. Default: no limit.
+    pub throttle: Option<ByteSize>,
+    /// The length of its files, at least 4 KiB; a longer row has a file of its own. As much memory is used beside the
+    /// budget while a checkpoint is made. Default 16 MiB.
+    pub part: ByteSize,
+}
+
+impl Default for CheckpointSettings {
+    fn default() -> Self {
+        Self {
+            automatic: true,
+            log_bytes: ByteSize::mib(256),
+            interval: Duration::from_hours(1),
+            throttle: None,
+            part: ByteSize::mib(16),
+        }
+    }
 }
 
 impl Settings {
@@ -43,6 +77,7 @@ impl Default for Settings {
             log: ishigaki_wal::Settings::default(),
             memory: ByteSize::gib(4),
             lock_wait: Duration::from_secs(10),
+            checkpoint: CheckpointSettings::default(),
             range_protection: true,
         }
     }

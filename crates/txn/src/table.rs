@@ -86,6 +86,16 @@ impl Table {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// What this table holds has changed by so many bytes; the budget knows already.
+    pub(crate) fn adjust(&self, bytes: i64) {
+        self.bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Bytes of the budget that this table holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Gives `bytes` of this table back to the budget.
     pub(crate) fn give_back(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -143,8 +153,25 @@ impl Tables {
 
     /// Makes a table known. Its number is never given out again.
     pub(crate) fn add(&self, table: Arc<Table>) {
-        self.next.fetch_max(table.id.0.saturating_add(1), Ordering::Relaxed);
+        self.reserve_ids(table.id);
         self.named.write().insert(table.id, table);
+    }
+
+    /// Numbers up to this one are never given out again.
+    pub(crate) fn reserve_ids(&self, last: TableId) {
+        self.next.fetch_max(last.0.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// A number that no table has had so far, and none before it will ever be given out again.
+    pub(crate) fn unused_id(&self) -> TableId {
+        TableId(self.next.load(Ordering::Relaxed))
+    }
+
+    /// The numbers of all tables, the system table aside, in order.
+    pub(crate) fn ids(&self) -> Vec<TableId> {
+        let mut ids: Vec<_> = self.named.read().keys().copied().collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// How many there are, the system table aside.

@@ -1,5 +1,7 @@
 //! What the API promises, call by call.
 
+#[path = "behaviour/checkpoint.rs"]
+mod checkpoint;
 #[path = "behaviour/concurrency.rs"]
 mod concurrency;
 #[path = "behaviour/durability.rs"]

@@ -5,6 +5,8 @@
 //! exactly: of the committed transactions some, each whole, with everything acknowledged and everything that they read among
 //! them; under the watermark's rule those up to some LSN.
 
+#[path = "crash/checkpoints.rs"]
+mod checkpoints;
 #[path = "crash/model.rs"]
 mod model;
 #[path = "crash/workload.rs"]
@@ -17,7 +19,7 @@ use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Fault, SimDirectory};
 use ishigaki_testkit::{chosen_seed, seeded};
-use ishigaki_txn::{Database, Error, Result, Settings};
+use ishigaki_txn::{CheckpointSettings, Database, Error, Result, Settings};
 use ishigaki_wal::CommitRule;
 
 use model::Model;
@@ -43,7 +45,9 @@ fn settings(commit: CommitRule) -> Settings {
         background: false,
         ..Default::default()
     };
-    Settings { log, lock_wait: Duration::ZERO, ..Settings::default() }
+    // Only on demand, into several small files.
+    let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(4), ..Default::default() };
+    Settings { log, checkpoint, lock_wait: Duration::ZERO, ..Settings::default() }
 }
 
 fn open(directory: &SimDirectory, rule: CommitRule) -> Result<Database> {
@@ -212,8 +216,14 @@ fn flipped_bits_after_a_power_cut_never_become_data() {
 
 /// Flips one to three bits in what was ever written.
 fn flip_bits(directory: &SimDirectory, seed: Seed) {
+    flip_bits_of(directory, seed, |_| true);
+}
+
+/// Flips one to three bits in what was ever written to devices of some names.
+fn flip_bits_of(directory: &SimDirectory, seed: Seed, which: impl Fn(&str) -> bool) {
     let mut random = seed.derive(99).generator();
-    let devices = directory.devices();
+    let mut devices = directory.devices();
+    devices.retain(|(name, _)| which(name));
     for _ in 0..random.usize(1..4) {
         let Some((name, _)) = random.choice(&devices) else { return };
         let written = directory.written(name).unwrap();

@@ -15,28 +15,41 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn new(bytes: AlignedBuffer) -> Self {
+    pub(crate) fn new(bytes: AlignedBuffer) -> Self {
         Self { bytes, filled: CHUNK_HEADER, first_record: NO_RECORD }
     }
 
-    fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.bytes.len() - self.filled
     }
 
-    fn mark_record(&mut self) {
+    pub(crate) fn mark_record(&mut self) {
         if self.first_record == NO_RECORD {
             self.first_record = (self.filled - CHUNK_HEADER) as u32;
         }
     }
 
-    fn put(&mut self, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.bytes[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
         self.filled += bytes.len();
+    }
+
+    /// The next `length` bytes, for the caller to fill.
+    pub(crate) fn extend(&mut self, length: usize) -> &mut [u8] {
+        let begin = self.filled;
+        self.filled += length;
+        &mut self.bytes[begin..self.filled]
     }
 
     /// Bytes of the chunk on a medium with such blocks.
     pub(crate) fn length(&self, block: usize) -> usize {
         self.filled.next_multiple_of(block)
+    }
+
+    /// Takes the content out; the memory stays.
+    pub(crate) fn clear(&mut self) {
+        self.filled = CHUNK_HEADER;
+        self.first_record = NO_RECORD;
     }
 
     /// Completes the chunk: pads it, writes the header, and gives the bytes for the device. Of `header` the block fills

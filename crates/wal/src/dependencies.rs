@@ -11,9 +11,9 @@
 
 use std::collections::VecDeque;
 
+use ishigaki_base::sync::Mutex;
 use ishigaki_base::sync::atomic::{AtomicU64, Ordering};
 use ishigaki_base::{Lsn, Position, StreamId};
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::format::MAX_DEPENDENCIES;
@@ -70,6 +70,12 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Of a record in that place.
+    #[doc(hidden)]
+    pub fn of_record(position: Position, dependencies: Dependencies) -> Self {
+        Self { position, dependencies }
+    }
+
     /// Of somebody who wrote no record and waits for what he read.
     pub fn of_reader(dependencies: Dependencies) -> Self {
         Self { position: Position::NONE, dependencies }
@@ -80,15 +86,21 @@ impl Receipt {
         self.position
     }
 
+    /// What must be durable before it.
+    pub fn dependencies(&self) -> &Dependencies {
+        &self.dependencies
+    }
+
     /// The record's LSN; for a reader the largest one that it depends on.
     pub fn lsn(&self) -> Lsn {
         self.position.lsn().max(self.dependencies.latest())
     }
 }
 
-/// How far one stream has come.
+/// How far one stream has come. Public only for the model checker.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub struct Standing {
     stream: StreamId,
     /// All records of the stream up to here are durable.
     durable: Line,
@@ -105,25 +117,25 @@ struct Line(AtomicU64);
 
 impl Standing {
     /// Of a stream whose records up to `lsn` are all durable and settled.
-    pub(crate) fn new(stream: StreamId, lsn: Lsn) -> Self {
+    pub fn new(stream: StreamId, lsn: Lsn) -> Self {
         let line = || Line(AtomicU64::new(lsn.0));
-        Self { stream, durable: line(), settled: line(), pending: Mutex::default() }
+        Self { stream, durable: line(), settled: line(), pending: Mutex::new(VecDeque::new()) }
     }
 
     /// Every record of the stream up to here is durable.
-    pub(crate) fn durable(&self) -> Lsn {
+    pub fn durable(&self) -> Lsn {
         Lsn(self.durable.0.load(Ordering::Acquire))
     }
 
     /// Every record of the stream up to here is durable with all that it depends on.
-    pub(crate) fn settled(&self) -> Lsn {
+    pub fn settled(&self) -> Lsn {
         Lsn(self.settled.0.load(Ordering::Acquire))
     }
 
     /// What a record that is appended to this stream now must name: not what has settled, and nothing of the stream itself
     /// as long as that depends on nobody else, since a stream is durable from its beginning. Called in LSN order, under
     /// the stream's lock.
-    pub(crate) fn unsettled(&self, dependencies: &Dependencies, settled: impl Fn(Position) -> bool) -> Dependencies {
+    pub fn unsettled(&self, dependencies: &Dependencies, settled: impl Fn(Position) -> bool) -> Dependencies {
         if dependencies.is_empty() {
             return Dependencies::default();
         }
@@ -132,17 +144,17 @@ impl Standing {
     }
 
     /// Notes a record that names something. Called in LSN order, under the stream's lock.
-    pub(crate) fn expect(&self, receipt: Receipt) {
+    pub fn expect(&self, receipt: Receipt) {
         self.pending.lock().push_back(receipt);
     }
 
     /// The stream's records up to `lsn` have become durable.
-    pub(crate) fn written(&self, lsn: Lsn) {
+    pub fn written(&self, lsn: Lsn) {
         self.durable.0.fetch_max(lsn.0, Ordering::AcqRel);
     }
 
     /// Settles what can be. If a durable record is in the way, returns what that one waits for.
-    pub(crate) fn advance(&self, settled: impl Fn(Position) -> bool) -> Option<Dependencies> {
+    pub fn advance(&self, settled: impl Fn(Position) -> bool) -> Option<Dependencies> {
         let mut pending = self.pending.lock();
         let durable = self.durable();
         let ready = |receipt: &Receipt| {

@@ -13,7 +13,7 @@ pub(crate) use control::CONTROL_BYTES;
 pub(crate) use control::Control;
 pub(crate) use record::{Kind, LONGEST_RECORD, MAX_DEPENDENCIES, RECORD_HEADER, RecordHeader};
 
-use ishigaki_base::StreamId;
+use ishigaki_base::{Position, StreamId};
 
 /// Version of everything here. A log of another version is refused.
 pub(crate) const VERSION: u8 = 2;
@@ -44,7 +44,7 @@ pub(crate) fn segment_name(stream: StreamId, index: u64) -> String {
 pub(crate) fn parse_segment_name(name: &str) -> Option<(StreamId, u64)> {
     let (stream, index) = name.strip_prefix("wal-")?.split_once('-')?;
     let parsed = (StreamId(stream.parse().ok()?), index.parse().ok()?);
-    (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
+    (segment_name(parsed.0, parsed.1) == name && parsed.0.0 < Position::MAX_STREAMS).then_some(parsed)
 }
 
 /// Reads little-endian integers out of a fixed header.
@@ -74,7 +74,7 @@ mod tests {
         let name = segment_name(StreamId(7), 123);
         assert_eq!(name, "wal-007-00000123");
         assert_eq!(parse_segment_name(&name), Some((StreamId(7), 123)));
-        for other in ["wal-control", "wal-7-123", "wal-007-", "catalog", "wal-999999-00000000"] {
+        for other in ["wal-control", "wal-7-123", "wal-007-", "catalog", "wal-999999-00000000", "wal-256-00000000"] {
             assert_eq!(parse_segment_name(other), None, "{other}");
         }
     }

@@ -97,7 +97,7 @@ fn run(shared: &Weak<Shared>, stopping: &AtomicBool, place: usize) {
 fn serve(shared: &Shared, place: usize, waiting: Vec<(Receipt, Waker)>) {
     let last = waiting.iter().map(|(receipt, _)| receipt.position().lsn()).max().unwrap_or(Lsn::ZERO);
     // Where epochs decide nobody writes on his own.
-    let mut failed = shared.epochs.is_none() && shared.streams[place].flush(shared, last).is_err();
+    let mut failed = shared.epochs.is_none() && shared.flush(place, last).is_err();
     let mut rest = Vec::new();
     for (receipt, waker) in waiting {
         if failed || shared.is_acknowledged(&receipt) { waker.wake() } else { rest.push((receipt, waker)) }

@@ -33,6 +33,9 @@ fn keep(shared: &Weak<Shared>, stopping: &AtomicBool) {
             busy |= stream.tick(&shared);
             stream.prepare_segment(&shared);
         }
+        if let Some(serial) = &shared.serial {
+            serial.prepare_segment(&*shared);
+        }
         quiet = if busy { 0 } else { quiet + 1 };
         let tick = shared.settings.group.time / 2;
         if quiet < QUIET_TICKS {
@@ -50,6 +53,9 @@ fn keep(shared: &Weak<Shared>, stopping: &AtomicBool) {
 fn sleep(shared: Arc<Shared>, stopping: &AtomicBool) {
     shared.keeper_sleeps.store(true, Ordering::SeqCst);
     let busy = shared.streams.iter().any(|stream| stream.tick(&shared));
+    if let Some(serial) = &shared.serial {
+        serial.prepare_segment(&*shared);
+    }
     if busy || stopping.load(Ordering::SeqCst) {
         shared.keeper_sleeps.store(false, Ordering::SeqCst);
         return;

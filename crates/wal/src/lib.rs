@@ -20,6 +20,7 @@ mod background;
 mod bell;
 mod buffer;
 mod dependencies;
+mod draw;
 mod epoch;
 mod error;
 mod format;
@@ -31,16 +32,27 @@ mod keeper;
 mod log;
 mod recovery;
 mod segment;
+mod serial;
 mod settings;
 mod stream;
 mod watermark;
 
+#[doc(hidden)]
+pub mod model {
+    //! Protocols of a few atomics, for the model checker. Not for use.
+    pub use crate::serial::array::{Array, Gathered, Place, Releases, Seat};
+    pub use crate::serial::ring::Ring;
+}
+
+#[doc(hidden)]
+pub use dependencies::Standing;
 pub use dependencies::{Dependencies, Receipt};
+pub use draw::Draw;
 pub use error::{Error, Result};
 pub use herald::Settled;
 pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Recovery, Replay};
 pub use settings::{CommitRule, Group, LogKind, Settings};
-pub use stream::{Draw, Stream};
+pub use stream::Stream;
 pub use watermark::Watermark;

@@ -10,10 +10,11 @@ use parking_lot::Mutex;
 
 use crate::background::Background;
 use crate::epoch::Epochs;
-use crate::format::{CONTROL, Control, parse_segment_name};
+use crate::format::{CONTROL, ChunkHeader, Control, NO_RECORD, parse_segment_name};
 use crate::herald::Herald;
 use crate::keeper;
 use crate::recovery::{self, Recovered, Replay};
+use crate::serial::{self, SerialLog};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
 use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Stream};
@@ -73,7 +74,9 @@ pub(crate) struct Shared {
     pub(crate) chunk_limit: usize,
     pub(crate) block_size: usize,
     pub(crate) watermark: Watermark,
+    /// None in a serial log.
     pub(crate) streams: Vec<State>,
+    pub(crate) serial: Option<SerialLog>,
     /// Where the log acknowledges by epochs.
     pub(crate) epochs: Option<Epochs>,
     /// By stream: who waits without a thread.
@@ -116,10 +119,16 @@ impl Log {
         let opened = Control { generation, base: next, clean: None, ..control };
         write_control(control_device.as_ref(), &opened)?;
         let chunk_limit = settings.chunk_limit();
-        let mut streams = Vec::new();
-        for id in (0..settings.streams).map(StreamId) {
+        let (mut streams, mut serial) = (Vec::new(), None);
+        for id in (0..settings.streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
-            streams.push(recovery::resume(directory.as_ref(), id, tail, &settings, next)?);
+            let (pen, next_segment) = recovery::resume(directory.as_ref(), id, tail, &settings)?;
+            if settings.kind == LogKind::Serial {
+                let capacity = settings.shared_buffer();
+                serial = Some(SerialLog::new(pen, next_segment, next, chunk_limit, capacity));
+            } else {
+                streams.push(State::new(id, pen, next_segment, chunk_limit, next));
+            }
         }
         tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
 
@@ -133,8 +142,9 @@ impl Log {
             chunk_limit,
             block_size: control_device.promise().block_size,
             watermark: Watermark::new(settings.streams, next),
-            heralds: streams.iter().map(|_| Herald::default()).collect(),
+            heralds: (0..settings.streams()).map(|_| Herald::default()).collect(),
             streams,
+            serial,
             epochs: Epochs::of(kind, background, next),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -148,6 +158,9 @@ impl Log {
             if let LogKind::Epoch { time } = kind {
                 threads.push(Epochs::start(&shared, time)?);
             }
+            if kind == LogKind::Serial {
+                threads.push(serial::start(&shared)?);
+            }
         }
         let (assigned, ended) = (AtomicUsize::new(0), Mutex::new(None));
         let log = Self { shared, control: control_device, assigned, ended, threads };
@@ -156,14 +169,19 @@ impl Log {
 
     /// A handle on a stream for one more session; streams are given out in turn.
     pub fn assign(&self) -> Stream {
-        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.streams.len();
+        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.heralds.len();
         Stream::new(self.shared.clone(), place)
     }
 
     /// A handle on the stream of that number.
     pub fn stream(&self, id: StreamId) -> Option<Stream> {
         let place = usize::from(id.0);
-        (place < self.shared.streams.len()).then(|| Stream::new(self.shared.clone(), place))
+        (place < self.shared.heralds.len()).then(|| Stream::new(self.shared.clone(), place))
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> LogId {
+        self.shared.log
     }
 
     /// Every record with an LSN up to this one is durable.
@@ -173,12 +191,12 @@ impl Log {
 
     /// The largest LSN drawn so far.
     pub fn last_drawn(&self) -> Lsn {
-        self.shared.watermark.last_drawn()
+        self.shared.last_drawn()
     }
 
     /// Whether every record with an LSN up to `lsn` is durable. Never waits.
     pub fn is_durable(&self, lsn: Lsn) -> bool {
-        self.shared.watermark.reached() >= lsn || self.shared.observe() >= lsn
+        self.shared.reaches(lsn)
     }
 
     /// Whether [`Stream::settle`] would return at once with success. Never waits.
@@ -207,6 +225,7 @@ impl Log {
         self.threads.iter().for_each(Background::stop);
         // A draw that was past the door still holds its stream's lock; after these it has its record in the buffer.
         self.shared.streams.iter().for_each(State::wake_all);
+        self.shared.serial.iter().for_each(SerialLog::bar);
         let flushed = self.shared.check_alive().and_then(|()| self.flush());
         if let (Some(epochs), Ok(())) = (&self.shared.epochs, &flushed) {
             epochs.end(self.last_drawn());
@@ -214,6 +233,7 @@ impl Log {
         self.shared.heralds.iter().for_each(Herald::stop);
         // Whoever opens the log next must not find one of our writes still on its way.
         self.shared.streams.iter().for_each(State::come_to_rest);
+        self.shared.serial.iter().for_each(SerialLog::come_to_rest);
         flushed.and_then(|()| self.shared.check_alive())?;
         let shared = &self.shared;
         let (log, generation, base) = (shared.log, shared.generation, shared.base);
@@ -250,12 +270,29 @@ impl Shared {
             tracing::error!(error = %failure, "the log failed and is closed");
         }
         self.streams.iter().for_each(State::wake_all);
+        self.serial.iter().for_each(SerialLog::wake_all);
         self.epochs.iter().for_each(Epochs::wake_all);
         self.failure.get().cloned().unwrap_or(failure)
     }
 
+    /// The largest LSN drawn so far.
+    pub(crate) fn last_drawn(&self) -> Lsn {
+        self.serial.as_ref().map_or_else(|| self.watermark.last_drawn(), SerialLog::last_drawn)
+    }
+
+    /// Whether every record with an LSN up to `lsn` is durable.
+    fn reaches(&self, lsn: Lsn) -> bool {
+        match &self.serial {
+            Some(serial) => serial.durable() >= lsn,
+            None => self.watermark.reached() >= lsn || self.observe() >= lsn,
+        }
+    }
+
     /// The watermark; it stands still once the log has failed.
     pub(crate) fn observe(&self) -> Lsn {
+        if let Some(serial) = &self.serial {
+            return serial.durable();
+        }
         if self.failure.get().is_some() { self.watermark.reached() } else { self.watermark.observe() }
     }
 
@@ -269,6 +306,9 @@ impl Shared {
 
     /// Makes everything up to `lsn` durable, beginning with the stream of place `own`.
     pub(crate) fn make_durable(&self, own: usize, lsn: Lsn) -> Result<()> {
+        if let Some(serial) = &self.serial {
+            return serial.wait(self, lsn);
+        }
         if self.watermark.reached() >= lsn {
             return Ok(());
         }
@@ -284,6 +324,14 @@ impl Shared {
             for stream in self.streams.iter().filter(|stream| self.watermark.bound(stream.id()) <= lsn) {
                 stream.flush(self, lsn)?;
             }
+        }
+    }
+
+    /// Makes everything up to `lsn` durable in the stream of that place.
+    pub(crate) fn flush(&self, place: usize, lsn: Lsn) -> Result<()> {
+        match &self.serial {
+            Some(serial) => serial.wait(self, lsn),
+            None => self.streams[place].flush(self, lsn),
         }
     }
 
@@ -308,9 +356,7 @@ impl Shared {
         let (lsn, own) = (receipt.position.lsn(), usize::from(receipt.position.stream().0));
         match &self.epochs {
             Some(epochs) => epochs.ended() >= receipt.lsn(),
-            None if self.waits_for_all() => {
-                self.watermark.reached() >= receipt.lsn() || self.observe() >= receipt.lsn()
-            }
+            None if self.waits_for_all() => self.reaches(receipt.lsn()),
             None => {
                 self.streams[own].standing().durable() >= lsn
                     && receipt.dependencies.iter().all(|position| self.has_settled(position))
@@ -320,7 +366,7 @@ impl Shared {
 
     /// Whether a commit waits for everything with a smaller LSN.
     fn waits_for_all(&self) -> bool {
-        self.settings.commit == CommitRule::Watermark || self.epochs.is_some()
+        self.settings.commit == CommitRule::Watermark || self.epochs.is_some() || self.serial.is_some()
     }
 
     /// Closed by its owner.
@@ -353,6 +399,24 @@ impl Shared {
         after.iter().chain(before).find(|state| !state.is_busy()).unwrap_or(own)
     }
 
+    /// The header of a chunk to be written now; its block knows what is missing.
+    pub(crate) fn chunk_header(&self, stream: StreamId, watermark: Lsn) -> ChunkHeader {
+        ChunkHeader {
+            block: 0,
+            rule: self.settings.commit,
+            stream,
+            batch: 0,
+            log: self.log,
+            generation: self.generation,
+            base: self.base,
+            sequence: 0,
+            watermark,
+            payload: 0,
+            first_record: NO_RECORD,
+            payload_crc: 0,
+        }
+    }
+
     /// Leaves a stream's free slot to its own thread. False if it must not have one.
     pub(crate) fn hand_over(&self, stream: StreamId) -> bool {
         let place = usize::from(stream.0);
@@ -367,6 +431,36 @@ impl Shared {
         {
             thread.unpark();
         }
+    }
+}
+
+impl serial::Context for Shared {
+    fn check_alive(&self) -> Result<()> {
+        self.check_alive()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    fn fail(&self, error: Error) -> Error {
+        self.fail(error)
+    }
+
+    fn runs_short(&self) {
+        self.nudge();
+    }
+
+    fn directory(&self) -> &dyn Directory {
+        self.directory.as_ref()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn chunk_header(&self, stream: StreamId, watermark: Lsn) -> ChunkHeader {
+        self.chunk_header(stream, watermark)
     }
 }
 

@@ -24,7 +24,6 @@ pub(crate) use tail::{End, Tail};
 
 use crate::format::{Control, Kind, parse_segment_name};
 use crate::segment::{Pen, Segment};
-use crate::stream::State;
 use crate::{Error, Result, Settings};
 
 /// What takes the records that survived, in LSN order.
@@ -109,19 +108,18 @@ pub(crate) fn open_readers<'a>(directory: &'a dyn Directory, control: &Control) 
     streams.into_iter().map(reader).collect()
 }
 
-/// A stream to append to: where it ended, or a new one. `first` is the first LSN that will be drawn.
+/// Where to append to a stream: where it ended, or in a new one. With the index of the segment to make next.
 pub(crate) fn resume(
     directory: &dyn Directory,
     stream: StreamId,
     tail: Option<&Tail>,
     settings: &Settings,
-    first: Lsn,
-) -> Result<State> {
+) -> Result<(Pen, u64)> {
     let chunk_limit = settings.chunk_limit();
     let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(chunk_limit));
     if segments.is_empty() {
         segments.push(Segment::create(directory, stream, next, settings.segment.0)?);
         next += 1;
     }
-    Ok(State::new(stream, Pen::new(segments.into(), offset, sequence), next, chunk_limit, first))
+    Ok((Pen::new(segments.into(), offset, sequence), next))
 }

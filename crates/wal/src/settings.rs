@@ -1,5 +1,7 @@
 //! How a log is laid out and how it groups its writes.
 
+use std::fmt;
+use std::str::FromStr;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -15,8 +17,8 @@ pub struct Settings {
     pub kind: LogKind,
     /// When a commit is acknowledged, and what recovery keeps. Default: [`CommitRule::Dependencies`].
     pub commit: CommitRule,
-    /// Parallel streams, 1 to 256. Streams are not threads: any number of sessions share them. Default: one per core, at
-    /// most four.
+    /// Parallel streams, 1 to 256. Streams are not threads: any number of sessions share them. Default: one for every two
+    /// cores, at most eight: more writes at once than that cost the processor more than they save the device.
     pub streams: u16,
     /// When a stream's group of records is written without anybody waiting for it.
     pub group: Group,
@@ -33,6 +35,9 @@ pub struct Settings {
 pub enum LogKind {
     /// Several streams, each written by whoever waits for it (P-WAL: paper 1, section 3).
     Parallel,
+    /// One shared buffer, in which sessions that meet consolidate, and one thread that writes it (Aether: Johnson et al.,
+    /// VLDB 2010; the baseline of paper 1). [`Settings::streams`] counts for nothing.
+    Serial,
     /// Several streams, and acknowledgement by epochs: everybody waits until a thread has made all streams durable, once
     /// in a while (Silo: Tu et al., SOSP 2013). Throughput without latency. It needs [`Settings::background`]; without it
     /// whoever waits ends the epoch.
@@ -58,6 +63,50 @@ pub enum CommitRule {
     Dependencies,
 }
 
+impl fmt::Display for LogKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parallel => "parallel",
+            Self::Serial => "serial",
+            Self::Epoch { .. } => "epoch",
+        })
+    }
+}
+
+impl FromStr for LogKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "parallel" => Ok(Self::Parallel),
+            "serial" => Ok(Self::Serial),
+            "epoch" => Ok(Self::EPOCH),
+            _ => Err(Error::Invalid { reason: format!("a log is parallel, serial or epoch, not `{text}`") }),
+        }
+    }
+}
+
+impl fmt::Display for CommitRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Watermark => "watermark",
+            Self::Dependencies => "dependencies",
+        })
+    }
+}
+
+impl FromStr for CommitRule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "watermark" => Ok(Self::Watermark),
+            "dependencies" => Ok(Self::Dependencies),
+            _ => Err(Error::Invalid { reason: format!("a commit waits by watermark or dependencies, not `{text}`") }),
+        }
+    }
+}
+
 /// Caps on a group: a stream writes what it holds when one of them is reached. None of them is ever waited for; a lone
 /// session that waits for its commit has it written at once (paper 1 has only the first of the three).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +125,7 @@ impl Default for Settings {
         Self {
             kind: LogKind::Parallel,
             commit: CommitRule::Dependencies,
-            streams: cores.min(4) as u16,
+            streams: (cores / 2).clamp(1, 8) as u16,
             group: Group::default(),
             segment: ByteSize::mib(16),
             background: true,
@@ -110,6 +159,17 @@ impl Settings {
             return invalid("an epoch is longer than zero".to_owned());
         }
         Ok(())
+    }
+
+    /// How many streams there really are.
+    pub(crate) fn streams(&self) -> u16 {
+        if self.kind == LogKind::Serial { 1 } else { self.streams }
+    }
+
+    /// Bytes of a serial log's buffer: what a segment holds, 4 MiB at most. Two batches of the longest chunks or more fit, and
+    /// a larger one would go around outside the cores' caches.
+    pub(crate) fn shared_buffer(&self) -> usize {
+        self.segment.min(ByteSize::mib(4)).0 as usize
     }
 
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.

@@ -16,10 +16,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::bell::Bell;
 use crate::buffer::Group;
 use crate::dependencies::Standing;
-use crate::format::{ChunkHeader, Kind, LONGEST_RECORD, NO_RECORD};
+use crate::format::{Kind, LONGEST_RECORD};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
-use crate::{CommitRule, Dependencies, Error, Receipt, Result, Settled};
+use crate::serial::SerialLog;
+use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
 
 /// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
 /// idle while one waiter wakes another.
@@ -274,20 +275,7 @@ impl State {
         inner.seen = false;
         drop(inner);
 
-        let header = ChunkHeader {
-            block: 0,
-            rule: shared.settings.commit,
-            stream: self.id,
-            batch: 0,
-            log: shared.log,
-            generation: shared.generation,
-            base: shared.base,
-            sequence: 0,
-            watermark: shared.observe(),
-            payload: 0,
-            first_record: NO_RECORD,
-            payload_crc: 0,
-        };
+        let header = shared.chunk_header(self.id, shared.observe());
         let written = pen.write(&mut blocks, header);
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
@@ -390,7 +378,7 @@ impl Stream {
 
     /// Which stream it is.
     pub fn id(&self) -> StreamId {
-        self.state().id
+        StreamId(self.place as u16)
     }
 
     /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Records are not written to the medium
@@ -399,18 +387,26 @@ impl Stream {
     ///
     /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
-        Ok(self.draw(payload.len())?.record(payload))
+        match &self.shared.serial {
+            Some(serial) => serial.append(&*self.shared, payload),
+            None => Ok(self.draw(payload.len())?.record(payload)),
+        }
     }
 
     /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
     /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
     /// another stream if this one's device slot is taken and another one's is free.
     pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
+        if let Some(serial) = &self.shared.serial {
+            // Its order says enough: whatever the record depends on is durable before it.
+            let position = Position::new(serial.append(&*self.shared, payload)?, SerialLog::STREAM);
+            return Ok(Receipt { position, dependencies: Dependencies::default() });
+        }
         let state = match self.shared.settings.commit {
             CommitRule::Watermark => self.state(),
             CommitRule::Dependencies => self.shared.least_busy(self.place),
         };
-        let draw = Draw::new(&self.shared, state, payload.len(), dependencies)?;
+        let draw = Drawn::new(&self.shared, state, payload.len(), dependencies)?;
         let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
         draw.record(payload);
         Ok(receipt)
@@ -419,13 +415,19 @@ impl Stream {
     /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
     /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
     pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
-        Draw::new(&self.shared, self.state(), payload, &Dependencies::default())
+        if let Some(serial) = &self.shared.serial {
+            return Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?));
+        }
+        Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &Dependencies::default())?))
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
     /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up.
     pub fn pace(&self) {
-        self.state().pace(&self.shared);
+        match &self.shared.serial {
+            Some(serial) => serial.pace(&*self.shared),
+            None => self.state().pace(&self.shared),
+        }
     }
 
     /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
@@ -456,10 +458,9 @@ impl Stream {
     }
 }
 
-/// An LSN that has been drawn. [`record`](Self::record) uses it; dropping it leaves a filler in the log, so that recovery
-/// finds no gap.
+/// An LSN that has been drawn in a stream: the parallel log's [`Draw`].
 #[derive(Debug)]
-pub struct Draw<'a> {
+pub(crate) struct Drawn<'a> {
     shared: &'a Shared,
     state: &'a State,
     inner: MutexGuard<'a, Inner>,
@@ -470,8 +471,13 @@ pub struct Draw<'a> {
     used: bool,
 }
 
-impl<'a> Draw<'a> {
-    fn new(shared: &'a Shared, state: &'a State, payload: usize, dependencies: &Dependencies) -> Result<Self> {
+impl<'a> Drawn<'a> {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        state: &'a State,
+        payload: usize,
+        dependencies: &Dependencies,
+    ) -> Result<Self> {
         shared.check_open()?;
         if payload as u64 > LONGEST_RECORD {
             return Err(Error::Invalid {
@@ -496,7 +502,7 @@ impl<'a> Draw<'a> {
     }
 
     /// The LSN.
-    pub fn lsn(&self) -> Lsn {
+    pub(crate) fn lsn(&self) -> Lsn {
         self.lsn
     }
 
@@ -508,7 +514,7 @@ impl<'a> Draw<'a> {
     ///
     /// # Panics
     /// When `payload` is longer than announced to [`Stream::draw`].
-    pub fn record(mut self, payload: &[u8]) -> Lsn {
+    pub(crate) fn record(mut self, payload: &[u8]) -> Lsn {
         assert!(payload.len() <= self.room, "a record is no longer than the room drawn for it");
         self.used = true;
         self.push(Kind::Payload, payload);
@@ -521,7 +527,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-impl Drop for Draw<'_> {
+impl Drop for Drawn<'_> {
     fn drop(&mut self) {
         if !self.used {
             self.push(Kind::Filler, &[]);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
 use ishigaki_device::{Directory, Fault, MemoryDirectory, MemorySettings, SimDirectory};
-use ishigaki_wal::{CommitRule, Error, Group, Log, Recovery, Settings, inspect};
+use ishigaki_wal::{CommitRule, Dependencies, Error, Group, Log, LogKind, Recovery, Settings, inspect};
 
 type Records = Vec<(u64, Vec<u8>)>;
 
@@ -18,6 +18,17 @@ fn quiet() -> Settings {
         background: false,
         ..Settings::default()
     }
+}
+
+/// The same, as a serial log.
+fn quiet_serial() -> Settings {
+    Settings { kind: LogKind::Serial, ..quiet() }
+}
+
+/// Runs a test with each kind of log.
+fn each_kind(test: impl Fn(fn() -> Settings)) {
+    test(quiet);
+    test(quiet_serial);
 }
 
 fn open(directory: &Arc<impl Directory + 'static>, settings: Settings) -> (Arc<Log>, Recovery, Records) {
@@ -33,47 +44,53 @@ fn open(directory: &Arc<impl Directory + 'static>, settings: Settings) -> (Arc<L
 
 #[test]
 fn what_was_waited_for_is_replayed_in_lsn_order() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let (log, recovery, records) = open(&directory, quiet());
-    assert!(records.is_empty() && recovery.clean && recovery.cut == Lsn::ZERO);
-    let mut expected = Records::new();
-    for number in 0_u8..20 {
-        let stream = log.assign();
-        let lsn = stream.append(&[number; 10]).unwrap();
-        stream.wait(lsn).unwrap();
-        expected.push((lsn.0, vec![number; 10]));
-    }
-    log.close().unwrap();
-    let (_, recovery, records) = open(&directory, quiet());
-    assert_eq!(records, expected);
-    assert_eq!((recovery.records, recovery.cut, recovery.dropped), (20, Lsn(20), 0));
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, recovery, records) = open(&directory, quiet());
+        assert!(records.is_empty() && recovery.clean && recovery.cut == Lsn::ZERO);
+        let mut expected = Records::new();
+        for number in 0_u8..20 {
+            let stream = log.assign();
+            let lsn = stream.append(&[number; 10]).unwrap();
+            stream.wait(lsn).unwrap();
+            expected.push((lsn.0, vec![number; 10]));
+        }
+        log.close().unwrap();
+        let (_, recovery, records) = open(&directory, quiet());
+        assert_eq!(records, expected);
+        assert_eq!((recovery.records, recovery.cut, recovery.dropped), (20, Lsn(20), 0));
+    });
 }
 
 #[test]
 fn a_lone_commit_is_one_device_write() {
-    let directory = Arc::new(SimDirectory::with_seed(ishigaki_base::random::Seed(1)));
-    let (log, ..) = open(&directory, quiet());
-    let stream = log.assign();
-    for _ in 0..10 {
-        let before = (directory.operations(), directory.writes());
-        let lsn = stream.append(b"alone").unwrap();
-        stream.wait(lsn).unwrap();
-        assert_eq!((directory.operations() - before.0, directory.writes() - before.1), (1, 1));
-    }
+    each_kind(|quiet| {
+        let directory = Arc::new(SimDirectory::with_seed(ishigaki_base::random::Seed(1)));
+        let (log, ..) = open(&directory, quiet());
+        let stream = log.assign();
+        for _ in 0..10 {
+            let before = (directory.operations(), directory.writes());
+            let lsn = stream.append(b"alone").unwrap();
+            stream.wait(lsn).unwrap();
+            assert_eq!((directory.operations() - before.0, directory.writes() - before.1), (1, 1));
+        }
+    });
 }
 
 #[test]
 fn records_that_nobody_waits_for_share_one_write_when_the_group_is_full() {
-    let directory = Arc::new(SimDirectory::with_seed(ishigaki_base::random::Seed(1)));
-    let (log, ..) = open(&directory, quiet());
-    let stream = log.assign();
-    let before = directory.writes();
-    for _ in 0..48 {
-        stream.append(b"a member of a group").unwrap();
-        stream.pace();
-    }
-    assert_eq!(directory.writes() - before, 3, "48 records in groups of 16");
-    assert_eq!(log.watermark(), Lsn(48));
+    each_kind(|quiet| {
+        let directory = Arc::new(SimDirectory::with_seed(ishigaki_base::random::Seed(1)));
+        let (log, ..) = open(&directory, quiet());
+        let stream = log.assign();
+        let before = directory.writes();
+        for _ in 0..48 {
+            stream.append(b"a member of a group").unwrap();
+            stream.pace();
+        }
+        assert_eq!(directory.writes() - before, 3, "48 records in groups of 16");
+        assert_eq!(log.watermark(), Lsn(48));
+    });
 }
 
 #[test]
@@ -90,165 +107,183 @@ fn a_silent_stream_does_not_hold_back_another_ones_acknowledgement() {
 
 #[test]
 fn a_record_that_nobody_waits_for_is_durable_after_a_while() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let group = Group { time: Duration::from_millis(1), ..Group::default() };
-    let (log, ..) = open(&directory, Settings { background: true, group, ..quiet() });
-    for pause in [0, 200] {
-        std::thread::sleep(Duration::from_millis(pause)); // long enough for the log's thread to fall asleep
-        let lsn = log.assign().append(b"forgotten").unwrap();
-        let began = Instant::now();
-        while !log.is_durable(lsn) {
-            assert!(began.elapsed() < Duration::from_secs(10), "the group's time is not kept");
-            std::thread::yield_now();
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let group = Group { time: Duration::from_millis(1), ..Group::default() };
+        let (log, ..) = open(&directory, Settings { background: true, group, ..quiet() });
+        for pause in [0, 200] {
+            std::thread::sleep(Duration::from_millis(pause)); // long enough for the log's thread to fall asleep
+            let lsn = log.assign().append(b"forgotten").unwrap();
+            let began = Instant::now();
+            while !log.is_durable(lsn) {
+                assert!(began.elapsed() < Duration::from_secs(10), "the group's time is not kept");
+                std::thread::yield_now();
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_record_longer_than_a_segment_comes_back_whole() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let (log, ..) = open(&directory, quiet());
-    let endless: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
-    let stream = log.assign();
-    stream.append(b"before").unwrap();
-    let lsn = stream.append(&endless).unwrap();
-    stream.wait(lsn).unwrap();
-    log.close().unwrap();
-    let (_, _, records) = open(&directory, quiet());
-    assert_eq!(records, [(1, b"before".to_vec()), (2, endless)]);
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, ..) = open(&directory, quiet());
+        let endless: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
+        let stream = log.assign();
+        stream.append(b"before").unwrap();
+        let lsn = stream.append(&endless).unwrap();
+        stream.wait(lsn).unwrap();
+        log.close().unwrap();
+        let (_, _, records) = open(&directory, quiet());
+        assert_eq!(records, [(1, b"before".to_vec()), (2, endless)]);
+    });
 }
 
 #[test]
 fn a_draw_that_is_dropped_leaves_no_gap() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let (log, ..) = open(&directory, quiet());
-    let stream = log.assign();
-    drop(stream.draw(100).unwrap());
-    let draw = stream.draw(100).unwrap();
-    assert_eq!(draw.lsn(), Lsn(2));
-    let lsn = draw.record(b"used");
-    stream.wait(lsn).unwrap();
-    log.close().unwrap();
-    let (_, recovery, records) = open(&directory, quiet());
-    assert_eq!(records, [(2, b"used".to_vec())]);
-    assert_eq!((recovery.cut, recovery.dropped), (Lsn(2), 0));
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, ..) = open(&directory, quiet());
+        let stream = log.assign();
+        drop(stream.draw(100).unwrap());
+        let draw = stream.draw(100).unwrap();
+        assert_eq!(draw.lsn(), Lsn(2));
+        let lsn = draw.record(b"used");
+        stream.wait(lsn).unwrap();
+        log.close().unwrap();
+        let (_, recovery, records) = open(&directory, quiet());
+        assert_eq!(records, [(2, b"used".to_vec())]);
+        assert_eq!((recovery.cut, recovery.dropped), (Lsn(2), 0));
+    });
 }
 
 #[test]
 fn the_number_of_streams_may_change_between_openings() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let mut expected = Records::new();
-    for streams in [1, 4, 2, 3] {
-        let (log, _, records) = open(&directory, Settings { streams, ..quiet() });
-        assert_eq!(records, expected);
-        for _ in 0..5 {
-            let stream = log.assign();
-            let lsn = stream.append(&[streams as u8]).unwrap();
-            stream.wait(lsn).unwrap();
-            expected.push((lsn.0, vec![streams as u8]));
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let mut expected = Records::new();
+        for streams in [1, 4, 2, 3] {
+            let (log, _, records) = open(&directory, Settings { streams, ..quiet() });
+            assert_eq!(records, expected);
+            for _ in 0..5 {
+                let stream = log.assign();
+                let lsn = stream.append(&[streams as u8]).unwrap();
+                stream.wait(lsn).unwrap();
+                expected.push((lsn.0, vec![streams as u8]));
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn segments_and_chunks_may_change_between_openings() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let mut expected = Records::new();
-    for (kib, group) in [(16, 4), (1024, 256), (32, 1024), (16, 8), (4096, 1024)] {
-        let group = Group { bytes: ByteSize::kib(group), ..Group::default() };
-        let (log, _, records) = open(&directory, Settings { segment: ByteSize::kib(kib), group, ..quiet() });
-        assert_eq!(records, expected);
-        for length in [10, 20_000] {
-            let stream = log.assign();
-            let lsn = stream.append(&vec![kib as u8; length]).unwrap();
-            stream.wait(lsn).unwrap();
-            expected.push((lsn.0, vec![kib as u8; length]));
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let mut expected = Records::new();
+        for (kib, group) in [(16, 4), (1024, 256), (32, 1024), (16, 8), (4096, 1024)] {
+            let group = Group { bytes: ByteSize::kib(group), ..Group::default() };
+            let (log, _, records) = open(&directory, Settings { segment: ByteSize::kib(kib), group, ..quiet() });
+            assert_eq!(records, expected);
+            for length in [10, 20_000] {
+                let stream = log.assign();
+                let lsn = stream.append(&vec![kib as u8; length]).unwrap();
+                stream.wait(lsn).unwrap();
+                expected.push((lsn.0, vec![kib as u8; length]));
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn many_threads_on_few_streams_lose_nothing() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let (log, ..) = open(&directory, Settings { background: true, ..quiet() });
-    let appended: Vec<(u64, Vec<u8>)> = std::thread::scope(|scope| {
-        let session = |number: u8| {
-            let stream = log.assign();
-            move || {
-                (0..200_u32)
-                    .map(move |turn| {
-                        let payload = vec![number; 1 + turn as usize % 700];
-                        let lsn = stream.append(&payload).unwrap();
-                        stream.pace();
-                        if turn % 3 == 0 {
-                            stream.wait(lsn).unwrap();
-                        }
-                        (lsn.0, payload)
-                    })
-                    .collect::<Vec<_>>()
-            }
-        };
-        let threads: Vec<_> = (0..8).map(|number| scope.spawn(session(number))).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, ..) = open(&directory, Settings { background: true, ..quiet() });
+        let appended: Vec<(u64, Vec<u8>)> = std::thread::scope(|scope| {
+            let session = |number: u8| {
+                let stream = log.assign();
+                move || {
+                    (0..200_u32)
+                        .map(move |turn| {
+                            let payload = vec![number; 1 + turn as usize % 700];
+                            let lsn = stream.append(&payload).unwrap();
+                            stream.pace();
+                            if turn % 3 == 0 {
+                                stream.wait(lsn).unwrap();
+                            }
+                            (lsn.0, payload)
+                        })
+                        .collect::<Vec<_>>()
+                }
+            };
+            let threads: Vec<_> = (0..8).map(|number| scope.spawn(session(number))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        log.close().unwrap();
+        let (_, _, records) = open(&directory, quiet());
+        let mut expected = appended;
+        expected.sort();
+        assert_eq!(records, expected);
     });
-    log.close().unwrap();
-    let (_, _, records) = open(&directory, quiet());
-    let mut expected = appended;
-    expected.sort();
-    assert_eq!(records, expected);
 }
 
 #[test]
 fn a_closed_log_takes_nothing_more() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let (log, ..) = open(&directory, quiet());
-    let stream = log.assign();
-    log.close().unwrap();
-    let error = stream.append(b"late").unwrap_err();
-    assert!(matches!(error, Error::Closed), "{error}");
-    assert_eq!(error.kind(), ErrorKind::Closed);
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, ..) = open(&directory, quiet());
+        let stream = log.assign();
+        log.close().unwrap();
+        let error = stream.append(b"late").unwrap_err();
+        assert!(matches!(error, Error::Closed), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    });
 }
 
 #[test]
 fn a_full_medium_is_an_error_before_there_is_an_lsn_and_what_went_before_stays() {
-    let directory = Arc::new(MemoryDirectory::with(MemorySettings {
-        capacity: Some(ByteSize::kib(64)),
-        ..MemorySettings::default()
-    }));
-    let (log, ..) = open(&directory, quiet());
-    let stream = log.assign();
-    let mut acknowledged = 0;
-    let error = loop {
-        match stream.append(&[1; 1000]) {
-            Ok(lsn) => stream.wait(lsn).map(|()| acknowledged += 1).unwrap(),
-            Err(error) => break error,
-        }
-    };
-    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
-    assert!(acknowledged > 10 && log.last_drawn() == Lsn(acknowledged) && log.failure().is_none());
-    log.close().unwrap();
-    let (_, recovery, _) = open(&directory, quiet());
-    assert_eq!(recovery.records, acknowledged);
+    each_kind(|quiet| {
+        let directory = Arc::new(MemoryDirectory::with(MemorySettings {
+            capacity: Some(ByteSize::kib(64)),
+            ..MemorySettings::default()
+        }));
+        let (log, ..) = open(&directory, quiet());
+        let stream = log.assign();
+        let mut acknowledged = 0;
+        let error = loop {
+            match stream.append(&[1; 1000]) {
+                Ok(lsn) => stream.wait(lsn).map(|()| acknowledged += 1).unwrap(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+        assert!(acknowledged > 10 && log.last_drawn() == Lsn(acknowledged) && log.failure().is_none());
+        log.close().unwrap();
+        let (_, recovery, _) = open(&directory, quiet());
+        assert_eq!(recovery.records, acknowledged);
+    });
 }
 
 #[test]
 fn after_a_failed_write_nothing_is_acknowledged_and_reopening_works() {
-    let directory = Arc::new(SimDirectory::with_seed(ishigaki_base::random::Seed(3)));
-    let (log, ..) = open(&directory, quiet());
-    let [first, second] = [0, 1].map(|id| log.stream(StreamId(id)).unwrap());
-    let durable = first.append(b"durable").unwrap();
-    first.wait(durable).unwrap();
-    directory.inject(Fault::WriteError { nth: directory.writes() });
-    let lost = first.append(b"lost").unwrap();
-    let error = first.wait(lost).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Closed);
-    assert!(error.to_string().contains("reopen"), "{error}");
-    assert!(matches!(second.append(b"later"), Err(Error::Failed { .. })));
-    assert!(matches!(first.wait(lost), Err(Error::Failed { .. })), "trying again does not help");
-    assert!(first.wait(durable).is_ok(), "what was durable before stays acknowledged");
-    drop((first, second, log));
-    let (_, _, records) = open(&directory, quiet());
-    assert_eq!(records[0], (1, b"durable".to_vec()));
+    each_kind(|quiet| {
+        let directory = Arc::new(SimDirectory::with_seed(ishigaki_base::random::Seed(3)));
+        let (log, ..) = open(&directory, quiet());
+        let [first, second] = [log.assign(), log.assign()];
+        let durable = first.append(b"durable").unwrap();
+        first.wait(durable).unwrap();
+        directory.inject(Fault::WriteError { nth: directory.writes() });
+        let lost = first.append(b"lost").unwrap();
+        let error = first.wait(lost).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert!(error.to_string().contains("reopen"), "{error}");
+        assert!(matches!(second.append(b"later"), Err(Error::Failed { .. })));
+        assert!(matches!(first.wait(lost), Err(Error::Failed { .. })), "trying again does not help");
+        assert!(first.wait(durable).is_ok(), "what was durable before stays acknowledged");
+        drop((first, second, log));
+        let (_, _, records) = open(&directory, quiet());
+        assert_eq!(records[0], (1, b"durable".to_vec()));
+    });
 }
 
 #[test]
@@ -270,4 +305,23 @@ fn an_inspection_tells_streams_generations_and_the_end() {
         seen.streams[0].generations.iter().map(|g| (g.generation.0, g.base.0, g.records)).collect();
     assert_eq!(generations, [(1, 1, 2), (2, 5, 2)]);
     assert_eq!(seen.streams[0].end_offset, seen.streams[0].bytes);
+}
+
+#[test]
+fn a_log_may_be_of_another_kind_at_each_opening() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let mut expected = Records::new();
+    let kinds = [LogKind::Parallel, LogKind::Serial, LogKind::EPOCH, LogKind::Serial, LogKind::Parallel];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        for commit in [CommitRule::Watermark, CommitRule::Dependencies] {
+            let (log, _, records) = open(&directory, Settings { kind, commit, ..quiet() });
+            assert_eq!(records, expected);
+            for _ in 0..3 {
+                let stream = log.assign();
+                let receipt = stream.append_after(&Dependencies::default(), &[number as u8]).unwrap();
+                stream.settle(&receipt).unwrap();
+                expected.push((receipt.lsn().0, vec![number as u8]));
+            }
+        }
+    }
 }

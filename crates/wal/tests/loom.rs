@@ -1,11 +1,12 @@
-//! Every interleaving of two streams and an observer over the watermark (invariant 2 of the log).
+//! Every interleaving of two streams and an observer over the watermark, and of three streams over their dependencies
+//! (invariants 2 and 3 of the log).
 //!
 //! Runs only under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p ishigaki-wal --test loom --release`.
 
 #![cfg(loom)]
 
-use ishigaki_base::{Lsn, StreamId};
-use ishigaki_wal::Watermark;
+use ishigaki_base::{Lsn, Position, StreamId};
+use ishigaki_wal::{Dependencies, Receipt, Standing, Watermark};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -90,5 +91,76 @@ fn a_group_left_in_the_buffer_still_bounds_the_watermark() {
         grouping.join().unwrap();
         other.join().unwrap();
         assert_eq!(watermark.observe(), Lsn(3));
+    });
+}
+
+/// Three streams, and a transaction in each: the second depends on the first, the third on the second.
+struct Chain {
+    streams: [Standing; 3],
+    medium: Medium,
+}
+
+impl Chain {
+    fn position(place: usize) -> Position {
+        Position::new(Lsn(place as u64 + 1), StreamId(place as u16))
+    }
+
+    fn has_settled(&self, position: Position) -> bool {
+        self.streams[usize::from(position.stream().0)].settled() >= position.lsn()
+    }
+
+    /// Appends the transaction of that place, which depends on the one before.
+    fn append(&self, place: usize) -> Receipt {
+        let mut dependencies = Dependencies::default();
+        dependencies.add(Self::position(place - 1));
+        let named = self.streams[place].unsettled(&dependencies, |position| self.has_settled(position));
+        let receipt = Receipt::of_record(Self::position(place), named);
+        if !receipt.dependencies().is_empty() {
+            self.streams[place].expect(receipt.clone());
+        }
+        receipt
+    }
+
+    fn write(&self, place: usize) {
+        let lsn = Self::position(place).lsn();
+        self.medium.write(lsn);
+        self.streams[place].written(lsn);
+        self.streams[place].advance(|position| self.has_settled(position));
+    }
+
+    fn is_acknowledged(&self, place: usize, receipt: &Receipt) -> bool {
+        self.streams[place].durable() >= receipt.position().lsn()
+            && receipt.dependencies().iter().all(|position| self.has_settled(position))
+    }
+}
+
+#[test]
+fn nothing_is_acknowledged_before_what_it_depends_on() {
+    loom::model(|| {
+        let chain = Arc::new(Chain {
+            streams: std::array::from_fn(|place| Standing::new(StreamId(place as u16), Lsn::ZERO)),
+            medium: Medium::new(),
+        });
+        let writer = |place| {
+            let chain = chain.clone();
+            thread::spawn(move || chain.write(place))
+        };
+        let first = writer(0);
+        let receipt = chain.append(1);
+        let second = writer(1);
+        let last = chain.append(2);
+        chain.write(2);
+        for (place, receipt) in [(1, &receipt), (2, &last)] {
+            if chain.is_acknowledged(place, receipt) {
+                (0..=place as u64).for_each(|lsn| assert!(chain.medium.holds(lsn + 1), "{place} came too early"));
+            }
+        }
+        first.join().unwrap();
+        second.join().unwrap();
+        // Whoever waits looks again at the streams that are in his way, the first one first.
+        for stream in &chain.streams {
+            assert_eq!(stream.advance(|position| chain.has_settled(position)), None);
+        }
+        assert!(chain.is_acknowledged(1, &receipt) && chain.is_acknowledged(2, &last), "somebody waits for ever");
     });
 }

@@ -37,7 +37,12 @@ const STEPS: &[Step] = &[
     Step { name: "test", about: "unit and integration tests", needs: Some("lint"), run: test },
     Step { name: "doc", about: "examples in the documentation", needs: Some("lint"), run: doc },
     Step { name: "examples", about: "the example programs run", needs: Some("lint"), run: examples::run },
-    Step { name: "loom", about: "the model of the watermark protocol", needs: Some("machine"), run: loom },
+    Step {
+        name: "loom",
+        about: "the models of the watermark and of the consolidation array",
+        needs: Some("machine"),
+        run: loom,
+    },
     Step { name: "fuzz", about: "nothing on the medium makes a reader fail", needs: Some("machine"), run: fuzz::run },
 ];
 
@@ -132,7 +137,17 @@ fn loom(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
     cargo
         .plain()
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
-        .args(["test", "--package", "ishigaki-wal", "--release", "--test", "loom", "--target-dir"])
+        .args([
+            "test",
+            "--package",
+            "ishigaki-wal",
+            "--release",
+            "--test",
+            "loom",
+            "--test",
+            "loom_serial",
+            "--target-dir",
+        ])
         .arg(target)
         .run()
 }

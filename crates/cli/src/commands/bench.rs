@@ -13,6 +13,7 @@ use ishigaki_bench::{Line, Origin, Progress, bank, commit, table};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::log_arguments::LogArguments;
 use super::parse_seconds;
 use crate::failure::Failure;
 
@@ -102,13 +103,8 @@ struct BankArguments {
 /// What every workload takes.
 #[derive(Debug, Args)]
 struct Both {
-    /// Streams of the write-ahead log; one for each core, up to 4, if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    streams: Option<u16>,
-
-    /// Bytes of each new segment of the log, as in 16MiB
-    #[arg(long, value_name = "SIZE")]
-    segment: Option<ByteSize>,
+    #[command(flatten)]
+    log: LogArguments,
 
     /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
     #[arg(long, value_name = "NUMBER")]
@@ -125,9 +121,7 @@ impl Both {
     }
 
     fn log(&self) -> ishigaki_wal::Settings {
-        let log = ishigaki_wal::Settings::default();
-        let (streams, segment) = (self.streams.unwrap_or(log.streams), self.segment.unwrap_or(log.segment));
-        ishigaki_wal::Settings { streams, segment, ..log }
+        self.log.settings()
     }
 
     fn show(&self, lines: &[Line]) -> Result<(), Failure> {

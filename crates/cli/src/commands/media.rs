@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -12,7 +13,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_bench::{Case, Line, Metric, Origin};
-use ishigaki_device::{FileDirectory, ProbeCase, ProbeReport, ProbeRun, ProbeSettings, probe};
+use ishigaki_device::{
+    Device, FileDevice, Place, ProbeCase, ProbeReport, ProbeRun, ProbeSettings, RawDirectory, probe,
+};
 
 use super::parse_seconds;
 use crate::failure::Failure;
@@ -21,9 +24,10 @@ const EXAMPLES: &str = "\
 Examples:
   ishigaki media probe /srv/data                 synchronous appends by 1, 2 and 4 threads in four sizes
   ishigaki media probe /srv/data --threads 1,16 --sizes 4KiB --seconds 5
-  ishigaki media probe /srv/data --json          the same as JSON lines";
+  ishigaki media probe /srv/data --json          the same as JSON lines
+  ishigaki media format /dev/sdb                 prepare a block device, then use it as raw:/dev/sdb";
 
-/// Measure what a medium can do
+/// Measure what a medium can do, and prepare raw devices
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -34,18 +38,34 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Probe(ProbeArguments),
+    Format(FormatArguments),
+}
+
+/// Prepare a block device, or a file of a fixed size, to hold a database without a file system
+///
+/// What is on the device is lost. Afterwards `raw:PATH` names it, wherever a directory can be given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct FormatArguments {
+    /// The block device or file
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+
+    /// Also when there is something on it
+    #[arg(long)]
+    force: bool,
 }
 
 /// Synchronous appends by several threads in several sizes, and what the medium supports
 ///
 /// Every thread appends to a preallocated file of its own, each write durable before the next; the cases alternate over
-/// the rounds, and each run reads its last writes back. Nothing stays in the directory.
+/// the rounds, and each run reads its last writes back. Nothing stays on the medium.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct ProbeArguments {
-    /// A directory on the medium to measure
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    /// What to measure: a directory, ring:DIR, raw:PATH, mem, or a modelled medium: ssd, hdd, nvm:500ns
+    #[arg(value_name = "PLACE")]
+    place: Place,
 
     /// How many threads write beside each other; each count is measured with each size
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4")]
@@ -73,17 +93,39 @@ struct ProbeArguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Command::Probe(ProbeArguments { path, threads, sizes, seconds, rounds, seed, json }) = arguments.command;
-    let site = Site::new(&path)?;
-    let failed = |error: ishigaki_device::Error| Failure::of(error.kind(), error).without_hint();
-    let directory = FileDirectory::open(&site.0).map_err(failed)?;
+    match arguments.command {
+        Command::Probe(arguments) => run_probe(arguments),
+        Command::Format(arguments) => format(&arguments),
+    }
+}
+
+fn failed(error: ishigaki_device::Error) -> Failure {
+    Failure::of(error.kind(), error).without_hint()
+}
+
+fn format(FormatArguments { path, force }: &FormatArguments) -> Result<(), Failure> {
+    let device = Arc::new(FileDevice::open_path(path).map_err(failed)?);
+    let size = ByteSize(device.len());
+    let formatted = if *force { RawDirectory::format_anyway(device) } else { RawDirectory::format(device) };
+    drop(
+        formatted
+            .map_err(|error| failed(error).with_hint("`--force` formats it all the same; what is on it is lost"))?,
+    );
+    writeln!(io::stdout(), "{} is formatted, {size}; name it raw:{}", path.display(), path.display())?;
+    Ok(())
+}
+
+fn run_probe(arguments: ProbeArguments) -> Result<(), Failure> {
+    let ProbeArguments { place, threads, sizes, seconds, rounds, seed, json } = arguments;
+    let site = Site::of(&place)?;
+    let directory = site.place.open().map_err(failed)?;
     let seed = seed.unwrap_or_else(Seed::from_entropy);
     let settings = ProbeSettings { threads, sizes, duration: seconds, rounds, seed, ..ProbeSettings::default() };
     let bar = ProgressBar::no_length();
     bar.set_style(
         ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
-    let report = probe(&directory, &settings, &mut |step| {
+    let report = probe(directory.as_ref(), &settings, &mut |step| {
         // The files have no names any more; without the directory nothing stays even if this process is killed.
         site.remove();
         bar.set_length(step.of);
@@ -94,32 +136,39 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     bar.finish_and_clear();
     let report = report.map_err(failed)?;
     let origin = Origin::here(env!("ISHIGAKI_COMMIT"), seed);
-    let text = if json { lines(&report, &origin) } else { table(&report, &path, &origin) };
+    let text = if json { lines(&report, &origin) } else { table(&report, &place, &origin) };
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
-/// A fresh directory below the given one, gone when dropped.
-struct Site(PathBuf);
+/// Where to measure: in a file system a fresh directory below the given one, gone when dropped; else the place itself.
+struct Site {
+    place: Place,
+    fresh: Option<PathBuf>,
+}
 
 impl Site {
-    fn new(path: &Path) -> Result<Self, Failure> {
+    fn of(place: &Place) -> Result<Self, Failure> {
+        let (path, kind): (_, fn(PathBuf) -> Place) = match place {
+            Place::File(path) => (path, Place::File),
+            Place::Ring(path) => (path, Place::Ring),
+            other => return Ok(Self { place: other.clone(), fresh: None }),
+        };
         let attributes = fs::metadata(path).map_err(|error| Failure::file(path.display(), &error))?;
         if !attributes.is_dir() {
-            return Err(Failure::invalid(format!(
-                "{} is not a directory, and only those can be probed",
-                path.display()
-            ))
-            .with_hint("for a raw device, name a directory of a file system on it"));
+            return Err(Failure::invalid(format!("{} is not a directory", path.display()))
+                .with_hint("a block device is prepared by `ishigaki media format` and then named raw:PATH"));
         }
         let site = path.join(format!("media-probe-{}", std::process::id()));
         fs::create_dir(&site).map_err(|error| Failure::file(site.display(), &error))?;
-        Ok(Self(site))
+        Ok(Self { place: kind(site.clone()), fresh: Some(site) })
     }
 
     fn remove(&self) {
-        // Nothing more can be done about what can not be removed; the name says whose it was.
-        let _ = fs::remove_dir_all(&self.0);
+        if let Some(fresh) = &self.fresh {
+            // Nothing more can be done about what can not be removed; the name says whose it was.
+            let _ = fs::remove_dir_all(fresh);
+        }
     }
 }
 
@@ -160,17 +209,21 @@ fn distinguishing(report: &ProbeReport, case: &ProbeCase) -> Case {
         ("trim".to_owned(), promise.trim.into()),
         ("block_size".to_owned(), promise.block_size.into()),
         ("atomic_write".to_owned(), promise.atomic_write.into()),
+        ("writes_through".to_owned(), report.writes_through.into()),
     ])
 }
 
 /// What a person reads.
-fn table(report: &ProbeReport, path: &Path, origin: &Origin) -> String {
+fn table(report: &ProbeReport, place: &Place, origin: &Origin) -> String {
     let promise = report.promise;
     let known = |yes| if yes { "yes" } else { "no" };
     let mut text = format!(
         "{} on {}, source {}, seed {}\n\
-         blocks of {}, atomic writes of {}, direct I/O: {}, trim: {}, FUA: not told for files\n\n",
-        path.display(),
+         blocks of {}, atomic writes of {}, direct I/O: {}, trim: {}, writes through (FUA): {}\n\n",
+        match place {
+            Place::File(path) => path.display().to_string(),
+            other => other.to_string(),
+        },
         origin.machine,
         origin.commit,
         origin.seed,
@@ -178,6 +231,7 @@ fn table(report: &ProbeReport, path: &Path, origin: &Origin) -> String {
         ByteSize(promise.atomic_write as u64),
         known(promise.direct),
         known(promise.trim),
+        report.writes_through.map_or("not known", known),
     );
     let heads = ["threads", "size", "writes/s", "bandwidth", "p50", "p99", "spread"].map(str::to_owned);
     let rows: Vec<[String; 7]> = [heads].into_iter().chain(report.cases.iter().map(row)).collect();

@@ -3,14 +3,17 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use indicatif::ProgressBar;
 use ishigaki_base::ByteSize;
+use ishigaki_device::{Directory, Place};
 use ishigaki_sql::{Database, Settings};
 
+use super::log_arguments::LogArguments;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human;
 use crate::output::Format;
@@ -32,9 +35,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
-    /// The directory of the database; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "ishigaki-data")]
-    data: PathBuf,
+    /// Where the database is: a directory, made if it is not there; ring:DIR to write to it by io_uring; raw:PATH for a
+    /// block device that `ishigaki media format` has prepared
+    #[arg(long, value_name = "PLACE", default_value = "ishigaki-data")]
+    data: Place,
 
     /// Run these statements and leave; may be given several times
     #[arg(short, long = "command", value_name = "SQL", conflicts_with = "file")]
@@ -56,20 +60,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     query_memory: Option<ByteSize>,
 
-    /// Streams of the write-ahead log; one for each core, up to 4, if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    streams: Option<u16>,
-
     /// Threads that run statements; all cores if it is not given
     #[arg(long, value_name = "NUMBER")]
     threads: Option<NonZeroUsize>,
+
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let is_new = is_new(&arguments.data);
     // Read before the database is opened: a wrong name should leave nothing behind.
     let source = Source::of(arguments)?;
-    let database = open(arguments)?;
+    let directory = arguments.data.open().map_err(|error| Failure::of(error.kind(), error))?;
+    let is_new = directory.list().is_ok_and(|names| names.is_empty());
+    let database = open(directory, arguments)?;
     let mut shell = Shell::new(&database, arguments.format, matches!(source, Source::Person))?;
     let outcome = match source {
         Source::Commands(texts) => texts.iter().try_for_each(|text| shell.script("", text.as_bytes())),
@@ -110,7 +114,7 @@ impl Source {
 }
 
 /// Opens the database; a long recovery shows that it is at work.
-fn open(arguments: &Arguments) -> Result<Database, Failure> {
+fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database, Failure> {
     let mut settings = Settings { threads: arguments.threads, ..Settings::default() };
     if let Some(memory) = arguments.memory {
         settings.txn.memory = memory;
@@ -118,34 +122,35 @@ fn open(arguments: &Arguments) -> Result<Database, Failure> {
     if let Some(memory) = arguments.query_memory {
         settings.query_memory = memory;
     }
-    if let Some(streams) = arguments.streams {
-        settings.txn.log.streams = streams;
-    }
+    settings.txn.log = arguments.log.settings();
     let spinner = ProgressBar::new_spinner().with_message("opening the database");
     spinner.enable_steady_tick(Duration::from_millis(120));
-    let database = Database::open(&arguments.data, settings);
+    let database = Database::open_in(directory, &settings);
     spinner.finish_and_clear();
     Ok(database?)
 }
 
-/// Whether there is nothing yet in the directory of the database.
-fn is_new(data: &Path) -> bool {
-    fs::read_dir(data).map_or(true, |mut entries| entries.next().is_none())
-}
-
-fn greet(database: &Database, data: &Path, is_new: bool) -> Result<(), Failure> {
+fn greet(database: &Database, data: &Place, is_new: bool) -> Result<(), Failure> {
     use std::io::Write;
     let mut out = io::stdout().lock();
     writeln!(out, "Ishigaki {}", env!("CARGO_PKG_VERSION"))?;
     if is_new {
-        writeln!(out, "A new database in {}.", data.display())?;
+        writeln!(out, "A new database in {}.", name(data))?;
     } else {
         let recovery = database.engine().recovery();
         let records = human::Count(recovery.log.records);
-        writeln!(out, "Opened {} ({records} log records, {}).", data.display(), human::duration(recovery.elapsed))?;
+        writeln!(out, "Opened {} ({records} log records, {}).", name(data), human::duration(recovery.elapsed))?;
     }
     writeln!(out, "A semicolon ends a statement; .help shows what else there is, Ctrl-D leaves.")?;
     Ok(())
+}
+
+/// A place as people say it: a directory has no prefix.
+fn name(place: &Place) -> String {
+    match place {
+        Place::File(path) => path.display().to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Where the history of the shell belongs: the XDG base directory for state.

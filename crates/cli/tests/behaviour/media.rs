@@ -38,10 +38,36 @@ fn a_probe_prints_a_json_object_for_each_figure_and_leaves_nothing_behind() {
 fn a_probe_shows_a_table_and_what_the_medium_supports() {
     let directory = database();
     let answer = probe().args(["--sizes", "4KiB"]).arg(directory.path()).succeeds();
-    for part in ["blocks of ", "direct I/O: ", "trim: ", "FUA: not told", "threads", "4.0 KiB", "MB/s", "µs"] {
+    for part in ["blocks of ", "direct I/O: ", "trim: ", "writes through (FUA): ", "threads", "4.0 KiB", "MB/s", "µs"]
+    {
         assert!(answer.stdout.contains(part), "{part} in {}", answer.stdout);
     }
     assert_eq!(fs::read_dir(directory.path()).expect("listed").count(), 0);
+}
+
+#[test]
+fn modelled_media_can_be_probed_too() {
+    let answer = probe().args(["--sizes", "4KiB", "--threads", "1", "nvm:500ns"]).succeeds();
+    assert!(answer.stdout.starts_with("nvm:500ns on "), "{}", answer.stdout);
+}
+
+#[test]
+fn a_formatted_device_holds_a_database_and_is_not_formatted_again_by_mistake() {
+    let home = database();
+    let disk = home.path().join("disk");
+    fs::File::create(&disk).and_then(|file| file.set_len(96 << 20)).expect("a file as large as a small disk");
+    let format = || Program::new().args(["media", "format"]).arg(&disk);
+    assert!(format().succeeds().stdout.contains("is formatted, 96.0 MiB"));
+    let sql = |statement: &str| {
+        let place = format!("raw:{}", disk.display());
+        Program::new().args(["sql", "--format", "csv", "--data", &place, "-c", statement]).succeeds().stdout
+    };
+    sql("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (7)");
+    assert_eq!(sql("SELECT * FROM t"), "id\n7\n");
+    let refused = format().fails_with(1);
+    assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
+    format().args(["--force"]).succeeds();
+    assert_eq!(sql("SELECT count(*) AS n FROM information_schema.tables WHERE table_name = 't'"), "n\n0\n");
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl FileDevice {
 
     /// A file of which everything is known.
     pub(super) fn new(file: OwnedFd, name: String, length: u64, promise: Promise, transfer: Arc<dyn Transfer>) -> Self {
-        let writes_through = Queue::of(&file).ok().and_then(Queue::writes_through);
+        let writes_through = Queue::of(&file).ok().and_then(|queue| queue.writes_through());
         let (synchronous_writes, trim_refused) = (AtomicBool::new(true), AtomicBool::new(false));
         Self { file, name, length, promise, transfer, writes_through, synchronous_writes, trim_refused }
     }
@@ -115,8 +115,12 @@ impl FileDevice {
 
     /// A write as the medium is to be asked for it: as one that is whole or not at all where that is promised.
     fn run<'a>(&self, offset: u64, bytes: &'a [u8], flags: ReadWriteFlags) -> Run<'a> {
-        let atomic = is_atomic(self.promise.atomic_write, offset, bytes.len());
+        let atomic = self.any_is_atomic(&[(offset, bytes)]);
         Run { offset, bytes, flags: if atomic { flags | RWF_ATOMIC } else { flags } }
+    }
+
+    fn any_is_atomic(&self, writes: &[(u64, &[u8])]) -> bool {
+        writes.iter().any(|(offset, bytes)| is_atomic(self.promise.atomic_write, *offset, bytes.len()))
     }
 
     /// Writes runs, beside each other where the transfer can.
@@ -181,7 +185,7 @@ impl Device for FileDevice {
         }
         if self.synchronously(writes.len()) {
             match self.write(writes, ReadWriteFlags::DSYNC) {
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) if !self.any_is_atomic(writes) => {
                     if self.synchronous_writes.swap(false, Ordering::Relaxed) {
                         tracing::warn!(device = %self.name, "no synchronous writes here; each becomes a write and a sync");
                     }
@@ -255,6 +259,25 @@ mod tests {
             device.read_at(0, &mut back).expect("read");
             assert_eq!((back[0], back[4095], back[4096], back[8192]), (byte, byte, 0, byte));
         }
+    }
+
+    #[test]
+    fn a_write_that_can_not_be_kept_whole_as_promised_fails() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(65536).expect("its length");
+        let mut device = FileDevice::open_path(file.path()).expect("opened");
+        let block = AlignedBuffer::zeroed(MAX_BLOCK_SIZE);
+        device.write_durable(0, &block).expect("written");
+        if device.promise.atomic_write >= MAX_BLOCK_SIZE {
+            // Here the promise is kept; a block is enough to show that the kernel takes the flag.
+            return;
+        }
+        device.promise.atomic_write = MAX_BLOCK_SIZE;
+        for outcome in [device.write_durable(0, &block), device.write_at(0, &block)] {
+            assert!(matches!(outcome, Err(Error::Io { operation: "write", .. })), "{outcome:?}");
+        }
+        assert!(device.synchronously(1), "it is not the synchronous write that was refused");
+        device.write_durable(0, &block[..crate::SECTOR]).expect("a sector is whole anyway");
     }
 
     #[test]

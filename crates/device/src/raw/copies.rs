@@ -11,6 +11,9 @@ pub(super) struct Copies {
     sequence: u64,
     /// The copy to be written first: the one that is broken, or older, or as good as the other. 0 or 1.
     first: u64,
+    /// That copy is broken. A power cut may have left a part of a table there, which must not become whole by chance when
+    /// the next one is written over it and the power is cut again.
+    broken: bool,
 }
 
 impl Copies {
@@ -18,7 +21,7 @@ impl Copies {
     pub(super) fn format(medium: &Medium) -> Result<Self> {
         let zeros = AlignedBuffer::zeroed(COPY as usize);
         medium.write_durable(&[(0, &zeros), (COPY, &zeros)])?;
-        let mut copies = Self { sequence: 0, first: 0 };
+        let mut copies = Self { sequence: 0, first: 0, broken: false };
         copies.write(medium, &Table::default())?;
         Ok(copies)
     }
@@ -34,7 +37,7 @@ impl Copies {
             match Table::decode(&bytes) {
                 Read::Whole(table, sequence, device) => {
                     if newest.as_ref().is_none_or(|(newest, ..)| newest.sequence < sequence) {
-                        newest = Some((Self { sequence, first: 1 - copy }, table, device));
+                        newest = Some((Self { sequence, first: 1 - copy, broken: false }, table, device));
                     }
                 }
                 Read::Blank => blank += 1,
@@ -47,7 +50,8 @@ impl Copies {
             }
         }
         match newest {
-            Some((copies, table, device)) if device <= medium.device().len() => {
+            Some((mut copies, table, device)) if device <= medium.device().len() => {
+                copies.broken = broken;
                 if broken {
                     tracing::warn!(
                         device = name(),
@@ -71,7 +75,7 @@ impl Copies {
         }
     }
 
-    /// Makes a table durable: over the older copy and then over the other.
+    /// Makes a table durable: over the older copy, without its header if it is broken, and then over the other.
     pub(super) fn write(&mut self, medium: &Medium, table: &Table) -> Result<()> {
         let Some(sequence) = self.sequence.checked_add(1) else {
             let reason = "its table of names has a sequence number that nothing can follow; format it anew".to_owned();
@@ -80,6 +84,10 @@ impl Copies {
         let block = medium.device().promise().block_size;
         let mut bytes = AlignedBuffer::zeroed(table.size().next_multiple_of(block));
         table.encode(sequence, medium.device().len(), &mut bytes);
+        if self.broken {
+            medium.write_durable(&[(self.first * COPY, &AlignedBuffer::zeroed(block))])?;
+            self.broken = false;
+        }
         for copy in [self.first, 1 - self.first] {
             medium.write_durable(&[(copy * COPY, &bytes)])?;
         }

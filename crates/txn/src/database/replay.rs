@@ -1,116 +1,214 @@
-//! Recovery's upper half: the log gives whole records in LSN order, and the tables take them.
+//! Recovery's upper half: the tables take back what a checkpoint holds, and then the log's records, in any order.
 //!
-//! Nobody else is there yet, so nothing is locked. A record that does not fit what came before it is refused: it can only
-//! come from damage that the log could not see, or from another program.
+//! ```text
+//!  checkpoint ── rows, each with the LSN that wrote it ──┐
+//!                                                        ├─▶ per key the largest LSN wins ─▶ finish ─▶ tables
+//!  log ── records from several threads, in any order ────┘
+//! ```
+//!
+//! Every record says what the state is afterwards, so order does not matter as long as each key ends with its newest write:
+//!
+//! - [`stripes`]: a key's writes come one at a time, and one that is older than what is there changes nothing. A deletion
+//!   leaves a tombstone until nothing older can come any more.
+//! - [`fates`]: tables are made and dropped once each, and their numbers are never used again. A write may come before its
+//!   table's creation, and for a table that turns out to be dropped; what does not add up in the end is refused.
+//! - [`lane`]: what a thread has at hand, so that threads rarely meet.
+//!
+//! A record that can only come from damage which the log could not see, or from another program, is refused as corrupt. What
+//! can still be told where order is unknown, and where a checkpoint shows some of what the log says again, is in
+//! `docs/format/redo.md`. Nobody else is there yet: there are no transactions, no locks, and no dependencies, since
+//! everything that is replayed is durable.
 
+mod fates;
+mod lane;
+mod stripes;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error as StdError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ishigaki_base::Position;
-use sdd::{Guard, Owned};
+use ishigaki_base::{Lsn, Position, StreamId};
+use sdd::Owned;
 
+use super::sink::Sink;
 use crate::key::{Key, Value};
 use crate::memory::{self, Memory};
 use crate::record::Record;
 use crate::redo::{self, Decoder, Operation};
 use crate::table::{Table, TableId, Tables};
 use crate::{Error, Result};
+use fates::Fates;
+use lane::{Account, Lanes, Written};
+use stripes::Stripes;
 
-/// Tables on their way back.
+/// How much a checkpoint says already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Checkpointed {
+    /// Every record below this is in the checkpoint.
+    pub(crate) start: Lsn,
+    /// Records up to this one may be in it, or parts of them.
+    pub(crate) end: Lsn,
+}
+
+impl Checkpointed {
+    /// There is no checkpoint.
+    pub(crate) const NOTHING: Self = Self { start: Lsn::FIRST, end: Lsn::ZERO };
+}
+
+/// Tables on their way back. Any number of threads may work on it.
 #[derive(Debug)]
 pub(crate) struct Replay {
     memory: Arc<Memory>,
-    tables: Tables,
+    checkpointed: Checkpointed,
+    /// Nothing below this comes any more.
+    passed: AtomicU64,
+    fates: Fates,
+    stripes: Stripes,
+    lanes: Lanes,
 }
 
 impl Replay {
-    pub(crate) fn new(streams: u16, memory: &Arc<Memory>) -> Self {
-        Self { memory: Arc::clone(memory), tables: Tables::new(streams, memory) }
+    pub(crate) fn new(streams: u16, memory: &Arc<Memory>, checkpointed: Checkpointed) -> Self {
+        Self {
+            memory: Arc::clone(memory),
+            checkpointed,
+            passed: AtomicU64::new(0),
+            fates: Fates::new(streams),
+            stripes: Stripes::default(),
+            lanes: Lanes::default(),
+        }
     }
 
-    pub(crate) fn finish(self) -> Tables {
-        self.tables
+    /// Takes rows of one table from a checkpoint, each key once in all of it, before the log's records: name, value, LSN.
+    pub(crate) fn restore<'a>(
+        &self,
+        id: TableId,
+        rows: impl Iterator<Item = Result<(Lsn, &'a [u8], &'a [u8])>>,
+    ) -> Result<()> {
+        if id == TableId::SYSTEM {
+            for row in rows {
+                let (lsn, name, number) = row?;
+                let table = redo::decode_id(number).filter(|&table| table != TableId::SYSTEM);
+                let table = table.ok_or_else(|| refuse(lsn, "a name stands for no table".to_owned()))?;
+                self.fates.create(&self.memory, lsn, table, name, true)?;
+            }
+            return Ok(());
+        }
+        let table = self.fates.table(&self.memory, id).ok_or_else(|| refuse(Lsn::ZERO, format!("{id} is dropped")))?;
+        let mut account = Account::default();
+        let restored = rows.into_iter().try_for_each(|row| {
+            let (lsn, key, value) = row?;
+            let (key, value) = (Key::new(key)?, Value::from_slice(value));
+            account.take(&self.memory, memory::record_cost(&key) + memory::value_cost(&value))?;
+            if !table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), recovered(lsn)))) {
+                return Err(refuse(lsn, format!("a key of table {id} is there twice")));
+            }
+            Ok(())
+        });
+        account.settle(&table);
+        account.empty(&self.memory);
+        restored
+    }
+
+    /// Bytes of all records taken.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lanes.enter_all().iter().map(|lane| lane.bytes).sum()
+    }
+
+    /// The tables, when everything has been taken. `next` is a number that no table ever had, if a checkpoint told one.
+    pub(crate) fn finish(mut self, next: Option<TableId>) -> Result<Tables> {
+        let mut account = Account::default();
+        self.stripes.forget_all(&mut account, &self.memory);
+        account.empty(&self.memory);
+        for lane in self.lanes.iter_mut() {
+            lane.close(&self.memory, &self.fates);
+        }
+        // Until here there was some slack in the budget; the names of the tables have none.
+        self.fates.finish(&self.memory, next)
     }
 
     /// Applies one record.
-    pub(crate) fn apply(&mut self, at: Position, payload: &[u8]) -> Result<()> {
-        let corrupt = |reason| Error::Corrupt { lsn: at.lsn().0, reason };
-        // Writes come table by table.
-        let mut last: Option<Arc<Table>> = None;
+    fn apply(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
+        let corrupt = |reason| refuse(lsn, reason);
+        let mut lane = self.lanes.enter();
+        lane.bytes += payload.len() as u64;
         for operation in Decoder::new(payload).map_err(corrupt)? {
             match operation.map_err(corrupt)? {
-                Operation::Create { table, name } => self.create(at, table, name)?,
-                Operation::Drop { table, name } => self.drop(at, table, name)?,
                 Operation::Put { table, key, value } => {
-                    self.put(self.table(at, table, &mut last)?, at, key, value)?;
+                    if let Some(place) = lane.enter(&self.memory, &self.fates, lsn, table)? {
+                        let (table, account) = lane.at(place);
+                        self.stripes.put(table, account, &self.memory, lsn, key, value)?;
+                    }
                 }
-                Operation::Delete { table, key } => delete(self.table(at, table, &mut last)?, at, key)?,
+                Operation::Delete { table, key } => {
+                    if let Some(place) = lane.enter(&self.memory, &self.fates, lsn, table)? {
+                        let (table, account) = lane.at(place);
+                        let found = self.stripes.delete(table, account, &self.memory, lsn, key, self.passed())?;
+                        if !found && self.is_complete_below(lsn) {
+                            return Err(refuse(
+                                lsn,
+                                format!("it deletes a key of table {} that is not there", table.id),
+                            ));
+                        }
+                    }
+                }
+                Operation::Create { table, name } => self.fates.create(&self.memory, lsn, table, name, false)?,
+                Operation::Drop { table, name } => {
+                    drop(lane);
+                    self.drop_table(lsn, table, name)?;
+                    lane = self.lanes.enter();
+                }
             }
         }
         Ok(())
     }
 
-    fn table<'a>(&self, at: Position, id: TableId, last: &'a mut Option<Arc<Table>>) -> Result<&'a Table> {
-        if last.as_ref().is_none_or(|last| last.id != id) {
-            let found = self.tables.get(id);
-            *last = Some(found.ok_or_else(|| refuse(at, format!("it writes to table {id}, which does not exist")))?);
+    fn drop_table(&self, lsn: Lsn, id: TableId, name: &[u8]) -> Result<()> {
+        let known = self.fates.drop_table(lsn, id, name, self.passed())?;
+        if !known && self.is_complete_below(lsn) {
+            return Err(refuse(lsn, format!("it drops table {id}, which does not exist")));
         }
-        last.as_deref().ok_or_else(|| refuse(at, format!("there is no table {id}")))
+        // Nobody is writing to it while all lanes are held; then its memory is exact, and free.
+        let mut lanes = self.lanes.enter_all();
+        let written = lanes.iter_mut().fold(Written::NEVER, |written, lane| written.and(lane.forget(id)));
+        self.fates.clear(id, written)
     }
 
-    fn create(&self, at: Position, id: TableId, name: &[u8]) -> Result<()> {
-        if self.tables.get(id).is_some() || self.tables.system().index.find(name).is_some() {
-            return Err(refuse(at, format!("it makes table {id}, which exists")));
-        }
-        self.put(self.tables.system(), at, name, &redo::encode_id(id))?;
-        let table = self.tables.make(id);
-        self.tables.add(table);
-        Ok(())
+    fn passed(&self) -> Lsn {
+        Lsn(self.passed.load(Ordering::Acquire))
     }
 
-    fn drop(&self, at: Position, id: TableId, name: &[u8]) -> Result<()> {
-        let system = self.tables.system();
-        let guard = Guard::new();
-        let named = system.index.find(name).and_then(|record| record.value(&guard).and_then(|id| redo::decode_id(id)));
-        if named != Some(id) {
-            return Err(refuse(at, format!("it drops table {id} by a name that is not its own")));
-        }
-        delete(system, at, name)?;
-        if self.tables.remove(id).is_none() {
-            return Err(refuse(at, format!("it drops table {id}, which does not exist")));
-        }
-        Ok(())
-    }
-
-    fn put(&self, table: &Table, at: Position, key: &[u8], value: &[u8]) -> Result<()> {
-        let key = Key::new(key)?;
-        let value = Value::from_slice(value);
-        let added = memory::value_cost(&value);
-        if let Some(record) = table.index.find(&key) {
-            self.memory.reserve(added)?;
-            table.take_over(added);
-            let old = record.replace(Some(Owned::new(value)), at);
-            table.give_back(old.as_deref().map_or(0, memory::value_cost));
-        } else {
-            let added = added + memory::record_cost(&key);
-            self.memory.reserve(added)?;
-            table.take_over(added);
-            table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), at)));
-        }
-        Ok(())
+    /// True if the state before the record is known exactly: everything below it is here, and no checkpoint shows any of
+    /// what it or a later one says.
+    fn is_complete_below(&self, lsn: Lsn) -> bool {
+        self.passed() >= lsn && lsn > self.checkpointed.end
     }
 }
 
-fn delete(table: &Table, at: Position, key: &[u8]) -> Result<()> {
-    let key = Key::new(key)?;
-    let Some(record) = table.index.find(&key) else {
-        return Err(refuse(at, format!("it deletes a key of table {} that is not there", table.id)));
-    };
-    let old = record.replace(None, at);
-    table.index.remove(&key, &record);
-    table.give_back(memory::record_cost(&key) + old.as_deref().map_or(0, memory::value_cost));
-    Ok(())
+impl Sink for Replay {
+    fn take(&self, position: Position, payload: &[u8]) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        if position.lsn() < self.checkpointed.start {
+            return Ok(());
+        }
+        Ok(self.apply(position.lsn(), payload)?)
+    }
+
+    fn passed(&self, below: Lsn) {
+        if self.passed.load(Ordering::Relaxed) < below.0 {
+            self.passed.fetch_max(below.0, Ordering::AcqRel);
+        }
+    }
 }
 
-fn refuse(at: Position, reason: String) -> Error {
-    Error::Corrupt { lsn: at.lsn().0, reason }
+/// Where a record is that was replayed or is in a checkpoint. All of it is durable, so which stream it was in does not matter
+/// to those who depend on it.
+fn recovered(lsn: Lsn) -> Position {
+    Position::new(lsn, StreamId(0))
+}
+
+/// The error of a record that can not be.
+fn refuse(lsn: Lsn, reason: String) -> Error {
+    Error::Corrupt { lsn: lsn.0, reason }
 }

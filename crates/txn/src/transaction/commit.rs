@@ -23,17 +23,21 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
         self.protocol.prepare()?;
+        let home = Arc::clone(&self.home);
         let receipt = match self.encode() {
             Some(payload) => {
-                let receipt = self.home.stream.append_after(self.protocol.depends_on(), &payload)?;
+                // A checkpoint never begins between these two.
+                let passage = home.database.checkpointer.gates.enter(home.stream.id(), payload.len());
+                let receipt = home.stream.append_after(self.protocol.depends_on(), &payload)?;
                 self.install(receipt.position());
+                drop(passage);
                 self.release(true);
-                self.home.stream.pace_after(&receipt);
+                home.stream.pace_after(&receipt);
                 receipt
             }
             None => self.commit_unchanged()?,
         };
-        Ok(Ticket::new(Arc::clone(&self.home), receipt))
+        Ok(Ticket::new(home, receipt))
     }
 
     /// Ends a transaction that changed nothing: it draws no LSN, and is durable when what it read is.

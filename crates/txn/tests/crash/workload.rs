@@ -33,6 +33,16 @@ struct Workload<'a> {
 
 /// Runs until all is done or the database stops; the error is what stopped it.
 pub(crate) fn run(database: &Database, seed: Seed, model: &mut Model) -> Result<()> {
+    run_with(database, seed, model, |_| Ok(()))
+}
+
+/// Runs likewise, and calls `between` between the turns, with their number.
+pub(crate) fn run_with(
+    database: &Database,
+    seed: Seed,
+    model: &mut Model,
+    mut between: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
     make_marks(database, model)?;
     let mut sessions: Vec<(Session, Option<Open>)> = (0..3).map(|_| (database.session(), None)).collect();
     let mut workload = Workload { random: seed.generator(), model, turn: 0, tickets: Vec::new() };
@@ -41,6 +51,7 @@ pub(crate) fn run(database: &Database, seed: Seed, model: &mut Model) -> Result<
         let (session, open) = &mut sessions[place];
         *open = workload.take_turn(session, open.take())?;
         workload.turn += 1;
+        between(workload.turn)?;
     }
     Ok(())
 }

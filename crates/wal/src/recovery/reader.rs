@@ -158,7 +158,7 @@ impl<'a> StreamReader<'a> {
             return Err(self.damage(&format!("record {} is out of order", header.lsn)));
         }
         if header.lsn > Position::MAX_LSN {
-            return Err(self.damage(&format!("record {} has a larger LSN than there can be", header.lsn)));
+            return Err(self.damage("a record with an impossible LSN"));
         }
         if self.payload.len() < header.size() {
             return Err(self.damage("a record's dependencies go beyond its chunk"));

@@ -1,0 +1,339 @@
+//! Checkpoints: what the tables hold, written while transactions run, so that the log need not be kept and replayed whole.
+//!
+//! ```text
+//!  commits:      ──┬──────┬───────┬────────┬─────┬───────▶  log
+//!                  │gates │       │        │     │
+//!  checkpoint:   start ─ walk all tables, page by page ─ flush the log ─ manifest becomes current ─ old parts go
+//!                                 │
+//!  opening:      load the pages ─ replay the log from start: where a row is older than the log, the log wins
+//! ```
+//!
+//! The walk is *fuzzy*: it takes no locks and sees a row as it was before or after a commit that happens meanwhile. That does
+//! no harm, because of four things in this order:
+//!
+//! 1. [`gates`]: at one moment no commit is between drawing its LSN and installing its last write. Every record below
+//!    `start` is then in the tables, and whatever changes later has its record in the log at `start` or behind it.
+//! 2. The walk reads a row's version *before* its value. So a row is never older than it says, and the replay of the record
+//!    that made it, or of a later one, puts it right.
+//! 3. Only then the log is flushed: no row on the medium is of a transaction that could still be lost. (Early lock release
+//!    shows values whose records are not durable yet; values of transactions that did not commit are never in a table.)
+//! 4. Only then the manifest becomes current, by one rename ([`files`]). Before that nothing has happened, whatever fails.
+//!
+//! Parts: [`page`] and [`manifest`] are the format, [`parts`] and [`load`] write and read it, [`throttle`] limits the
+//! writing, [`trigger`] is the thread that does it in time.
+
+mod fields;
+mod files;
+mod gates;
+mod load;
+mod manifest;
+mod page;
+mod parts;
+mod throttle;
+mod trigger;
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ishigaki_base::clock::{Clock, SystemClock};
+use ishigaki_base::{Generation, Lsn};
+use ishigaki_device::Directory;
+use ishigaki_wal::Log;
+use parking_lot::Mutex;
+
+use crate::index::behind;
+use crate::memory::{record_cost, value_cost};
+use crate::table::{Table, TableId, Tables};
+use crate::{CheckpointSettings, Error, Result};
+use files::Unpublished;
+pub(crate) use files::{clean_up, current};
+pub(crate) use gates::Gates;
+pub(crate) use load::load;
+pub(crate) use manifest::Manifest;
+use page::Draft;
+use parts::Parts;
+use throttle::Throttle;
+pub(crate) use trigger::Trigger;
+
+/// Bytes at which a page is full.
+const PAGE: usize = 64 << 10;
+
+/// Keys that a walk looks at before it lets go of the index for a moment, so that memory can be reclaimed.
+const STRIDE: usize = 1024;
+
+/// The least a part may be limited to.
+const LEAST_PART: u64 = 4096;
+
+/// From where on a log must be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The generation that was open when the checkpoint began.
+    pub generation: Generation,
+    /// The first record that is not in the checkpoint. Nothing below it is needed any more.
+    pub lsn: Lsn,
+}
+
+/// A checkpoint that was made.
+#[derive(Clone, Debug)]
+pub struct CheckpointReport {
+    /// Counts checkpoints, those included that came to nothing.
+    pub number: u64,
+    /// Where the log goes on. What it holds before this is not needed any more.
+    pub start: Start,
+    /// The last record that may be in the checkpoint.
+    pub end: Lsn,
+    /// Rows written, names of tables among them.
+    pub rows: u64,
+    /// Bytes of all pages.
+    pub bytes: u64,
+    /// Files.
+    pub parts: usize,
+    /// Time from beginning to end.
+    pub elapsed: Duration,
+}
+
+/// How far a running checkpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointProgress {
+    /// Rows written so far, names of tables aside.
+    pub rows: u64,
+    /// Rows that there will be, as far as can be told from the memory that they take; zero at the very beginning.
+    pub estimated_rows: u64,
+}
+
+/// Makes checkpoints of one database, one at a time.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    directory: Arc<dyn Directory>,
+    log: Arc<Log>,
+    tables: Arc<Tables>,
+    /// Every commit goes through one.
+    pub(crate) gates: Gates,
+    generation: Generation,
+    settings: CheckpointSettings,
+    clock: SystemClock,
+    /// Held while a checkpoint is made.
+    turn: Mutex<Turn>,
+    stopping: AtomicBool,
+    progress: Progress,
+    /// Bytes of redo that no checkpoint holds: replayed at opening, less what went through the gates when the last one
+    /// began. Wraps around.
+    beyond: AtomicU64,
+    /// Of the last checkpoint.
+    bytes: AtomicU64,
+}
+
+/// What only the one who makes a checkpoint needs.
+#[derive(Debug)]
+struct Turn {
+    /// Of the next checkpoint.
+    number: u64,
+}
+
+/// Counts as a checkpoint goes on.
+#[derive(Debug, Default)]
+struct Progress {
+    running: AtomicBool,
+    rows: AtomicU64,
+    /// Memory of what was seen, and of all tables when it began; the system table is in none of these.
+    seen: AtomicU64,
+    all: AtomicU64,
+}
+
+/// What opening a database found and did before.
+#[derive(Debug)]
+pub(crate) struct Before {
+    /// That is open now.
+    pub(crate) generation: Generation,
+    /// The largest number of a checkpoint.
+    pub(crate) number: u64,
+    /// Bytes of the current checkpoint.
+    pub(crate) bytes: u64,
+    /// Bytes of redo that were replayed.
+    pub(crate) replayed: u64,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(
+        directory: Arc<dyn Directory>,
+        log: Arc<Log>,
+        tables: Arc<Tables>,
+        streams: u16,
+        settings: CheckpointSettings,
+        before: &Before,
+    ) -> Self {
+        Self {
+            directory,
+            log,
+            tables,
+            gates: Gates::new(streams),
+            generation: before.generation,
+            settings,
+            clock: SystemClock::new(),
+            turn: Mutex::new(Turn { number: before.number + 1 }),
+            stopping: AtomicBool::new(false),
+            progress: Progress::default(),
+            beyond: AtomicU64::new(before.replayed),
+            bytes: AtomicU64::new(before.bytes),
+        }
+    }
+
+    /// Makes a checkpoint; waits for one that is being made first. After an error the one before is still current and
+    /// nothing else has changed.
+    pub(crate) fn run(&self) -> Result<CheckpointReport> {
+        let mut turn = self.turn.lock();
+        self.check_open()?;
+        let number = turn.number;
+        turn.number += 1;
+        self.progress.begin(&self.tables);
+        let made = self.make(number);
+        self.progress.running.store(false, Ordering::Relaxed);
+        let report = made?;
+        tracing::info!(number, rows = report.rows, bytes = report.bytes, elapsed = ?report.elapsed, "checkpoint");
+        Ok(report)
+    }
+
+    /// How far the running checkpoint is.
+    pub(crate) fn progress(&self) -> Option<CheckpointProgress> {
+        self.progress.running.load(Ordering::Relaxed).then(|| self.progress.now())
+    }
+
+    /// Makes a running checkpoint fail, waits until it has, and lets no other begin.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        drop(self.turn.lock());
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn settings(&self) -> &CheckpointSettings {
+        &self.settings
+    }
+
+    /// Whether it is time for a checkpoint, `since` after the last one.
+    fn is_due(&self, since: Duration) -> bool {
+        let redo = self.beyond.load(Ordering::Relaxed).wrapping_add(self.gates.bytes());
+        // A checkpoint writes everything: it waits until the log is at least as long.
+        let enough = self.settings.log_bytes.as_u64().max(self.bytes.load(Ordering::Relaxed));
+        redo >= enough || (redo > 0 && since >= self.settings.interval)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(Error::Log(ishigaki_wal::Error::Closed));
+        }
+        self.log.failure().map_or(Ok(()), |failure| Err(Error::Log(failure)))
+    }
+
+    fn make(&self, number: u64) -> Result<CheckpointReport> {
+        let began = self.clock.now();
+        let (last, redo) = self.gates.while_still(|| (self.log.last_drawn(), self.gates.bytes()));
+        let start = Start { generation: self.generation, lsn: last.next() };
+        let written = self.write(number, start);
+        let manifest = match written {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                files::discard(self.directory.as_ref(), number);
+                return Err(error);
+            }
+        };
+        match files::publish(self.directory.as_ref(), &manifest, || self.check_open()) {
+            Ok(()) => {}
+            Err(Unpublished::Not(error)) => {
+                files::discard(self.directory.as_ref(), number);
+                return Err(error);
+            }
+            Err(Unpublished::Unknown(error)) => return Err(error),
+        }
+        self.beyond.store(redo.wrapping_neg(), Ordering::Relaxed);
+        self.bytes.store(manifest.bytes(), Ordering::Relaxed);
+        files::remove_others(self.directory.as_ref(), number);
+        let (rows, bytes, parts) = (manifest.rows, manifest.bytes(), manifest.parts.len());
+        let elapsed = self.clock.now().saturating_sub(began);
+        Ok(CheckpointReport { number, start, end: manifest.end, rows, bytes, parts, elapsed })
+    }
+
+    /// Writes all parts, and makes durable in the log what they show.
+    fn write(&self, number: u64, start: Start) -> Result<Manifest> {
+        let throttle = Throttle::new(&self.clock, self.settings.throttle, &self.stopping);
+        let limit = self.settings.part.as_u64().max(LEAST_PART) as usize;
+        let mut parts = Parts::new(self.directory.as_ref(), throttle, self.log.id(), number, limit);
+        let mut rows = self.write_table(self.tables.system(), &mut parts)?;
+        for id in self.tables.ids() {
+            // A table that was dropped meanwhile, was so by a record that will be replayed.
+            if let Some(table) = self.tables.get(id) {
+                rows += self.write_table(&table, &mut parts)?;
+            }
+        }
+        let parts = parts.finish()?;
+        let (next_table, end) = (self.tables.unused_id(), self.log.last_drawn());
+        self.log.flush()?;
+        Ok(Manifest { log: self.log.id(), number, start, end, rows, next_table, parts })
+    }
+
+    /// Writes the rows of one table in key order; says how many.
+    fn write_table(&self, table: &Table, parts: &mut Parts<'_>) -> Result<u64> {
+        let mut page = Draft::default();
+        let (mut rows, mut reached) = (0, None);
+        let before = self.progress.rows.load(Ordering::Relaxed);
+        loop {
+            let range =
+                reached.as_ref().map_or((Bound::Unbounded, Bound::Unbounded), |key| behind(key, Bound::Unbounded));
+            let (mut looked_at, mut seen) = (0, 0);
+            let walked = table.index.walk(range, |key, record, guard| {
+                // The order matters: the value is of this version or of a later one.
+                let version = record.version().lsn();
+                if let Some(value) = record.value(guard) {
+                    page.push(version, key, value);
+                    seen += record_cost(key) + value_cost(value);
+                }
+                looked_at += 1;
+                if looked_at == STRIDE || page.len() >= PAGE {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            reached = match walked {
+                ControlFlow::Break((key, ..)) => Some(key),
+                ControlFlow::Continue(()) => None,
+            };
+            if page.len() >= PAGE || (reached.is_none() && page.rows() > 0) {
+                parts.add(&mut page, table.id)?;
+                rows += u64::from(page.rows());
+                page.clear(2 * PAGE);
+            }
+            let is_system = table.id == TableId::SYSTEM;
+            if !is_system {
+                self.progress.rows.store(before + rows, Ordering::Relaxed);
+                self.progress.seen.fetch_add(seen, Ordering::Relaxed);
+            }
+            let is_gone = !is_system && self.tables.get(table.id).is_none();
+            if reached.is_none() || is_gone {
+                return Ok(rows);
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Progress {
+    fn begin(&self, tables: &Tables) {
+        let all = |sum: u64, id| sum.saturating_add(tables.get(id).map_or(0, |table| table.bytes()));
+        self.all.store(tables.ids().into_iter().fold(0, all), Ordering::Relaxed);
+        self.rows.store(0, Ordering::Relaxed);
+        self.seen.store(0, Ordering::Relaxed);
+        self.running.store(true, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> CheckpointProgress {
+        let rows = self.rows.load(Ordering::Relaxed);
+        let (seen, all) = (self.seen.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed));
+        let estimate = if seen == 0 { 0.0 } else { rows as f64 * (all as f64 / seen as f64) };
+        CheckpointProgress { rows, estimated_rows: rows.max(estimate as u64) }
+    }
+}

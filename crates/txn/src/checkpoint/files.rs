@@ -1,0 +1,150 @@
+//! The files of checkpoints: their names, and how one becomes current.
+//!
+//! ```text
+//!  parts and `checkpoint.new` are whole and durable ─▶ names synced ─▶ renamed to `checkpoint` ─▶ name synced
+//! ```
+//!
+//! Until the rename everything that is there belongs to nobody and may be removed. Once it has been tried, either manifest
+//! may be the one that a power cut leaves, and the parts of both stay until the last sync has succeeded.
+
+use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE};
+
+use super::manifest::{self, Manifest};
+use crate::{Error, Result};
+
+/// The current manifest.
+const MANIFEST: &str = "checkpoint";
+
+/// A manifest that is not current yet.
+const UNBORN: &str = "checkpoint.new";
+
+/// A longer manifest than any: of four million parts.
+const LONGEST: u64 = 64 << 20;
+
+/// Bytes of one write.
+pub(super) const WRITE: usize = 1 << 20;
+
+/// The name of a part.
+pub(super) fn part_name(number: u64, part: usize) -> String {
+    format!("checkpoint-{number:08}-{part:06}")
+}
+
+/// The number of the checkpoint that a file of that name is a part of.
+fn parse_part_name(name: &str) -> Option<u64> {
+    let (number, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
+    let (number, part) = (number.parse().ok()?, part.parse().ok()?);
+    (part_name(number, part) == name).then_some(number)
+}
+
+/// The current manifest, if there is one.
+pub(crate) fn current(directory: &dyn Directory) -> Result<Option<Manifest>> {
+    if !directory.list()?.iter().any(|name| name == MANIFEST) {
+        return Ok(None);
+    }
+    let device = directory.open(MANIFEST)?;
+    if device.len() > LONGEST {
+        return Err(Error::damaged(format!("its manifest has {} bytes", device.len())));
+    }
+    let mut bytes = AlignedBuffer::zeroed(device.len() as usize);
+    device.read_at(0, &mut bytes)?;
+    manifest::decode(&bytes).map(Some).map_err(Error::damaged)
+}
+
+/// How far a manifest got on its way to be current, if not all the way.
+#[derive(Debug)]
+pub(super) enum Unpublished {
+    /// It is not: what is there belongs to nobody.
+    Not(Error),
+    /// It may be, and the one before it may be.
+    Unknown(Error),
+}
+
+/// Makes a checkpoint current whose parts are whole and durable, if not their names. `last_look` may stop it.
+pub(super) fn publish(
+    directory: &dyn Directory,
+    manifest: &Manifest,
+    last_look: impl FnOnce() -> Result<()>,
+) -> Result<(), Unpublished> {
+    prepare(directory, manifest).and_then(|()| last_look()).map_err(Unpublished::Not)?;
+    let renamed = directory.rename(UNBORN, MANIFEST).and_then(|()| directory.sync());
+    renamed.map_err(|error| Unpublished::Unknown(error.into()))
+}
+
+fn prepare(directory: &dyn Directory, manifest: &Manifest) -> Result<()> {
+    if directory.list()?.iter().any(|name| name == UNBORN) {
+        directory.remove(UNBORN)?;
+    }
+    let bytes = manifest.encode();
+    let device = directory.create(UNBORN, bytes.len() as u64)?;
+    let mut buffer = AlignedBuffer::zeroed(bytes.len().next_multiple_of(MAX_BLOCK_SIZE));
+    buffer[..bytes.len()].copy_from_slice(&bytes);
+    write_blocks(device.as_ref(), &buffer, bytes.len(), |_| Ok(()))?;
+    // The names of the parts, too.
+    Ok(directory.sync()?)
+}
+
+/// Writes the first `length` bytes of the buffer, rounded up to whole blocks, and makes them durable.
+pub(super) fn write_blocks(
+    device: &dyn Device,
+    buffer: &[u8],
+    length: usize,
+    mut pass: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    let length = length.next_multiple_of(device.promise().block_size);
+    for (place, bytes) in buffer[..length].chunks(WRITE).enumerate() {
+        pass(bytes.len())?;
+        device.write_at((place * WRITE) as u64, bytes)?;
+    }
+    Ok(device.sync()?)
+}
+
+/// Removes what checkpoints have left that are not current any more, or never were. Says the largest number used so far.
+///
+/// Called at opening. Parts of an older checkpoint say that the manifest's last sync may not have succeeded, and then no
+/// later one helps; so it is made current once more before they go.
+pub(crate) fn clean_up(directory: &dyn Directory, current: Option<&Manifest>) -> Result<u64> {
+    let names = directory.list()?;
+    let number = current.map_or(0, |manifest| manifest.number);
+    let parts = || names.iter().filter_map(|name| parse_part_name(name));
+    if let Some(manifest) = current.filter(|_| parts().any(|part| part < number)) {
+        publish(directory, manifest, || Ok(()))
+            .map_err(|(Unpublished::Not(error) | Unpublished::Unknown(error))| error)?;
+    }
+    remove_others(directory, number);
+    Ok(parts().max().unwrap_or(0).max(number))
+}
+
+/// Removes every part that is not of checkpoint `number`, and a manifest that is not current. What can not be removed is
+/// left for the next time.
+pub(super) fn remove_others(directory: &dyn Directory, number: u64) {
+    remove(directory, |name| name == UNBORN || parse_part_name(name).is_some_and(|of| of != number));
+}
+
+/// Removes the parts of checkpoint `number`, which never became current.
+pub(super) fn discard(directory: &dyn Directory, number: u64) {
+    remove(directory, |name| name == UNBORN || parse_part_name(name) == Some(number));
+}
+
+fn remove(directory: &dyn Directory, which: impl Fn(&str) -> bool) {
+    let removed = directory
+        .list()
+        .and_then(|names| names.iter().filter(|name| which(name)).try_for_each(|name| directory.remove(name)));
+    if let Err(error) = removed {
+        tracing::warn!(%error, "files of a checkpoint that is not current could not be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_parts_are_taken_for_such() {
+        assert_eq!(parse_part_name(&part_name(7, 3)), Some(7));
+        assert_eq!(parse_part_name(&part_name(123_456_789, 1_234_567)), Some(123_456_789));
+        for name in ["checkpoint", "checkpoint.new", "checkpoint-7-3", "checkpoint-00000007-000003.old", "wal-control"]
+        {
+            assert_eq!(parse_part_name(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The gates of commits: how a checkpoint finds a moment at which none is half done.
+//!
+//! A commit holds the gate of its own stream from before its LSN is drawn until all its writes are installed. Commits share
+//! a gate, and those of different streams do not even share a cache line. Who holds all gates exclusively sees, for every
+//! LSN drawn so far, everything that its record says in the tables.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ishigaki_base::StreamId;
+use parking_lot::{RwLock, RwLockReadGuard};
+
+/// One gate per stream of the log.
+#[derive(Debug)]
+pub(crate) struct Gates(Box<[Gate]>);
+
+/// A gate on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Gate {
+    passage: RwLock<()>,
+    /// Bytes of redo that went through.
+    bytes: AtomicU64,
+}
+
+impl Gates {
+    pub(crate) fn new(streams: u16) -> Self {
+        Self((0..streams).map(|_| Gate::default()).collect())
+    }
+
+    /// Lets a commit of `bytes` through. What is returned is held until all its writes are installed.
+    pub(crate) fn enter(&self, stream: StreamId, bytes: usize) -> RwLockReadGuard<'_, ()> {
+        let gate = &self.0[usize::from(stream.0)];
+        let passage = gate.passage.read();
+        gate.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        passage
+    }
+
+    /// Looks at something while no commit is between its draw and the last of its writes.
+    pub(crate) fn while_still<R>(&self, look: impl FnOnce() -> R) -> R {
+        let closed: Vec<_> = self.0.iter().map(|gate| gate.passage.write()).collect();
+        let seen = look();
+        drop(closed);
+        seen
+    }
+
+    /// Bytes of redo that went through all gates so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.iter().map(|gate| gate.bytes.load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn while_still_no_commit_is_half_done() {
+        let gates = Gates::new(2);
+        let (drawn, installed) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for stream in 0..4 {
+                let (gates, drawn, installed) = (&gates, &drawn, &installed);
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        let _passage = gates.enter(StreamId(stream % 2), 3);
+                        drawn.fetch_add(1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        installed.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            for _ in 0..300 {
+                let look = || (drawn.load(Ordering::SeqCst), installed.load(Ordering::SeqCst));
+                let (drawn, installed) = gates.while_still(look);
+                assert_eq!(drawn, installed);
+            }
+        });
+        assert_eq!(gates.bytes(), 4 * 2000 * 3);
+    }
+}

@@ -1,0 +1,347 @@
+//! Checkpoints: on demand, by themselves, and beside everything else.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use ishigaki_device::Directory;
+use ishigaki_txn::CheckpointSettings;
+
+use super::*;
+
+/// Without the thread, so that nothing happens but what is asked for.
+fn on_demand() -> Settings {
+    let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(64), ..Default::default() };
+    Settings { checkpoint, ..settings() }
+}
+
+fn reopen(directory: &MemoryDirectory) -> Database {
+    Database::open_in(Arc::new(directory.clone()), on_demand()).unwrap()
+}
+
+/// A table's name, number and rows.
+type Contents = (String, TableId, Vec<(Vec<u8>, Vec<u8>)>);
+
+/// Every table by name.
+fn everything(database: &Database) -> Vec<Contents> {
+    let mut txn = database.session().begin().unwrap();
+    let tables = txn.tables().unwrap();
+    let rows = |txn: &mut Transaction, table| {
+        let mut rows = Vec::new();
+        let visit = |key: &[u8], value: &[u8]| {
+            rows.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        txn.scan(table, ALL, visit).unwrap();
+        rows
+    };
+    tables.into_iter().map(|(name, table)| (name, table, rows(&mut txn, table))).collect()
+}
+
+#[test]
+fn opening_loads_the_checkpoint_and_replays_only_what_came_after_it() {
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    let session = database.session();
+    // Short and long values, one longer than a part and longer than a page; keys beyond the stride of a walk.
+    session
+        .run(|txn| {
+            let table = txn.create_table("rows")?;
+            (0..5000_u32).try_for_each(|n| txn.put(table, &n.to_be_bytes(), &vec![n as u8; n as usize % 90]))?;
+            txn.put(table, b"long", &vec![7; 300_000])?;
+            txn.put(table, b"", b"the empty key")?;
+            txn.create_table("empty").map(drop)
+        })
+        .unwrap();
+    let report = database.checkpoint().unwrap();
+    assert_eq!((report.number, report.rows), (1, 5004));
+    assert!(report.bytes > 300_000 && report.parts > 5, "{report:?}");
+    assert_eq!(database.checkpoint_progress(), None);
+    let lsn = |txn: Transaction| {
+        let ticket = txn.commit().unwrap();
+        ticket.lsn()
+    };
+    let mut txn = session.begin().unwrap();
+    let table = txn.table("rows").unwrap().unwrap();
+    txn.put(table, b"after", b"the checkpoint").unwrap();
+    txn.delete(table, b"long").unwrap();
+    assert_eq!(lsn(txn), report.start.lsn);
+    let (expected, used) = (everything(&database), database.memory().used);
+    drop(session);
+    database.close().unwrap();
+
+    let database = reopen(&directory);
+    let loaded = database.recovery().checkpoint.clone().unwrap();
+    assert_eq!((loaded.number, loaded.rows, loaded.bytes), (1, report.rows, report.bytes));
+    assert_eq!(everything(&database), expected);
+    assert_eq!(database.memory().used, used);
+    assert_eq!(database.recovery().tables, 2);
+    for (name, ..) in expected {
+        database.session().run(|txn| txn.drop_table(&name)).unwrap();
+    }
+    assert_eq!(database.memory().used, ByteSize::b(0));
+}
+
+#[test]
+fn only_the_files_of_the_last_checkpoint_stay() {
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    for round in 0..3_u8 {
+        let name = format!("table {round}");
+        let rows = |txn: &mut Transaction| {
+            let table = txn.create_table(&name)?;
+            (0..2000_u32).try_for_each(|n| txn.put(table, &n.to_be_bytes(), &[round; 100]))
+        };
+        database.session().run(rows).unwrap();
+        let report = database.checkpoint().unwrap();
+        let names = directory.list().unwrap();
+        let of = names.iter().filter(|name| name.starts_with(&format!("checkpoint-{:08}-", report.number)));
+        assert_eq!(of.count(), report.parts);
+        assert_eq!(names.iter().filter(|name| name.starts_with("checkpoint")).count(), report.parts + 1);
+    }
+}
+
+#[test]
+fn numbers_of_tables_that_are_gone_are_not_used_again_after_a_checkpoint() {
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    let session = database.session();
+    let gone = session.run(|txn| txn.create_table("gone")).unwrap();
+    session.run(|txn| txn.drop_table("gone")).unwrap();
+    database.checkpoint().unwrap();
+    drop(session);
+    database.close().unwrap();
+    let database = reopen(&directory);
+    assert!(database.session().run(|txn| txn.create_table("new")).unwrap() > gone);
+}
+
+#[test]
+fn uncommitted_writes_are_in_no_checkpoint() {
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    let table = database.session().run(|txn| txn.create_table("table")).unwrap();
+    database.session().run(|txn| txn.put(table, b"old", b"1")).unwrap();
+    let mut open = database.session().begin().unwrap();
+    open.put(table, b"old", b"2").unwrap();
+    open.put(table, b"new", b"2").unwrap();
+    open.create_table("new").unwrap();
+    assert_eq!(database.checkpoint().unwrap().rows, 2);
+    drop(open);
+    database.close().unwrap();
+    let expected = vec![("table".to_owned(), table, vec![(b"old".to_vec(), b"1".to_vec())])];
+    assert_eq!(everything(&reopen(&directory)), expected);
+}
+
+#[test]
+fn a_checkpoint_beside_transfers_loses_no_money() {
+    const ACCOUNTS: u64 = 3000;
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    let table = database.session().run(|txn| txn.create_table("accounts")).unwrap();
+    let open = |txn: &mut Transaction| (0..ACCOUNTS).try_for_each(|n| txn.put(table, &n.to_be_bytes(), &[100]));
+    database.session().run(open).unwrap();
+    std::thread::scope(|scope| {
+        let transfers: Vec<_> = (0..2)
+            .map(|seed| {
+                let session = database.session();
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    for _ in 0..15_000 {
+                        let (from, to) = (random.u64(..ACCOUNTS).to_be_bytes(), random.u64(..ACCOUNTS).to_be_bytes());
+                        // An account with nothing in it is closed, and opened again when it gets something.
+                        let transfer = |txn: &mut Transaction| {
+                            let mut balance =
+                                |key| txn.get_with(table, key, |value| value[0]).map(Option::unwrap_or_default);
+                            let (less, more) = (balance(&from)?, balance(&to)?);
+                            let amount = less.min(50).min(255 - more);
+                            if from == to || amount == 0 {
+                                return Ok(());
+                            }
+                            if less > amount {
+                                txn.put(table, &from, &[less - amount])?;
+                            } else {
+                                txn.delete(table, &from)?;
+                            }
+                            txn.put(table, &to, &[more + amount])
+                        };
+                        session.run(transfer).unwrap();
+                    }
+                })
+            })
+            .collect();
+        let mut made = 0;
+        while transfers.iter().any(|thread| !thread.is_finished()) {
+            database.checkpoint().unwrap();
+            made += 1;
+        }
+        assert!(made > 3, "{made}");
+    });
+    let before = everything(&database);
+    // As if the process had died: nothing tells the log that this is its end.
+    std::mem::forget(database.clone());
+    let survivor = copy(&directory);
+    let after = everything(&reopen(&survivor));
+    assert!(before == after);
+    let money = |rows: &[(Vec<u8>, Vec<u8>)]| rows.iter().map(|(_, value)| u64::from(value[0])).sum::<u64>();
+    assert_eq!(money(&after[0].2), 100 * ACCOUNTS);
+}
+
+#[test]
+fn a_checkpoint_never_begins_between_the_lsn_of_a_commit_and_its_last_write() {
+    const ROWS: u32 = 4000;
+    let directory = MemoryDirectory::new();
+    let database = reopen(&directory);
+    let table = database.session().run(|txn| txn.create_table("stamps")).unwrap();
+    let stamp = |stamp: u8| {
+        let all = |txn: &mut Transaction| (0..ROWS).try_for_each(|n| txn.put(table, &n.to_be_bytes(), &[stamp]));
+        database.session().run(all).unwrap();
+    };
+    stamp(0);
+    for round in 1..=40_u8 {
+        let drawn = database.log().last_drawn();
+        std::thread::scope(|scope| {
+            scope.spawn(|| stamp(round));
+            // The moment in question.
+            while database.log().last_drawn() == drawn {
+                std::hint::spin_loop();
+            }
+            database.checkpoint().unwrap();
+        });
+        let after = everything(&reopen(&copy(&directory)));
+        let lost = after[0].2.iter().filter(|(_, value)| *value != [round]).count();
+        assert_eq!(lost, 0, "round {round}: rows are of an older commit");
+    }
+}
+
+/// A directory with the same bytes.
+fn copy(directory: &MemoryDirectory) -> MemoryDirectory {
+    let twin = MemoryDirectory::new();
+    for name in directory.list().unwrap() {
+        let from = directory.open(&name).unwrap();
+        let mut bytes = ishigaki_device::AlignedBuffer::zeroed(from.len() as usize);
+        from.read_at(0, &mut bytes).unwrap();
+        twin.create(&name, from.len()).unwrap().write_durable(0, &bytes).unwrap();
+    }
+    twin
+}
+
+fn wait_for(what: &str, mut happens: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !happens() {
+        assert!(began.elapsed() < Duration::from_secs(30), "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn checkpoints_are_made_by_themselves_when_enough_was_committed_or_time_has_passed() {
+    let often = Duration::from_millis(20);
+    let never = Duration::from_hours(24);
+    for (log_bytes, interval) in [(ByteSize::kib(10), never), (ByteSize::gib(1), often)] {
+        // By size it is looked at once a second.
+        let checkpoint = CheckpointSettings { log_bytes, interval, ..Default::default() };
+        let directory = MemoryDirectory::new();
+        let has_one = || directory.list().unwrap().iter().any(|name| name == "checkpoint");
+        let database = Database::open_in(Arc::new(directory.clone()), Settings { checkpoint, ..settings() }).unwrap();
+        std::thread::sleep(5 * often);
+        assert!(!has_one(), "nothing was committed");
+        let rows = |txn: &mut Transaction| {
+            let table = txn.create_table("table")?;
+            (0..200_u8).try_for_each(|n| txn.put(table, &[n], &[n; 100]))
+        };
+        database.session().run(rows).unwrap();
+        wait_for("a checkpoint", has_one);
+    }
+}
+
+#[test]
+fn closing_ends_a_slow_checkpoint_and_leaves_the_one_before() {
+    let throttle = Some(ByteSize::kib(256));
+    let slow = CheckpointSettings { throttle, interval: Duration::from_millis(1), ..on_demand().checkpoint };
+    for (automatic, drops) in [(false, false), (true, false), (true, true)] {
+        let directory = MemoryDirectory::new();
+        let first = reopen(&directory);
+        let fill = |txn: &mut Transaction| {
+            let table = txn.create_table("table")?;
+            (0..50_u8).try_for_each(|n| txn.put(table, &[n], &vec![n; 60_000]))
+        };
+        first.session().run(fill).unwrap();
+        first.checkpoint().unwrap();
+        first.session().run(|txn| txn.create_table("later")).unwrap();
+        first.close().unwrap();
+
+        let checkpoint = CheckpointSettings { automatic, ..slow.clone() };
+        let settings = Settings { checkpoint, ..settings() };
+        let database = Database::open_in(Arc::new(directory.clone()), settings).unwrap();
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            let by_hand = (!automatic).then(|| scope.spawn(|| database.checkpoint().map(drop)));
+            wait_for("progress", || database.checkpoint_progress().is_some_and(|progress| progress.rows > 0));
+            let progress = database.checkpoint_progress().unwrap();
+            assert!(progress.estimated_rows >= progress.rows && progress.estimated_rows < 100, "{progress:?}");
+            if !drops {
+                database.clone().close().unwrap();
+            }
+            if let Some(thread) = by_hand {
+                assert_eq!(thread.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+            }
+        });
+        drop(database);
+        // Three megabytes would take twelve seconds. The directory is free at once.
+        let database = reopen(&directory);
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+        assert_eq!(database.recovery().checkpoint.as_ref().map(|loaded| loaded.number), Some(1));
+        assert_eq!(everything(&database).len(), 2);
+    }
+}
+
+#[test]
+fn a_full_medium_refuses_a_checkpoint_and_the_database_goes_on() {
+    let capacity = Some(ByteSize::kib(768));
+    let directory = MemoryDirectory::with(ishigaki_device::MemorySettings { capacity, ..Default::default() });
+    let database = reopen(&directory);
+    let table = database.session().run(|txn| txn.create_table("table")).unwrap();
+    let put = |key: u8, length: usize| database.session().run(|txn| txn.put(table, &[key], &vec![key; length]));
+    (0..80).for_each(|key| put(key, 5000).unwrap());
+    let error = database.checkpoint().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    assert!(!directory.list().unwrap().iter().any(|name| name.starts_with("checkpoint")));
+    put(1, 10).unwrap();
+    let expected = everything(&database);
+    database.close().unwrap();
+    assert_eq!(everything(&reopen(&directory)), expected);
+}
+
+fn copy_files(from: &Path, to: &Path, which: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if which(&name) {
+            fs::copy(entry.path(), to.join(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_beside_another_log_or_an_older_copy_of_its_own_is_refused() {
+    let (home, older) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let is_log = |name: &str| name.starts_with("wal-");
+    let database = Database::open(home.path(), on_demand()).unwrap();
+    database.session().run(|txn| txn.create_table("early")).unwrap();
+    database.close().unwrap();
+    copy_files(home.path(), older.path(), is_log);
+    let database = Database::open(home.path(), on_demand()).unwrap();
+    database.session().run(|txn| txn.create_table("late")).unwrap();
+    database.checkpoint().unwrap();
+    database.close().unwrap();
+
+    copy_files(older.path(), home.path(), is_log);
+    let error = Database::open(home.path(), on_demand()).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("which ends at 1"), "{error}");
+    for entry in fs::read_dir(home.path()).unwrap().map(Result::unwrap) {
+        if is_log(&entry.file_name().into_string().unwrap()) {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let error = Database::open(home.path(), on_demand()).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("it belongs to log"), "{error}");
+}

@@ -1,0 +1,292 @@
+//! The same workload with checkpoints in it.
+//!
+//! Records before a checkpoint's start are not replayed, so what a checkpoint got wrong would be missing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+/// Turns from one checkpoint to the next.
+const TURNS: usize = 110;
+
+/// Survivors looked at for every cut.
+const SEEDS: u64 = 8;
+
+/// What came of the checkpoints of a run.
+#[derive(Default)]
+struct Made {
+    current: u64,
+    failed: u64,
+    /// Whether the process dies with the first that fails.
+    dies: bool,
+}
+
+/// Runs the workload with checkpoints; those that the medium fails do not stop it.
+fn run(database: &Database, seed: Seed, model: &mut Model, made: &mut Made) -> Result<()> {
+    workload::run_with(database, seed, model, |turn| {
+        if turn % TURNS > 0 {
+            return Ok(());
+        }
+        match database.checkpoint() {
+            Ok(report) => {
+                assert!(report.start.lsn <= report.end.next());
+                made.current += 1;
+            }
+            Err(Error::Device(error)) if error.kind() != ErrorKind::Closed => {
+                made.failed += 1;
+                if made.dies {
+                    return Err(Error::Device(error));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    })
+}
+
+fn run_into(fault: Option<Fault>, seed: Seed, rule: CommitRule) -> (SimDirectory, Model, Made, Result<()>) {
+    let directory = SimDirectory::with_seed(seed);
+    if let Some(fault) = fault {
+        directory.inject(fault);
+    }
+    let (mut model, mut made) = (Model::new(rule), Made::default());
+    let result = open(&directory, rule).and_then(|database| run(&database, seed, &mut model, &mut made));
+    (directory, model, made, result)
+}
+
+fn is_of_checkpoint(name: &str) -> bool {
+    name.starts_with("checkpoint")
+}
+
+/// Cuts the power at every operation and shows `check` what survives, in two threads.
+fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, CommitRule) + Sync) {
+    under_each_rule(name, |seed, rule| {
+        let (complete, _, made, result) = run_into(None, seed, rule);
+        result.unwrap();
+        let operations = complete.operations();
+        assert_eq!(made.current, 8);
+        assert!(complete.devices().iter().any(|(name, _)| is_of_checkpoint(name)));
+        std::thread::scope(|scope| {
+            for half in 0..2 {
+                let check = &check;
+                scope.spawn(move || {
+                    for operation in (half..operations).step_by(2) {
+                        let (directory, model, _, result) = run_into(Some(Fault::PowerCut { operation }), seed, rule);
+                        assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
+                        for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
+                            check(&directory.survivors(survivors), &model, survivors, rule);
+                        }
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn with_checkpoints_a_power_cut_at_any_operation_leaves_every_transaction_whole() {
+    cut_everywhere(
+        "with_checkpoints_a_power_cut_at_any_operation_leaves_every_transaction_whole",
+        |survivors, model, _, rule| {
+            let mut model = model.clone();
+            let database = open(survivors, rule).unwrap();
+            model.check(&database);
+            // What the crash left of checkpoints is gone, and the next one is made.
+            let current =
+                database.recovery().checkpoint.as_ref().map(|loaded| format!("checkpoint-{:08}-", loaded.number));
+            let left: Vec<_> =
+                survivors.devices().into_iter().filter(|(name, _)| name.starts_with("checkpoint-")).collect();
+            assert!(left.iter().all(|(name, _)| current.as_ref().is_some_and(|of| name.starts_with(of))), "{left:?}");
+            let report = database.checkpoint().unwrap();
+            drop(database);
+            let database = open(survivors, rule).unwrap();
+            assert_eq!(database.recovery().checkpoint.as_ref().map(|loaded| loaded.number), Some(report.number));
+            model.check(&database);
+        },
+    );
+}
+
+#[test]
+fn with_checkpoints_cuts_during_recovery_lose_nothing() {
+    cut_everywhere("with_checkpoints_cuts_during_recovery_lose_nothing", |survivors, model, seed, rule| {
+        let mut model = model.clone();
+        let mut medium = survivors.clone();
+        for attempt in 0..2 {
+            let operation = seed.derive(attempt).0 % 24;
+            medium.inject(Fault::PowerCut { operation });
+            if let Ok(database) = open(&medium, rule) {
+                model.check(&database);
+                let _ = workload::a_few_more(&database, seed.derive(attempt), &mut model);
+                let _ = database.checkpoint();
+            }
+            medium = medium.survivors(seed.derive(10 + attempt));
+        }
+        let database = open(&medium, rule).unwrap();
+        model.check(&database);
+        workload::a_few_more(&database, seed, &mut model).unwrap();
+        drop(database);
+        model.check(&open(&medium.survivors(seed.derive(20)), rule).unwrap());
+    });
+}
+
+#[test]
+fn processes_that_die_beside_a_checkpoint_and_then_the_power_lose_nothing() {
+    under_each_rule("processes_that_die_beside_a_checkpoint_and_then_the_power_lose_nothing", |seed, rule| {
+        let mut failed = 0;
+        for run_seed in (0..100).map(|index| seed.derive(index)) {
+            let (complete, ..) = run_into(None, run_seed, rule);
+            let operation = run_seed.0 % complete.operations();
+            let (directory, mut model, ..) = run_into(Some(Fault::PowerCut { operation }), run_seed, rule);
+            let mut medium = directory.survivors(run_seed);
+            for death in 0..3 {
+                let mut made = Made { dies: true, ..Made::default() };
+                let database = open(&medium, rule).unwrap();
+                model.check(&database);
+                let nth = medium.syncs() + run_seed.derive(death).0 % 60;
+                medium.inject(Fault::SyncError { nth });
+                let _ = run(&database, run_seed.derive(death), &mut model, &mut made);
+                failed += made.failed;
+                drop(database);
+                medium = medium.process_crash();
+            }
+            let database = open(&medium, rule).unwrap();
+            model.check(&database);
+            drop(database);
+            for index in 0..4 {
+                model.clone().check(&open(&medium.survivors(run_seed.derive(index)), rule).unwrap());
+            }
+        }
+        assert!(failed > 50, "{failed}");
+    });
+}
+
+/// Fails once; then everything acknowledged is there, for the next process and after a power cut.
+fn fail_and_reopen(fault: Fault, seed: Seed, rule: CommitRule) -> Made {
+    let (directory, model, made, result) = run_into(Some(fault), seed, rule);
+    if let Err(error) = &result {
+        assert!(matches!(error, Error::Log(_) | Error::Device(_)), "{fault:?}: {error}");
+    }
+    for index in 0..3 {
+        model.clone().check(&open(&directory.survivors(seed.derive(index)), rule).unwrap());
+    }
+    let (directory, model, ..) = run_into(Some(fault), seed, rule);
+    let successor = directory.process_crash();
+    let mut after_death = model;
+    let database = open(&successor, rule).unwrap();
+    after_death.check(&database);
+    workload::a_few_more(&database, seed.derive(1), &mut after_death).unwrap();
+    drop(database);
+    after_death.check(&open(&successor.survivors(seed), rule).unwrap());
+    made
+}
+
+#[test]
+fn a_write_or_sync_that_fails_during_a_checkpoint_leaves_the_one_before() {
+    under_each_rule("a_write_or_sync_that_fails_during_a_checkpoint_leaves_the_one_before", |seed, rule| {
+        let (complete, ..) = run_into(None, seed, rule);
+        let writes = (0..complete.writes()).map(|nth| Fault::WriteError { nth });
+        let syncs = (0..complete.syncs()).map(|nth| Fault::SyncError { nth });
+        let mut failed = 0;
+        for fault in writes.chain(syncs) {
+            let made = fail_and_reopen(fault, seed, rule);
+            assert!(made.failed <= 1);
+            // The database went on, and the next checkpoint was made.
+            if made.failed == 1 {
+                assert_eq!(made.current, 7, "{fault:?}");
+            }
+            failed += made.failed;
+        }
+        // Each checkpoint writes and syncs several parts and a manifest, and syncs the directory twice.
+        assert!(failed >= 8 * 6, "{failed}");
+    });
+}
+
+#[test]
+fn flipped_bits_of_a_checkpoint_are_refused_or_harmless() {
+    under_each_rule("flipped_bits_of_a_checkpoint_are_refused_or_harmless", |seed, rule| {
+        let mut refused = 0;
+        for run_seed in (0..300).map(|index| seed.derive(index)) {
+            let directory = SimDirectory::with_seed(run_seed);
+            let mut model = Model::new(rule);
+            let database = open(&directory, rule).unwrap();
+            run(&database, run_seed, &mut model, &mut Made::default()).unwrap();
+            database.close().unwrap();
+            let damaged = directory.survivors(run_seed);
+            flip_bits_of(&damaged, run_seed, is_of_checkpoint);
+            match open(&damaged, rule) {
+                Ok(database) => assert!(model::read_all(&database) == model.all()),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 100, "{refused}");
+    });
+}
+
+#[test]
+fn a_checkpoint_without_one_of_its_parts_is_refused() {
+    let rule = CommitRule::Watermark;
+    let (directory, ..) = run_into(None, Seed(7), rule);
+    let names: Vec<String> = directory.survivors(Seed(1)).devices().into_iter().map(|(name, _)| name).collect();
+    // Older ones may have survived their removal.
+    let current: Vec<_> =
+        names.iter().filter(|name| *name == "checkpoint" || name.starts_with("checkpoint-00000008")).collect();
+    assert!(current.len() > 3);
+    for name in current {
+        let damaged = directory.survivors(Seed(1));
+        ishigaki_device::Directory::remove(&damaged, name).unwrap();
+        let opened = open(&damaged, rule).map(|database| database.recovery().clone());
+        match name.as_str() {
+            // Without a manifest there is no checkpoint, and the whole log is still there.
+            "checkpoint" => assert!(opened.unwrap().checkpoint.is_none()),
+            name => assert_eq!(opened.unwrap_err().kind(), ErrorKind::Corrupt, "{name}"),
+        }
+    }
+}
+
+#[test]
+fn threads_that_commit_beside_a_checkpoint_and_lose_power_leave_whole_transactions() {
+    under_each_rule("threads_that_commit_beside_a_checkpoint_and_lose_power_leave_whole_transactions", |seed, rule| {
+        let mut checkpoints = 0;
+        for run in (0..100).map(|run| seed.derive(run)) {
+            let directory = SimDirectory::with_seed(run);
+            directory.inject(Fault::PowerCut { operation: 10 + run.0 % 400 });
+            let log = ishigaki_wal::Settings { background: true, ..settings(rule).log };
+            let opened = Database::open_in(Arc::new(directory.clone()), Settings { log, ..settings(rule) });
+            let Ok(database) = opened else { continue };
+            let done = AtomicBool::new(false);
+            let mut model = std::thread::scope(|scope| {
+                let work = |thread| {
+                    let database = &database;
+                    scope.spawn(move || {
+                        let mut model = Model::new(rule);
+                        let _ = workload::run(database, run.derive(thread), &mut model);
+                        model
+                    })
+                };
+                let threads: Vec<_> = (0..2).map(work).collect();
+                let checkpointer = scope.spawn(|| {
+                    let mut made = 0;
+                    while !done.load(Ordering::Relaxed) && database.checkpoint().is_ok() {
+                        made += 1;
+                    }
+                    made
+                });
+                let mut model = Model::new(rule);
+                for thread in threads {
+                    model.merge(thread.join().unwrap());
+                }
+                done.store(true, Ordering::Relaxed);
+                checkpoints += checkpointer.join().unwrap();
+                model
+            });
+            for survivors in (0..5).map(|index| run.derive(100 + index)) {
+                model.clone().check(&open(&directory.survivors(survivors), rule).unwrap());
+            }
+            model.check(&open(&directory.survivors(run), rule).unwrap());
+        }
+        assert!(checkpoints > 100, "{checkpoints}");
+    });
+}
