@@ -155,14 +155,16 @@ fn put(to: &mut [u8], offset: usize, bytes: &[u8]) {
     }
 }
 
-fn store(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
+/// Makes a device with those bytes.
+pub fn store(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
     let device = directory.create(name, bytes.len() as u64).expect("there is memory, and no such name yet");
-    let mut buffer = AlignedBuffer::zeroed(bytes.len());
-    buffer.copy_from_slice(bytes);
+    let mut buffer = AlignedBuffer::zeroed(device.len() as usize);
+    buffer[..bytes.len()].copy_from_slice(bytes);
     device.write_at(0, &buffer).expect("whole blocks within the device");
 }
 
-fn load(directory: &dyn Directory, name: &str) -> Vec<u8> {
+/// All bytes of a device.
+pub fn load(directory: &dyn Directory, name: &str) -> Vec<u8> {
     let device = directory.open(name).expect("it was listed");
     let mut buffer = AlignedBuffer::zeroed(device.len() as usize);
     device.read_at(0, &mut buffer).expect("whole blocks within the device");

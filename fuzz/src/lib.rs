@@ -7,9 +7,10 @@
 //! Checksums would keep a fuzzer out of everything behind them. So most targets seal what they were given: they put
 //! right the checksums, unless the input says not to.
 //!
-//! Parts: [`image`] is a log on a medium in few bytes, [`input`] takes bytes apart, [`seeds`] are the valid inputs that a
+//! Parts: [`contents`] tells two databases apart, [`image`] is a log on a medium in few bytes, [`input`] takes bytes apart, [`seeds`] are the valid inputs that a
 //! run begins with.
 
+pub mod contents;
 pub mod image;
 pub mod input;
 pub mod seeds;

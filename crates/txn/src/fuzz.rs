@@ -2,6 +2,8 @@
 //!
 //! Compiled under `--cfg fuzzing` only.
 
+pub use crate::checkpoint::fuzz::{manifest, manifests, page, pages, seal_manifest, seal_pages};
+
 use crate::TableId;
 use crate::key::{Key, Value};
 use crate::redo::{Decoder, Encoder, Operation, Refusal};

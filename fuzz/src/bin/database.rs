@@ -5,29 +5,16 @@
 
 #![no_main]
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::time::Duration;
 
-use ishigaki_base::ByteSize;
 use ishigaki_device::MemoryDirectory;
+use ishigaki_fuzz::contents::{contents, open};
 use ishigaki_fuzz::input::Input;
 use ishigaki_fuzz::seeds::plant;
 use ishigaki_fuzz::settings;
-use ishigaki_txn::{Database, Error, Settings};
+use ishigaki_txn::Error;
 use ishigaki_wal::{CommitRule, Log};
 use libfuzzer_sys::fuzz_target;
-
-/// By name and number: damaged names may read alike.
-type Contents = BTreeMap<(String, String), Rows>;
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn open(directory: &Arc<MemoryDirectory>) -> Result<Database, Error> {
-    let log = settings(1, CommitRule::Dependencies);
-    let settings = Settings { log, memory: ByteSize::mib(16), lock_wait: Duration::ZERO, ..Settings::default() };
-    Database::open_in(directory.clone(), settings)
-}
 
 fn accepts(bytes: &[u8]) -> bool {
     let directory = Arc::new(MemoryDirectory::new());
@@ -58,20 +45,6 @@ fn accepts(bytes: &[u8]) -> bool {
     let database = open(&directory).expect("it was closed");
     assert_eq!(contents(&database).expect("nobody else"), before);
     true
-}
-
-fn contents(database: &Database) -> Result<Contents, Error> {
-    let mut txn = database.session().begin()?;
-    let mut contents = Contents::new();
-    for (name, table) in txn.tables()? {
-        let mut rows = Rows::new();
-        txn.scan(table, (Bound::Unbounded, Bound::Unbounded), |key, value| {
-            rows.push((key.to_vec(), value.to_vec()));
-            ControlFlow::Continue(())
-        })?;
-        contents.insert((name, table.to_string()), rows);
-    }
-    Ok(contents)
 }
 
 /// What a database itself has logged.
