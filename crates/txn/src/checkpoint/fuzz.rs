@@ -23,7 +23,9 @@ pub fn page(bytes: &[u8]) -> bool {
         return true;
     }
     let mut draft = Draft::default();
-    rows.iter().for_each(|(version, key, value)| draft.push(*version, key, value));
+    for (version, key, value) in &rows {
+        draft.push(*version, key, value);
+    }
     let encoded = draft.seal(page.identity, page.table);
     let page = &bytes[..bytes.len() - behind.len()];
     assert_eq!(encoded.len(), page.len());

@@ -158,12 +158,13 @@ fn artifact(said: &str) -> Option<&str> {
     said.lines().rev().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim())
 }
 
-/// From the panic on, or the last lines; the fuzzer's own progress is left out.
+/// From the first complaint on, or the last lines; the fuzzer's own progress is left out.
 fn end_of(said: &str) -> String {
     const LINES: usize = 40;
     let lines: Vec<_> = said.lines().filter(|line| !line.starts_with(['#', '\t'])).collect();
-    let panic = lines.iter().position(|line| line.contains("panicked at") || line.contains("ERROR: libFuzzer"));
-    let start = panic.unwrap_or(lines.len().saturating_sub(LINES));
+    let reasons = ["panicked at", "memory allocation of", "ERROR: libFuzzer"];
+    let first = lines.iter().position(|line| reasons.iter().any(|reason| line.contains(reason)));
+    let start = first.unwrap_or(lines.len().saturating_sub(LINES));
     lines[start..].iter().take(LINES).map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -186,6 +187,8 @@ Base64: RlVaIQ==";
         assert_eq!(artifact(FAILED), Some("/t/failures/x/crash-12"));
         let end = end_of(FAILED);
         assert!(end.contains("it is wrong") && !end.contains("INITED"), "{end}");
+        let too_much = FAILED.replace("panicked at crates/x.rs:1:1:", "memory allocation of 99999 bytes failed");
+        assert!(end_of(&too_much).contains("99999"));
     }
 
     #[test]
