@@ -4,12 +4,12 @@
 //! then, piece by piece, what is appended to the streams:
 //!
 //! ```text
-//! flags (1)  control block (56)  piece  piece  …
+//! flags (1)  control block (60)  piece  piece  …
 //!
 //! piece:  op (1)  stream (1), then by the lower two bits of op
 //!    0    chunk: header (64), payload (as many bytes as the header says, or as there are);
 //!         with TORN: the number of a sector (1) from which on nothing was written
-//!    1    segment: its length (1) is 512 bytes shifted by that
+//!    1    segment: its length (1) is 512 bytes shifted by that; of the first one its number (1), as a trimmed log has it
 //!    2    patch: segment (1), offset (2), number of bytes (1), bytes that are put there at last
 //!    3    gap: sectors (1) left out
 //! ```
@@ -47,6 +47,8 @@ const CONTROL: &str = "wal-control";
 
 #[derive(Default)]
 struct Stream {
+    /// The number of the first segment.
+    first: u8,
     segments: Vec<Vec<u8>>,
     /// Where in the last of them the next piece goes.
     offset: usize,
@@ -69,7 +71,13 @@ pub fn build(script: &[u8]) -> Arc<MemoryDirectory> {
         let stream = &mut streams[number];
         match op & 3 {
             CHUNK => stream.chunk(op, &mut input),
-            SEGMENT => stream.segment(input.byte()),
+            SEGMENT => {
+                let length = input.byte();
+                if stream.segments.is_empty() {
+                    stream.first = input.byte();
+                }
+                stream.segment(length);
+            }
             PATCH => {
                 let (segment, offset, length) = (input.byte(), input.short(), input.byte());
                 patches.push((number, usize::from(segment), usize::from(offset), input.run(length.into())));
@@ -86,6 +94,7 @@ pub fn build(script: &[u8]) -> Arc<MemoryDirectory> {
     store(&directory, CONTROL, &control);
     for (number, stream) in streams.iter().enumerate() {
         for (index, segment) in stream.segments.iter().enumerate() {
+            let index = usize::from(stream.first) + index;
             store(&directory, &format!("wal-{number:03}-{index:08}"), segment);
         }
     }
@@ -124,11 +133,16 @@ impl Stream {
 pub fn script_of(directory: &dyn Directory) -> Vec<u8> {
     let mut script = vec![0];
     script.extend_from_slice(&load(directory, CONTROL)[..CONTROL_BYTES]);
+    let mut last = None;
     for name in directory.list().expect("memory can be listed") {
-        let Some((stream, _)) = name.strip_prefix("wal-").and_then(|rest| rest.split_once('-')) else { continue };
-        let stream: u8 = stream.parse().expect("a log in memory has only its own devices");
+        let Some((stream, index)) = name.strip_prefix("wal-").and_then(|rest| rest.split_once('-')) else { continue };
+        // Spare segments hold nothing.
+        let (Ok(stream), Ok(index)) = (stream.parse::<u8>(), index.parse::<u8>()) else { continue };
         let segment = load(directory, &name);
         script.extend_from_slice(&[SEGMENT, stream, (segment.len() / SECTOR).trailing_zeros() as u8]);
+        if last.replace(stream) != Some(stream) {
+            script.push(index);
+        }
         let mut offset = 0;
         while let Some(header) = segment.get(offset..offset + CHUNK_HEADER)
             && header.iter().any(|&byte| byte != 0)

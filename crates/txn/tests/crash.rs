@@ -3,7 +3,7 @@
 //! A workload of several sessions on several streams is run once to count its operations on the medium, then once for each
 //! of them with the power cut there, each time with several seeds for what survives. What a database must then show is known
 //! exactly: of the committed transactions some, each whole, with everything acknowledged and everything that they read among
-//! them; under the watermark's rule those up to some LSN.
+//! them; under the watermark's way those up to some LSN.
 
 #[path = "crash/checkpoints.rs"]
 mod checkpoints;
@@ -17,58 +17,90 @@ use std::time::Duration;
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_device::{Fault, SimDirectory};
+use ishigaki_device::{Directory, Fault, RawDirectory, SimDirectory};
 use ishigaki_testkit::{chosen_seed, seeded};
 use ishigaki_txn::{CheckpointSettings, Database, Error, Result, Settings};
-use ishigaki_wal::CommitRule;
+use ishigaki_wal::{CommitRule, LogKind};
 
 use model::Model;
 
 /// Survivors looked at for every cut.
 const SEEDS: u64 = 20;
 
-/// Both rules of commit are cut.
-const RULES: [CommitRule; 2] = [CommitRule::Watermark, CommitRule::Dependencies];
-
-/// Runs a test under each rule.
-fn under_each_rule(name: &str, test: impl Fn(Seed, CommitRule)) {
-    seeded(name, |seed| RULES.iter().for_each(|&rule| test(seed, rule)));
+/// How a database is kept.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    kind: LogKind,
+    commit: CommitRule,
+    /// On one raw device instead of in files.
+    raw: bool,
 }
 
-fn settings(commit: CommitRule) -> Settings {
+/// Every way that is cut.
+const WAYS: [Way; 4] = [
+    Way { kind: LogKind::Parallel, commit: CommitRule::Watermark, raw: false },
+    Way { kind: LogKind::Parallel, commit: CommitRule::Dependencies, raw: false },
+    Way { kind: LogKind::Serial, commit: CommitRule::Dependencies, raw: false },
+    Way { kind: LogKind::Parallel, commit: CommitRule::Dependencies, raw: true },
+];
+
+/// Runs a test in every way.
+fn every_way(name: &str, test: impl Fn(Seed, Way)) {
+    seeded(name, |seed| WAYS.iter().for_each(|&way| test(seed, way)));
+}
+
+fn settings(way: Way) -> Settings {
     let group = ishigaki_wal::Group { transactions: 4, ..Default::default() };
     let log = ishigaki_wal::Settings {
+        kind: way.kind,
         streams: 2,
         segment: ByteSize::kib(16),
         group,
-        commit,
+        commit: way.commit,
         background: false,
-        ..Default::default()
     };
     // Only on demand, into several small files.
     let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(4), ..Default::default() };
     Settings { log, checkpoint, lock_wait: Duration::ZERO, ..Settings::default() }
 }
 
-fn open(directory: &SimDirectory, rule: CommitRule) -> Result<Database> {
-    Database::open_in(Arc::new(directory.clone()), settings(rule))
+/// A medium on which nothing has happened yet.
+fn fresh(seed: Seed, way: Way) -> SimDirectory {
+    let directory = SimDirectory::with_seed(seed);
+    if !way.raw {
+        return directory;
+    }
+    drop(RawDirectory::format(directory.medium(8 << 20).unwrap()).unwrap());
+    directory.survivors(seed)
+}
+
+/// The directory that a database is opened in.
+fn place(directory: &SimDirectory, way: Way) -> Result<Arc<dyn Directory>> {
+    if way.raw {
+        return Ok(Arc::new(RawDirectory::open(directory.medium(0)?)?));
+    }
+    Ok(Arc::new(directory.clone()))
+}
+
+fn open(directory: &SimDirectory, way: Way) -> Result<Database> {
+    Database::open_in(place(directory, way)?, settings(way))
 }
 
 /// A database of that seed, run until the fault stops it; what it promised before.
-fn run_into(fault: Option<Fault>, seed: Seed, rule: CommitRule) -> (SimDirectory, Model, Result<()>) {
-    let directory = SimDirectory::with_seed(seed);
+fn run_into(fault: Option<Fault>, seed: Seed, way: Way) -> (SimDirectory, Model, Result<()>) {
+    let directory = fresh(seed, way);
     if let Some(fault) = fault {
         directory.inject(fault);
     }
-    let mut model = Model::new(rule);
-    let result = open(&directory, rule).and_then(|database| workload::run(&database, seed, &mut model));
+    let mut model = Model::new(way.commit);
+    let result = open(&directory, way).and_then(|database| workload::run(&database, seed, &mut model));
     (directory, model, result)
 }
 
 /// Cuts the power at every operation of the workload and shows `check` what survives, in two threads.
-fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, CommitRule) + Sync) {
-    under_each_rule(name, |seed, rule| {
-        let (complete, model, result) = run_into(None, seed, rule);
+fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Way) + Sync) {
+    every_way(name, |seed, way| {
+        let (complete, model, result) = run_into(None, seed, way);
         result.unwrap();
         let operations = complete.operations();
         let commits = model.commits();
@@ -78,10 +110,10 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Commit
                 let check = &check;
                 scope.spawn(move || {
                     for operation in (half..operations).step_by(2) {
-                        let (directory, model, result) = run_into(Some(Fault::PowerCut { operation }), seed, rule);
+                        let (directory, model, result) = run_into(Some(Fault::PowerCut { operation }), seed, way);
                         assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
                         for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
-                            check(&directory.survivors(survivors), &model, survivors, rule);
+                            check(&directory.survivors(survivors), &model, survivors, way);
                         }
                     }
                 });
@@ -93,47 +125,47 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Commit
 #[test]
 fn after_a_power_cut_at_any_operation_every_transaction_is_there_whole_or_not_at_all() {
     let name = "after_a_power_cut_at_any_operation_every_transaction_is_there_whole_or_not_at_all";
-    cut_everywhere(name, |survivors, model, _, rule| {
-        model.clone().check(&open(survivors, rule).unwrap());
+    cut_everywhere(name, |survivors, model, _, way| {
+        model.clone().check(&open(survivors, way).unwrap());
     });
 }
 
 #[test]
 fn nothing_dropped_returns_after_cuts_during_recovery_and_further_commits() {
     let name = "nothing_dropped_returns_after_cuts_during_recovery_and_further_commits";
-    cut_everywhere(name, |survivors, model, seed, rule| {
+    cut_everywhere(name, |survivors, model, seed, way| {
         let mut model = model.clone();
         // The power goes off twice during recovery, or shortly after it.
         let mut medium = survivors.clone();
         for attempt in 0..2 {
             let operation = seed.derive(attempt).0 % 12;
             medium.inject(Fault::PowerCut { operation });
-            if let Ok(database) = open(&medium, rule) {
+            if let Ok(database) = open(&medium, way) {
                 model.check(&database);
                 let _ = workload::a_few_more(&database, seed.derive(attempt), &mut model);
             }
             medium = medium.survivors(seed.derive(10 + attempt));
         }
         // Then one recovery goes through, and one more after further commits.
-        let database = open(&medium, rule).unwrap();
+        let database = open(&medium, way).unwrap();
         model.check(&database);
         workload::a_few_more(&database, seed, &mut model).unwrap();
         drop(database);
-        let database = open(&medium.survivors(seed.derive(20)), rule).unwrap();
+        let database = open(&medium.survivors(seed.derive(20)), way).unwrap();
         model.check(&database);
     });
 }
 
 #[test]
 fn a_process_that_dies_leaves_whole_transactions_too() {
-    under_each_rule("a_process_that_dies_leaves_whole_transactions_too", |seed, rule| {
+    every_way("a_process_that_dies_leaves_whole_transactions_too", |seed, way| {
         for run in (0..200).map(|run| seed.derive(run)) {
-            let (complete, _, _) = run_into(None, run, rule);
+            let (complete, _, _) = run_into(None, run, way);
             let operation = run.0 % complete.operations();
-            let (directory, mut model, _) = run_into(Some(Fault::PowerCut { operation }), run, rule);
+            let (directory, mut model, _) = run_into(Some(Fault::PowerCut { operation }), run, way);
             let mut medium = directory.survivors(run);
             for death in 0..3 {
-                let database = open(&medium, rule).unwrap();
+                let database = open(&medium, way).unwrap();
                 model.check(&database);
                 workload::run(&database, run.derive(death), &mut model).unwrap();
                 medium = medium.process_crash();
@@ -144,50 +176,51 @@ fn a_process_that_dies_leaves_whole_transactions_too() {
 
 #[test]
 fn threads_that_lose_power_leave_whole_transactions() {
-    under_each_rule("threads_that_lose_power_leave_whole_transactions", |seed, rule| {
+    every_way("threads_that_lose_power_leave_whole_transactions", |seed, way| {
         for run in (0..100).map(|run| seed.derive(run)) {
-            let directory = SimDirectory::with_seed(run);
+            let directory = fresh(run, way);
             directory.inject(Fault::PowerCut { operation: 10 + run.0 % 150 });
-            let log = ishigaki_wal::Settings { background: true, ..settings(rule).log };
-            let opened = Database::open_in(Arc::new(directory.clone()), Settings { log, ..settings(rule) });
+            let log = ishigaki_wal::Settings { background: true, ..settings(way).log };
+            let opened =
+                place(&directory, way).and_then(|place| Database::open_in(place, Settings { log, ..settings(way) }));
             let Ok(database) = opened else { continue };
             let mut model = std::thread::scope(|scope| {
                 let work = |thread| {
                     let database = &database;
                     scope.spawn(move || {
-                        let mut model = Model::new(rule);
+                        let mut model = Model::new(way.commit);
                         let _ = workload::run(database, run.derive(thread), &mut model);
                         model
                     })
                 };
                 let threads: Vec<_> = (0..2).map(work).collect();
-                let mut model = Model::new(rule);
+                let mut model = Model::new(way.commit);
                 for thread in threads {
                     model.merge(thread.join().unwrap());
                 }
                 model
             });
             for survivors in (0..5).map(|index| run.derive(100 + index)) {
-                model.clone().check(&open(&directory.survivors(survivors), rule).unwrap());
+                model.clone().check(&open(&directory.survivors(survivors), way).unwrap());
             }
-            model.check(&open(&directory.survivors(run), rule).unwrap());
+            model.check(&open(&directory.survivors(run), way).unwrap());
         }
     });
 }
 
 #[test]
 fn flipped_bits_of_a_closed_database_are_noticed() {
-    under_each_rule("flipped_bits_of_a_closed_database_are_noticed", |seed, rule| {
+    every_way("flipped_bits_of_a_closed_database_are_noticed", |seed, way| {
         for run in (0..400).map(|run| seed.derive(run)) {
-            let directory = SimDirectory::with_seed(run);
-            let mut model = Model::new(rule);
-            let database = open(&directory, rule).unwrap();
+            let directory = fresh(run, way);
+            let mut model = Model::new(way.commit);
+            let database = open(&directory, way).unwrap();
             workload::run(&database, run, &mut model).unwrap();
             database.close().unwrap();
             let end = model.all();
             let damaged = directory.survivors(run);
             flip_bits(&damaged, run);
-            match open(&damaged, rule) {
+            match open(&damaged, way) {
                 // The bit may lie where nothing is stored.
                 Ok(database) => assert!(model::read_all(&database) == end, "a flipped bit went unnoticed"),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}"),
@@ -198,14 +231,14 @@ fn flipped_bits_of_a_closed_database_are_noticed() {
 
 #[test]
 fn flipped_bits_after_a_power_cut_never_become_data() {
-    under_each_rule("flipped_bits_after_a_power_cut_never_become_data", |seed, rule| {
+    every_way("flipped_bits_after_a_power_cut_never_become_data", |seed, way| {
         for run in (0..400).map(|run| seed.derive(run)) {
-            let (complete, _, _) = run_into(None, run, rule);
+            let (complete, _, _) = run_into(None, run, way);
             let operation = run.0 % complete.operations();
-            let (directory, model, _) = run_into(Some(Fault::PowerCut { operation }), run, rule);
+            let (directory, model, _) = run_into(Some(Fault::PowerCut { operation }), run, way);
             let damaged = directory.survivors(run);
             flip_bits(&damaged, run);
-            match open(&damaged, rule) {
+            match open(&damaged, way) {
                 // A damaged last chunk can not be told from a torn one; but what is shown must be a state that was.
                 Ok(database) => drop(model.check_state(&database)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}"),
@@ -234,12 +267,12 @@ fn flip_bits_of(directory: &SimDirectory, seed: Seed, which: impl Fn(&str) -> bo
 }
 
 /// Runs into the fault; then nothing may be acknowledged any more, and opening again finds what was.
-fn fail_and_reopen(fault: Fault, seed: Seed, rule: CommitRule) {
-    let directory = SimDirectory::with_seed(seed);
+fn fail_and_reopen(fault: Fault, seed: Seed, way: Way) {
+    let directory = fresh(seed, way);
     directory.inject(fault);
-    let mut model = Model::new(rule);
-    let Ok(database) = open(&directory, rule) else {
-        model.check(&open(&directory.process_crash(), rule).unwrap());
+    let mut model = Model::new(way.commit);
+    let Ok(database) = open(&directory, way) else {
+        model.check(&open(&directory.process_crash(), way).unwrap());
         return;
     };
     let result = workload::run(&database, seed, &mut model).and_then(|()| database.log().flush().map_err(Error::Log));
@@ -255,31 +288,31 @@ fn fail_and_reopen(fault: Fault, seed: Seed, rule: CommitRule) {
     drop(database);
     let mut after_death = model.clone();
     let successor = directory.process_crash();
-    let reopened = open(&successor, rule).unwrap();
+    let reopened = open(&successor, way).unwrap();
     after_death.check(&reopened);
     workload::a_few_more(&reopened, seed, &mut after_death).unwrap();
     drop(reopened);
-    after_death.check(&open(&successor.survivors(seed), rule).unwrap());
+    after_death.check(&open(&successor.survivors(seed), way).unwrap());
 }
 
 #[test]
 fn after_a_failed_sync_nothing_is_acknowledged_until_the_database_is_opened_again() {
-    under_each_rule("after_a_failed_sync_nothing_is_acknowledged_until_the_database_is_opened_again", |seed, rule| {
-        let (complete, ..) = run_into(None, seed, rule);
+    every_way("after_a_failed_sync_nothing_is_acknowledged_until_the_database_is_opened_again", |seed, way| {
+        let (complete, ..) = run_into(None, seed, way);
         assert!(complete.syncs() > 0);
         for nth in 0..complete.syncs() {
-            fail_and_reopen(Fault::SyncError { nth }, seed, rule);
+            fail_and_reopen(Fault::SyncError { nth }, seed, way);
         }
     });
 }
 
 #[test]
 fn after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_again() {
-    under_each_rule("after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_again", |seed, rule| {
-        let (complete, ..) = run_into(None, seed, rule);
+    every_way("after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_again", |seed, way| {
+        let (complete, ..) = run_into(None, seed, way);
         assert!(complete.writes() > 20);
         for nth in 0..complete.writes() {
-            fail_and_reopen(Fault::WriteError { nth }, seed, rule);
+            fail_and_reopen(Fault::WriteError { nth }, seed, way);
         }
     });
 }
@@ -287,7 +320,7 @@ fn after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_aga
 #[test]
 fn the_same_seed_does_the_same() {
     let seed = chosen_seed().unwrap_or(Seed(1));
-    let runs: Vec<_> = (0..2).map(|_| run_into(None, seed, CommitRule::Dependencies)).collect();
+    let runs: Vec<_> = (0..2).map(|_| run_into(None, seed, WAYS[1])).collect();
     assert_eq!(runs[0].0.operations(), runs[1].0.operations());
     assert_eq!(runs[0].1.all(), runs[1].1.all());
 }

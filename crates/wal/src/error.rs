@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ishigaki_base::{ErrorKind, Lsn, StreamId};
+use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
 
 /// The result of asking a log for something.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -50,6 +50,17 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The log may take no more space, and nothing of what it holds was given free. Nothing has been appended.
+    #[error(
+        "the log is full: {} of its {} are needed; make a checkpoint, so that the log can be trimmed, or give it more space",
+        ByteSize(*live), ByteSize(*bound)
+    )]
+    Full {
+        /// Bytes of the segments that are needed.
+        live: u64,
+        /// What [`Settings::space`](crate::Settings::space) allows, in bytes.
+        bound: u64,
+    },
     /// The medium failed before anything was promised.
     #[error(transparent)]
     Device(Arc<ishigaki_device::Error>),
@@ -73,6 +84,7 @@ impl Error {
         match self {
             Self::Failed { .. } | Self::Closed => ErrorKind::Closed,
             Self::Corrupt { .. } | Self::Missing { .. } => ErrorKind::Corrupt,
+            Self::Full { .. } => ErrorKind::Exhausted,
             Self::Version { .. } | Self::Invalid { .. } | Self::Replay { .. } => ErrorKind::Invalid,
             Self::Device(cause) => cause.kind(),
         }

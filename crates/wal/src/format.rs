@@ -47,6 +47,17 @@ pub(crate) fn parse_segment_name(name: &str) -> Option<(StreamId, u64)> {
     (segment_name(parsed.0, parsed.1) == name && parsed.0.0 < Position::MAX_STREAMS).then_some(parsed)
 }
 
+/// The name of a segment that belongs to no stream.
+pub(crate) fn spare_name(number: u64) -> String {
+    format!("wal-spare-{number:08}")
+}
+
+/// What [`spare_name`] made a name of; `None` for any other name.
+pub(crate) fn parse_spare_name(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("wal-spare-")?.parse().ok()?;
+    (spare_name(number) == name).then_some(number)
+}
+
 /// Reads little-endian integers out of a fixed header.
 struct Fields<'a>(&'a [u8]);
 
@@ -74,8 +85,26 @@ mod tests {
         let name = segment_name(StreamId(7), 123);
         assert_eq!(name, "wal-007-00000123");
         assert_eq!(parse_segment_name(&name), Some((StreamId(7), 123)));
-        for other in ["wal-control", "wal-7-123", "wal-007-", "catalog", "wal-999999-00000000", "wal-256-00000000"] {
+        for other in [
+            "wal-control",
+            "wal-7-123",
+            "wal-007-",
+            "catalog",
+            "wal-999999-00000000",
+            "wal-256-00000000",
+            "wal-spare-00000001",
+        ] {
             assert_eq!(parse_segment_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_spare_name_reads_back_and_others_do_not() {
+        for number in [0, 123, 123_456_789_012] {
+            assert_eq!(parse_spare_name(&spare_name(number)), Some(number));
+        }
+        for other in ["wal-spare-1", "wal-spare-", "wal-000-00000001", "spare-00000001"] {
+            assert_eq!(parse_spare_name(other), None, "{other}");
         }
     }
 }

@@ -5,8 +5,8 @@
 use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
 use ishigaki_device::SECTOR;
 
-use crate::CommitRule;
 use crate::format::{self, ChunkHeader, Control, Kind, MAX_CHUNK, NO_RECORD, RECORD_HEADER, RecordHeader};
+use crate::{CommitRule, Start};
 
 /// Bytes of a chunk's header.
 pub const CHUNK_HEADER: usize = format::CHUNK_HEADER;
@@ -122,7 +122,8 @@ pub fn records() -> Vec<Vec<u8>> {
 pub fn controls() -> Vec<Vec<u8>> {
     let block = |clean| {
         let mut sector = vec![0; SECTOR];
-        Control { log: LogId(9), generation: Generation(3), base: Lsn(40), clean }.encode(&mut sector);
+        let start = Start { generation: Generation(2), lsn: Lsn(30) };
+        Control { log: LogId(9), generation: Generation(3), base: Lsn(40), clean, start }.encode(&mut sector);
         sector.truncate(CONTROL_BYTES);
         sector
     };

@@ -3,10 +3,10 @@
 use ishigaki_base::{Generation, LogId, Lsn, StreamId};
 use ishigaki_device::Directory;
 
-use crate::format::CONTROL;
-use crate::log::read_control;
+use crate::control;
+use crate::format::{CONTROL, parse_spare_name};
 use crate::recovery::{End, StreamReader, merge, open_readers};
-use crate::{Error, Result};
+use crate::{Error, Result, Start};
 
 /// What a log holds.
 #[derive(Clone, Debug)]
@@ -19,6 +19,10 @@ pub struct Inspection {
     pub base: Lsn,
     /// After a clean close the last LSN; `None` when the log is open or has crashed.
     pub clean: Option<Lsn>,
+    /// From where the log is needed; everything before was given free.
+    pub start: Start,
+    /// Segments that belong to no stream and are kept to be used again.
+    pub spares: usize,
     /// The streams on the medium.
     pub streams: Vec<StreamReport>,
     /// Payload records that recovery would replay.
@@ -73,10 +77,11 @@ pub struct GenerationReport {
 /// a log that is in use it shows some recent moment.
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
     let device = directory.open(CONTROL)?;
-    let control = read_control(device.as_ref())?;
-    let mut readers = open_readers(directory, &control)?;
-    let (mut records, mut cut) = (0, Lsn::ZERO);
-    let merged = merge(&mut readers, &control, |position, kind, _| {
+    let control = control::read(device.as_ref())?;
+    let spares = directory.list()?.iter().filter(|name| parse_spare_name(name).is_some()).count();
+    let mut readers = open_readers(directory, &control, control.start)?;
+    let (mut records, mut cut) = (0, control.start.lsn.previous());
+    let merged = merge(&mut readers, &control, control.start, |position, kind, _| {
         cut = position.lsn();
         records += u64::from(kind == crate::format::Kind::Payload);
         Ok(())
@@ -100,6 +105,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
         generation: control.generation,
         base: control.base,
         clean: control.clean,
+        start: control.start,
+        spares,
         streams,
         records,
         dropped,
@@ -110,7 +117,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
 }
 
 fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
-    let (segments, capacity) = (reader.segments().count() as usize, reader.segments().capacity()?);
+    let segments = reader.segments();
+    let (count, capacity) = ((segments.end() - segments.first()) as usize, segments.capacity()?);
     let chunks = reader.chunks();
     let place = reader.place();
     let generations = chunks.generations.iter().map(|passage| GenerationReport {
@@ -122,7 +130,7 @@ fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
     });
     Ok(StreamReport {
         stream: reader.stream(),
-        segments,
+        segments: count,
         capacity,
         bytes: chunks.bytes,
         generations: generations.collect(),

@@ -19,6 +19,7 @@
 mod background;
 mod bell;
 mod buffer;
+mod control;
 mod dependencies;
 mod draw;
 mod epoch;
@@ -34,6 +35,8 @@ mod recovery;
 mod segment;
 mod serial;
 mod settings;
+mod space;
+mod start;
 mod stream;
 mod watermark;
 
@@ -54,5 +57,7 @@ pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Recovery, Replay};
 pub use settings::{CommitRule, Group, LogKind, Settings};
+pub use space::Space;
+pub use start::Start;
 pub use stream::Stream;
 pub use watermark::Watermark;

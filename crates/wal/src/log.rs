@@ -3,21 +3,22 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use ishigaki_base::random::Seed;
 use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId};
-use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
+use ishigaki_device::Directory;
 use parking_lot::Mutex;
 
 use crate::background::Background;
+use crate::control::ControlBlock;
 use crate::epoch::Epochs;
-use crate::format::{CONTROL, ChunkHeader, Control, NO_RECORD, parse_segment_name};
+use crate::format::{ChunkHeader, Control, NO_RECORD};
 use crate::herald::Herald;
 use crate::keeper;
 use crate::recovery::{self, Recovered, Replay};
 use crate::serial::{self, SerialLog};
+use crate::space::{Pool, Space, Spares};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
-use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Stream};
+use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Start, Stream};
 
 /// The parallel write-ahead log.
 ///
@@ -51,7 +52,9 @@ use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Str
 #[derive(Debug)]
 pub struct Log {
     shared: Arc<Shared>,
-    control: Arc<dyn Device>,
+    control: ControlBlock,
+    /// One trim at a time, and none once the log is closed.
+    trimming: Mutex<()>,
     /// Sessions assigned so far.
     assigned: AtomicUsize,
     /// How closing went, once it is over.
@@ -65,7 +68,7 @@ pub struct Log {
 pub(crate) struct Shared {
     /// For threads that must not hold the log open.
     myself: Weak<Self>,
-    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) settings: Settings,
     pub(crate) log: LogId,
     pub(crate) generation: Generation,
@@ -101,13 +104,35 @@ impl Log {
         settings: Settings,
         replay: Replay<'_>,
     ) -> Result<(Arc<Self>, Recovery)> {
+        Self::open_from(directory, settings, Start::default(), replay)
+    }
+
+    /// Opens a log whose records before `from` are not needed: `replay` is given only those from there on, or from where
+    /// the log was trimmed to, whichever is later. [`Recovery::start`] says which. The log is as good as trimmed then.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`Error::Corrupt`] when the log ends in an older generation than that of `from`.
+    pub fn open_from(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        from: Start,
+        replay: Replay<'_>,
+    ) -> Result<(Arc<Self>, Recovery)> {
         settings.validate()?;
-        let control_device = open_control(directory.as_ref())?;
+        let control_block = ControlBlock::open(directory.as_ref())?;
         // A process may have died between a rename or creation and its sync; what is seen here must stay.
         directory.sync()?;
-        let control = read_control(control_device.as_ref())?;
+        let control = control_block.contents();
+        if from.generation > control.generation {
+            let what = format!("it ends in generation {}, and is needed from {from}", control.generation);
+            return Err(Error::Corrupt { stream: None, what });
+        }
+        let start = from.max(control.start);
+        let mut spares = Spares::survey(directory.as_ref(), control.clean.is_some())?;
+        let chunk_limit = settings.chunk_limit();
         let Recovered { next, tails, report } =
-            recovery::recover(directory.as_ref(), &control, settings.chunk_limit(), replay)?;
+            recovery::recover(directory.as_ref(), &control, start, chunk_limit, &mut spares, replay)?;
 
         if next > Position::MAX_LSN || control.generation == Generation::MAX {
             let reason = "the log has used up its LSNs or generations; copy its data into a new database".to_owned();
@@ -116,13 +141,19 @@ impl Log {
 
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
-        let opened = Control { generation, base: next, clean: None, ..control };
-        write_control(control_device.as_ref(), &opened)?;
+        control_block
+            .update(|control| *control = Control { generation, base: next, clean: None, start, ..*control })?;
+        let pool = Arc::new(Pool::new(directory, &settings, spares));
         let chunk_limit = settings.chunk_limit();
+        for tail in &tails {
+            tail.count(&pool, settings.streams(), chunk_limit);
+        }
+        // What a trim had left to do when it was cut off.
+        pool.free(start)?;
         let (mut streams, mut serial) = (Vec::new(), None);
         for id in (0..settings.streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
-            let (pen, next_segment) = recovery::resume(directory.as_ref(), id, tail, &settings)?;
+            let (pen, next_segment) = recovery::resume(&pool, id, tail, chunk_limit)?;
             if settings.kind == LogKind::Serial {
                 let capacity = settings.shared_buffer();
                 serial = Some(SerialLog::new(pen, next_segment, next, chunk_limit, capacity));
@@ -135,12 +166,12 @@ impl Log {
         let (background, kind) = (settings.background, settings.kind);
         let shared = Arc::new_cyclic(|myself| Shared {
             myself: myself.clone(),
-            directory,
+            pool,
             log: control.log,
             generation,
             base: next,
             chunk_limit,
-            block_size: control_device.promise().block_size,
+            block_size: control_block.block_size(),
             watermark: Watermark::new(settings.streams, next),
             heralds: (0..settings.streams()).map(|_| Herald::default()).collect(),
             streams,
@@ -163,7 +194,8 @@ impl Log {
             }
         }
         let (assigned, ended) = (AtomicUsize::new(0), Mutex::new(None));
-        let log = Self { shared, control: control_device, assigned, ended, threads };
+        let trimming = Mutex::new(());
+        let log = Self { shared, control: control_block, trimming, assigned, ended, threads };
         Ok((Arc::new(log), Recovery { generation, ..report }))
     }
 
@@ -214,6 +246,42 @@ impl Log {
         self.shared.make_durable(0, self.last_drawn())
     }
 
+    /// From where the log will be needed once everything drawn so far has its effects elsewhere.
+    pub fn here(&self) -> Start {
+        Start { generation: self.shared.generation, lsn: self.last_drawn().next() }
+    }
+
+    /// What the log takes on its medium.
+    pub fn space(&self) -> Space {
+        self.shared.pool.space()
+    }
+
+    /// Gives everything free that lies before `to`: all of it has its effects elsewhere, durably. From now on the log opens
+    /// [from there](Self::open_from), and segments that hold nothing else are used again.
+    ///
+    /// Makes durable what lies before, then notes `to` durably, then frees segments and blanks some of them; so it does as
+    /// much I/O as it frees, in the caller's thread, while others append. A point before an earlier trim is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a point that the log has not reached. Any failure of the medium closes the log.
+    pub fn trim(&self, to: Start) -> Result<()> {
+        let _one_at_a_time = self.trimming.lock();
+        let shared = &self.shared;
+        shared.check_open()?;
+        if to > self.here() || to.generation < shared.generation && to.lsn > shared.base {
+            let reason = format!("the log can not be trimmed to {to}: it has come to {}", self.here());
+            return Err(Error::Invalid { reason });
+        }
+        if to.generation == shared.generation {
+            shared.make_durable(0, to.lsn.previous())?;
+        }
+        let start = to.max(self.control.contents().start);
+        let noted = self.control.update(|control| control.start = start);
+        let freed = noted.and_then(|()| shared.pool.free(start)).and_then(|()| shared.pool.blank_spares());
+        freed.map_err(|error| shared.fail(error))
+    }
+
     /// Flushes, takes no more records, and notes the end of the log durably: a log that was closed must be found whole.
     pub fn close(&self) -> Result<()> {
         let mut ended = self.ended.lock();
@@ -221,7 +289,10 @@ impl Log {
     }
 
     fn end(&self) -> Result<()> {
-        self.shared.closed.store(true, Ordering::SeqCst);
+        let shared = &self.shared;
+        shared.closed.store(true, Ordering::SeqCst);
+        shared.pool.wake_all();
+        drop(self.trimming.lock());
         self.threads.iter().for_each(Background::stop);
         // A draw that was past the door still holds its stream's lock; after these it has its record in the buffer.
         self.shared.streams.iter().for_each(State::wake_all);
@@ -234,10 +305,8 @@ impl Log {
         // Whoever opens the log next must not find one of our writes still on its way.
         self.shared.streams.iter().for_each(State::come_to_rest);
         self.shared.serial.iter().for_each(SerialLog::come_to_rest);
-        flushed.and_then(|()| self.shared.check_alive())?;
-        let shared = &self.shared;
-        let (log, generation, base) = (shared.log, shared.generation, shared.base);
-        write_control(self.control.as_ref(), &Control { log, generation, base, clean: Some(self.last_drawn()) })
+        flushed.and_then(|()| shared.check_alive())?;
+        self.control.update(|control| control.clean = Some(self.last_drawn()))
     }
 }
 
@@ -271,6 +340,7 @@ impl Shared {
         }
         self.streams.iter().for_each(State::wake_all);
         self.serial.iter().for_each(SerialLog::wake_all);
+        self.pool.wake_all();
         self.epochs.iter().for_each(Epochs::wake_all);
         self.failure.get().cloned().unwrap_or(failure)
     }
@@ -451,8 +521,8 @@ impl serial::Context for Shared {
         self.nudge();
     }
 
-    fn directory(&self) -> &dyn Directory {
-        self.directory.as_ref()
+    fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     fn settings(&self) -> &Settings {
@@ -462,50 +532,4 @@ impl serial::Context for Shared {
     fn chunk_header(&self, stream: StreamId, watermark: Lsn) -> ChunkHeader {
         self.chunk_header(stream, watermark)
     }
-}
-
-/// The control block's device; makes the log's first one in a directory that has no log.
-fn open_control(directory: &dyn Directory) -> Result<Arc<dyn Device>> {
-    let names = directory.list()?;
-    let mut control = Control {
-        log: LogId(Seed::from_entropy().0),
-        generation: Generation(0),
-        base: Lsn::FIRST,
-        clean: Some(Lsn::ZERO),
-    };
-    if names.iter().any(|name| name == CONTROL) {
-        let device = directory.open(CONTROL)?;
-        control = read_control(device.as_ref())?;
-        if control.generation > Generation(0) {
-            return Ok(device);
-        }
-        // The log was never opened: the sync of this name may have failed, and then no later one helps. It is made again.
-    } else if let Some(segment) = names.iter().find(|name| parse_segment_name(name).is_some()) {
-        return Err(Error::Corrupt { stream: None, what: format!("there is {segment} but no {CONTROL}") });
-    }
-    // Born under another name, so that a control block is always a whole one.
-    let unborn = format!("{CONTROL}.new");
-    if names.contains(&unborn) {
-        directory.remove(&unborn)?;
-    }
-    let device = directory.create(&unborn, MAX_BLOCK_SIZE as u64)?;
-    write_control(device.as_ref(), &control)?;
-    directory.rename(&unborn, CONTROL)?;
-    directory.sync()?;
-    Ok(device)
-}
-
-pub(crate) fn read_control(device: &dyn Device) -> Result<Control> {
-    if device.len() < MAX_BLOCK_SIZE as u64 {
-        return Err(Error::Corrupt { stream: None, what: format!("{CONTROL} is too short") });
-    }
-    let mut block = AlignedBuffer::zeroed(MAX_BLOCK_SIZE);
-    device.read_at(0, &mut block)?;
-    Control::decode(&block[..SECTOR])
-}
-
-fn write_control(device: &dyn Device, control: &Control) -> Result<()> {
-    let mut block = AlignedBuffer::zeroed(device.promise().block_size);
-    control.encode(&mut block[..SECTOR]);
-    Ok(device.write_durable(0, &block)?)
 }

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ishigaki_base::StreamId;
+use ishigaki_base::{Lsn, StreamId};
 use ishigaki_device::{Device, Directory};
 use smallvec::SmallVec;
 
 use crate::buffer::Block;
 use crate::format::{ChunkHeader, MAX_BATCH, longest_chunk, segment_name};
-use crate::{Error, Result};
+use crate::space::{Pool, Retired};
+use crate::{Error, Result, Start};
 
 /// One preallocated, zero-filled piece of a stream.
 #[derive(Clone, Debug)]
@@ -42,13 +43,15 @@ pub(crate) struct Pen {
     offset: u64,
     /// Of the next chunk.
     sequence: u64,
+    /// Told of the segments that are full.
+    pool: Arc<Pool>,
 }
 
 impl Pen {
     /// Goes on at `offset` of the first segment.
-    pub(crate) fn new(segments: VecDeque<Segment>, offset: u64, sequence: u64) -> Self {
+    pub(crate) fn new(segments: VecDeque<Segment>, offset: u64, sequence: u64, pool: Arc<Pool>) -> Self {
         assert!(!segments.is_empty(), "a stream that is written has a segment");
-        Self { segments, offset, sequence }
+        Self { segments, offset, sequence, pool }
     }
 
     /// Adds segments to go on with.
@@ -73,8 +76,9 @@ impl Pen {
     }
 
     /// Writes the blocks as chunks: as many together as a batch may have and the segment has room for, each batch durable
-    /// before the next begins. So if a chunk is not whole, it belongs to the last batch.
-    pub(crate) fn write(&mut self, blocks: &mut [Block], header: ChunkHeader) -> Result<()> {
+    /// before the next begins. So if a chunk is not whole, it belongs to the last batch. `last` is the largest LSN in the
+    /// blocks.
+    pub(crate) fn write(&mut self, blocks: &mut [Block], header: ChunkHeader, last: Lsn) -> Result<()> {
         let block = self.block_size();
         let mut blocks = blocks.iter_mut().peekable();
         while blocks.peek().is_some() {
@@ -86,8 +90,7 @@ impl Pen {
                     if !batch.is_empty() {
                         break;
                     }
-                    self.segments.pop_front();
-                    self.offset = 0;
+                    self.turn_page(&header, last);
                 }
                 let Some(next) = blocks.next() else { break };
                 let header = ChunkHeader { sequence: self.sequence, block, batch: batch.len() as u8, ..header };
@@ -104,6 +107,15 @@ impl Pen {
             }
         }
         Ok(())
+    }
+
+    /// Leaves the segment, in which there is no record behind `last`.
+    fn turn_page(&mut self, header: &ChunkHeader, last: Lsn) {
+        if let Some(Segment { index, device }) = self.segments.pop_front() {
+            let last = Start { generation: header.generation, lsn: last };
+            self.pool.retire(header.stream, Retired { index, length: device.len(), last });
+        }
+        self.offset = 0;
     }
 
     /// Where the next chunk goes. Room was reserved before the record's LSN was drawn. Were it not so, the log fails, and no

@@ -33,11 +33,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use ishigaki_base::{Lsn, StreamId};
-use ishigaki_device::Directory;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::format::{ChunkHeader, Kind, LONGEST_RECORD};
 use crate::segment::Pen;
+use crate::space::Pool;
 use crate::{Error, Result, Settings};
 use alarm::Alarm;
 use array::{Array, Gathered, Place, Releases};
@@ -62,8 +62,8 @@ pub(crate) trait Context: Sync {
     fn check_open(&self) -> Result<()>;
     /// Closes the log for good; calls [`SerialLog::wake_all`]. The first failure counts and is given back.
     fn fail(&self, error: Error) -> Error;
-    /// Where segments are made.
-    fn directory(&self) -> &dyn Directory;
+    /// Where segments come from.
+    fn pool(&self) -> &Pool;
     /// The caps of a group and the length of a segment.
     fn settings(&self) -> &Settings;
     /// The header of a chunk of that stream, with that watermark.
@@ -395,13 +395,14 @@ impl SerialLog {
             writer.staged = 0;
             return Ok(false);
         }
+        let begun = writer.begun();
         let Some(pen) = &mut writer.pen else { return Err(Error::Closed) };
         self.room.hand_over(pen);
         let length = writer.blocks.iter().map(|block| block.length(pen.block_size())).sum();
         if !self.room.admit(length, staged) {
             return Ok(false);
         }
-        if let Err(error) = pen.write(&mut writer.blocks, ctx.chunk_header(Self::STREAM, self.durable())) {
+        if let Err(error) = pen.write(&mut writer.blocks, ctx.chunk_header(Self::STREAM, self.durable()), begun) {
             // The pen is gone and `durable` stands still: nothing is ever acknowledged again.
             writer.pen = None;
             return Err(ctx.fail(error));
@@ -429,6 +430,11 @@ impl SerialLog {
     fn tell_of_space(&self) {
         drop(self.space.0.lock());
         self.space.1.notify_all();
+    }
+
+    /// Holds the caller back as far as the log's space asks for it. To be called without any lock.
+    pub(crate) fn pay(&self, ctx: &impl Context) {
+        ctx.pool().pace(self.room.unpaid(), || ctx.check_open().is_ok());
     }
 
     /// Makes a segment ahead of need. For another thread than the commit thread, which is not to stand still meanwhile.

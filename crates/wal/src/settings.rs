@@ -10,6 +10,10 @@ use ishigaki_base::ByteSize;
 use crate::format::{MAX_CHUNK, MIN_SEGMENT};
 use crate::{Error, Result};
 
+/// Segments of a stream, on average, that a log must be allowed to have: one that is written, one that is ready, one that is
+/// kept for those who hold locks, and one to be freed.
+const LEAST_SEGMENTS: u64 = 4;
+
 /// Settings of a [`Log`](crate::Log). The default works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -24,6 +28,15 @@ pub struct Settings {
     pub group: Group,
     /// Bytes of one preallocated segment of a stream, 16 KiB to 4 GiB. Default 16 MiB.
     pub segment: ByteSize,
+    /// Bytes that all segments together may take, spares included; less than four segments a stream count as that many.
+    /// When much of it is needed, since no [`trim`](crate::Log::trim) comes, sessions are slowed down in
+    /// [`pace`](crate::Stream::pace); when all is, an append waits and then fails. Default 1 GiB.
+    pub space: ByteSize,
+    /// How long somebody waits for a trim when the log is full. Default 10 s.
+    pub space_wait: Duration,
+    /// Whether the medium is told that a freed segment holds nothing ([`Device::trim`](ishigaki_device::Device::trim)),
+    /// before it is used again. It keeps flash fast (paper 1, section 4). Default true.
+    pub trim: bool,
     /// Whether a thread of the log enforces [`Group::time`] and prepares segments ahead. Without it nothing happens but
     /// what callers do, in their own threads: the same calls do the same writes, which crash tests need. Default true.
     pub background: bool,
@@ -128,6 +141,9 @@ impl Default for Settings {
             streams: (cores / 2).clamp(1, 8) as u16,
             group: Group::default(),
             segment: ByteSize::mib(16),
+            space: ByteSize::gib(1),
+            space_wait: Duration::from_secs(10),
+            trim: true,
             background: true,
         }
     }
@@ -172,6 +188,11 @@ impl Settings {
         self.segment.min(ByteSize::mib(4)).0 as usize
     }
 
+    /// Bytes that all segments together may really take.
+    pub(crate) fn bound(&self) -> u64 {
+        self.space.0.max(self.segment.0 * u64::from(self.streams()) * LEAST_SEGMENTS)
+    }
+
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.
     pub(crate) fn chunk_limit(&self) -> usize {
         let wanted = self.group.bytes.0.min(MAX_CHUNK).next_multiple_of(4096);
@@ -195,6 +216,12 @@ mod tests {
         assert!(settings.validate().unwrap_err().to_string().contains("1 to 256"));
         let settings = Settings { segment: ByteSize::kib(5), ..Settings::default() };
         assert!(settings.validate().unwrap_err().to_string().contains("not 5.0 KiB"));
+    }
+
+    #[test]
+    fn a_log_may_have_four_segments_a_stream_whatever_its_space() {
+        let settings = Settings { space: ByteSize(0), streams: 3, segment: ByteSize::kib(16), ..Settings::default() };
+        assert_eq!(settings.bound(), 12 * (16 << 10));
     }
 
     #[test]

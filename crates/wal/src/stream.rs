@@ -8,18 +8,19 @@
 
 use std::mem::replace;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ishigaki_base::{Lsn, Position, StreamId};
+use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::bell::Bell;
 use crate::buffer::Group;
 use crate::dependencies::Standing;
-use crate::format::{Kind, LONGEST_RECORD};
+use crate::format::{Kind, LONGEST_RECORD, RECORD_HEADER};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
 use crate::serial::SerialLog;
+use crate::space::Need;
 use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
 
 /// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
@@ -43,6 +44,8 @@ pub(crate) struct State {
     standing: Standing,
     /// The slot is taken: a hint for those who may choose another stream.
     busy: AtomicBool,
+    /// Bytes of records that nobody has been held back for yet.
+    unpaid: AtomicU64,
 }
 
 /// What the stream's lock guards. While it is held, this stream's bound in the watermark does not change.
@@ -114,6 +117,7 @@ impl State {
             changed: Condvar::new(),
             standing: Standing::new(id, next.previous()),
             busy: AtomicBool::new(false),
+            unpaid: AtomicU64::new(0),
         }
     }
 
@@ -201,6 +205,11 @@ impl State {
         }
     }
 
+    /// Holds the caller back as far as the log's space asks for it. To be called without any lock.
+    pub(crate) fn pay(&self, shared: &Shared) {
+        shared.pool.pace(self.unpaid.swap(0, Ordering::Relaxed), || shared.check_open().is_ok());
+    }
+
     /// One tick of the background thread: writes a group that was there at the tick before. True when the stream holds
     /// anything.
     pub(crate) fn tick(&self, shared: &Shared) -> bool {
@@ -276,7 +285,7 @@ impl State {
         drop(inner);
 
         let header = shared.chunk_header(self.id, shared.observe());
-        let written = pen.write(&mut blocks, header);
+        let written = pen.write(&mut blocks, header, last);
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
             shared.fail(error);
@@ -306,6 +315,13 @@ impl State {
         dependencies: usize,
     ) -> Result<MutexGuard<'a, Inner>> {
         let cost = inner.open.cost(payload, dependencies, shared.block_size);
+        if inner.room < cost && cost > shared.pool.bound() {
+            let reason = format!(
+                "a record of {payload} bytes is larger than the log's space of {} allows",
+                ByteSize(shared.pool.bound())
+            );
+            return Err(Error::Invalid { reason });
+        }
         while inner.room < cost {
             // Under the lock: nobody makes a segment for a log that has come to rest.
             shared.check_open()?;
@@ -313,19 +329,25 @@ impl State {
                 self.changed.wait(&mut inner);
                 continue;
             }
-            inner = self.add_segment(shared, inner)?;
+            inner = self.add_segment(shared, inner, Need::Append)?;
         }
+        self.unpaid.fetch_add((RECORD_HEADER + payload) as u64, Ordering::Relaxed);
         inner.room -= cost;
         inner.cost += cost;
         Ok(inner)
     }
 
-    /// Makes the stream's next segment, without the lock.
-    fn add_segment<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> Result<MutexGuard<'a, Inner>> {
+    /// Gets the stream's next segment, without the lock.
+    fn add_segment<'a>(
+        &'a self,
+        shared: &Shared,
+        mut inner: MutexGuard<'a, Inner>,
+        need: Need,
+    ) -> Result<MutexGuard<'a, Inner>> {
         inner.making_segment = true;
         let index = inner.next_segment;
         drop(inner);
-        let made = Segment::create(shared.directory.as_ref(), self.id, index, shared.settings.segment.0);
+        let made = shared.pool.take(self.id, index, need, || shared.check_open());
 
         let mut inner = self.inner.lock();
         inner.making_segment = false;
@@ -337,8 +359,10 @@ impl State {
                 inner.spares.push(segment);
                 Ok(inner)
             }
+            // The log was closed meanwhile.
+            Err(error @ (Error::Closed | Error::Failed { .. })) => Err(error),
             // A full medium is no failure of the log: what has an LSN has its room. Anything else leaves unknown state.
-            Err(error) if error.kind() == ishigaki_base::ErrorKind::Exhausted => Err(error),
+            Err(error) if error.kind() == ErrorKind::Exhausted => Err(error),
             Err(error) => {
                 drop(inner);
                 Err(shared.fail(error))
@@ -354,8 +378,11 @@ impl State {
         }
         // Once a turn: where there is no space, trying at every tick would not make any.
         inner.runs_short = false;
-        if let Err(error) = self.add_segment(shared, inner) {
-            tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead");
+        match self.add_segment(shared, inner, Need::Ahead) {
+            Ok(_) | Err(Error::Closed) => {}
+            // Nothing was tried: the next turn may find more.
+            Err(Error::Full { .. }) => self.inner.lock().runs_short = true,
+            Err(error) => tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead"),
         }
     }
 }
@@ -385,7 +412,8 @@ impl Stream {
     /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls
     /// [`pace`](Self::pace), and [`wait`](Self::wait) when it needs the record durable.
     ///
-    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
+    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), a full log, after
+    /// [`Settings::space_wait`](crate::Settings::space_wait) ([`Error::Full`]), or a log that is closed.
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
         match &self.shared.serial {
             Some(serial) => serial.append(&*self.shared, payload),
@@ -422,17 +450,25 @@ impl Stream {
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
-    /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up.
+    /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up, or while whoever
+    /// trims can not ([`Settings::space`](crate::Settings::space)).
     pub fn pace(&self) {
-        match &self.shared.serial {
-            Some(serial) => serial.pace(&*self.shared),
-            None => self.state().pace(&self.shared),
-        }
+        self.pace_place(self.place);
     }
 
     /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
     pub fn pace_after(&self, receipt: &Receipt) {
-        self.shared.streams[usize::from(receipt.position().stream().0)].pace(&self.shared);
+        self.pace_place(usize::from(receipt.position().stream().0));
+    }
+
+    fn pace_place(&self, place: usize) {
+        if let Some(serial) = &self.shared.serial {
+            serial.pace(&*self.shared);
+            serial.pay(&*self.shared);
+        } else {
+            self.shared.streams[place].pace(&self.shared);
+            self.shared.streams[place].pay(&self.shared);
+        }
     }
 
     /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL

@@ -69,7 +69,7 @@ impl Model {
 fn settings((kind, commit): Way) -> Settings {
     let group = Group { transactions: 4, ..Group::default() };
     let streams = if kind == LogKind::Serial { 1 } else { 3 };
-    Settings { kind, commit, streams, segment: ByteSize::kib(16), group, background: false }
+    Settings { kind, commit, streams, segment: ByteSize::kib(16), group, background: false, ..Settings::default() }
 }
 
 type Way = (LogKind, CommitRule);

@@ -64,7 +64,7 @@ fn accepts(script: &[u8]) -> bool {
     true
 }
 
-/// Logs of several generations, streams and rules; closed and crashed.
+/// Logs of several generations, streams and rules; closed, crashed and trimmed.
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (streams, commit) in [(1, CommitRule::Watermark), (3, CommitRule::Watermark), (3, CommitRule::Dependencies)] {
@@ -86,6 +86,20 @@ fn seeds() -> Vec<Vec<u8>> {
         }
         seeds.push(script_of(directory.as_ref()));
     }
+    // A log that was trimmed, with a stream whose first segments are gone.
+    let directory = Arc::new(MemoryDirectory::new());
+    let (log, _) = Log::open(directory.clone(), settings(2, CommitRule::Watermark), &mut |_, _| Ok(())).expect("valid");
+    let stream = log.assign();
+    for number in 0..20 {
+        let lsn = stream.append(&[number; 2000]).expect("appended");
+        stream.wait(lsn).expect("written");
+        if number == 18 {
+            log.trim(log.here()).expect("reached");
+            seeds.push(script_of(directory.as_ref()));
+        }
+    }
+    log.close().expect("closed");
+    seeds.push(script_of(directory.as_ref()));
     // One record in several chunks and segments.
     let directory = Arc::new(MemoryDirectory::new());
     let (log, _) = Log::open(directory.clone(), settings(1, CommitRule::Watermark), &mut |_, _| Ok(())).expect("valid");

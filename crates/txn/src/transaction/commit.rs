@@ -23,6 +23,7 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
         self.protocol.prepare()?;
+        self.depend_on_deleted();
         let home = Arc::clone(&self.home);
         let receipt = match self.encode() {
             Some(payload) => {
@@ -38,6 +39,15 @@ impl Transaction {
             None => self.commit_unchanged()?,
         };
         Ok(Ticket::new(home, receipt))
+    }
+
+    /// A deletion makes sense only after what it deletes. Who overwrote a key first, without reading it, and then deleted it
+    /// has not said so yet.
+    fn depend_on_deleted(&mut self) {
+        let writes = self.writes.tables().iter().flat_map(|table| table.writes.values());
+        for write in writes.filter(|write| write.value.is_none() && !write.record.is_absent()) {
+            self.protocol.depend(write.record.version());
+        }
     }
 
     /// Ends a transaction that changed nothing: it draws no LSN, and is durable when what it read is.

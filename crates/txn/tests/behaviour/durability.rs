@@ -52,6 +52,19 @@ fn who_only_reads_waits_until_what_was_read_is_durable() {
 }
 
 #[test]
+fn who_deletes_what_he_overwrote_unread_waits_for_what_he_deleted() {
+    let (database, table) = open(settings());
+    let mut first = database.session().begin().unwrap();
+    first.put(table, b"key", b"first").unwrap();
+    let written = first.commit().unwrap();
+    let mut second = database.session().begin().unwrap();
+    second.put(table, b"key", b"second").unwrap();
+    assert!(second.delete(table, b"key").unwrap());
+    second.commit().unwrap().wait().unwrap();
+    assert!(written.is_durable(), "the deletion would be of nothing");
+}
+
+#[test]
 fn who_read_nothing_waits_for_nothing() {
     let (database, table) = open(settings());
     let mut writer = database.session().begin().unwrap();

@@ -1,12 +1,12 @@
-//! The control block: one sector that says which generation may be appended to.
+//! The control block: one sector that says which generation may be appended to, and from where the log is needed.
 
 use ishigaki_base::{Generation, LogId, Lsn, crc32c};
 
 use super::{Fields, VERSION};
-use crate::{Error, Result};
+use crate::{Error, Result, Start};
 
 /// Bytes of the block that are used; the rest of its sector is zero.
-pub(crate) const CONTROL_BYTES: usize = 56;
+pub(crate) const CONTROL_BYTES: usize = 60;
 
 const MAGIC: [u8; 4] = *b"ISGC";
 
@@ -21,6 +21,8 @@ pub(crate) struct Control {
     pub(crate) base: Lsn,
     /// After a clean close the last LSN of the log: everything up to it must be found again.
     pub(crate) clean: Option<Lsn>,
+    /// From where the log is needed: segments that hold nothing from there on may be gone.
+    pub(crate) start: Start,
 }
 
 impl Control {
@@ -34,6 +36,8 @@ impl Control {
         sector[16..24].copy_from_slice(&self.generation.0.to_le_bytes());
         sector[24..32].copy_from_slice(&self.base.0.to_le_bytes());
         sector[32..40].copy_from_slice(&self.clean.unwrap_or_default().0.to_le_bytes());
+        sector[40..48].copy_from_slice(&self.start.generation.0.to_le_bytes());
+        sector[48..56].copy_from_slice(&self.start.lsn.0.to_le_bytes());
         let crc = crc32c(&sector[..CONTROL_BYTES - 4]);
         sector[CONTROL_BYTES - 4..CONTROL_BYTES].copy_from_slice(&crc.to_le_bytes());
     }
@@ -57,7 +61,13 @@ impl Control {
                 return Err(Error::Corrupt { stream: None, what });
             }
         };
-        Ok(Self { log: LogId(fields.u64(8)), generation: Generation(fields.u64(16)), base: Lsn(fields.u64(24)), clean })
+        let generation = Generation(fields.u64(16));
+        let start = Start { generation: Generation(fields.u64(40)), lsn: Lsn(fields.u64(48)) };
+        if start.lsn < Lsn::FIRST || start.generation > generation {
+            let what = format!("its control block needs it from {start}, and is of generation {generation}");
+            return Err(Error::Corrupt { stream: None, what });
+        }
+        Ok(Self { log: LogId(fields.u64(8)), generation, base: Lsn(fields.u64(24)), clean, start })
     }
 }
 
@@ -65,7 +75,13 @@ impl Control {
 mod tests {
     use super::*;
 
-    const CONTROL: Control = Control { log: LogId(9), generation: Generation(3), base: Lsn(40), clean: Some(Lsn(41)) };
+    const CONTROL: Control = Control {
+        log: LogId(9),
+        generation: Generation(3),
+        base: Lsn(40),
+        clean: Some(Lsn(41)),
+        start: Start { generation: Generation(2), lsn: Lsn(30) },
+    };
 
     #[test]
     fn a_control_block_reads_back() {
@@ -84,6 +100,16 @@ mod tests {
         let crc = crc32c(&sector[..CONTROL_BYTES - 4]);
         sector[CONTROL_BYTES - 4..CONTROL_BYTES].copy_from_slice(&crc.to_le_bytes());
         assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_start_that_the_log_can_not_have_is_refused() {
+        let mut sector = [0; 512];
+        for start in [(0, 0), (3, 0), (4, 1)] {
+            let start = Start { generation: Generation(start.0), lsn: Lsn(start.1) };
+            Control { start, ..CONTROL }.encode(&mut sector);
+            assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })), "{start}");
+        }
     }
 
     #[test]

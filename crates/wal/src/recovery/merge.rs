@@ -17,7 +17,7 @@ use ishigaki_base::{Generation, Lsn, Position, StreamId};
 
 use super::reader::{Record, StreamReader};
 use crate::format::{Control, Kind};
-use crate::{CommitRule, Error, Result};
+use crate::{CommitRule, Error, Result, Start};
 
 /// The result of a merge.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ struct Judge {
 }
 
 impl Judge {
+    /// Of a generation whose records from `base` on are there to be judged; those before were kept.
     fn new(generation: Generation, base: Lsn) -> Self {
         Self { generation, base, gap: base, last: base.previous(), kept: Vec::new() }
     }
@@ -92,16 +93,18 @@ impl Judge {
     }
 }
 
-/// Gives out every surviving record in LSN order, in O(records · log streams).
+/// Gives out every surviving record from `start` on in LSN order, in O(records · log streams). What lies before the start was
+/// kept or dropped long ago; of its generation all was kept.
 pub(crate) fn merge(
     readers: &mut [StreamReader<'_>],
     control: &Control,
+    start: Start,
     mut give: impl FnMut(Position, Kind, &[u8]) -> Result<()>,
 ) -> Result<Merged> {
-    let mut merged = Merged { next: Lsn::FIRST, cut: Lsn::ZERO, records: 0, dropped: 0 };
-    let mut judge = Judge::new(Generation::default(), Lsn::FIRST);
+    let mut merged = Merged { next: start.lsn, cut: start.lsn.previous(), records: 0, dropped: 0 };
+    let mut judge = Judge::new(start.generation, start.lsn);
     let mut rule = CommitRule::Watermark;
-    let mut checked = None;
+    let mut checked = start.generation.0.checked_sub(1).map(Generation);
     let mut heads = BinaryHeap::with_capacity(readers.len());
     for (place, reader) in readers.iter_mut().enumerate() {
         heads.extend(Head::of(reader, place)?);
@@ -112,8 +115,11 @@ pub(crate) fn merge(
             checked = Some(judge.generation);
             check_base(record.generation, record.base, judge.next(rule))?;
             judge = Judge::new(record.generation, record.base);
-            rule = record.rule;
+        } else if record.base > judge.base && judge.last < judge.base {
+            // Nothing of its generation lies before the start.
+            judge = Judge::new(record.generation, record.base);
         }
+        rule = record.rule;
         let stream = readers[place].stream();
         if judge.keeps(stream, &record)? {
             give(Position::new(record.lsn, stream), record.kind, readers[place].payload())?;

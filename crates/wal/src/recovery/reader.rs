@@ -11,10 +11,13 @@ use super::tail::{End, Next, Place, Tail};
 use crate::format::{
     CHUNK_HEADER, ChunkHeader, Control, Kind, MAX_BATCH, NO_RECORD, RECORD_HEADER, RecordHeader, Unfit, longest_chunk,
 };
-use crate::{CommitRule, Dependencies, Error, Result};
+use crate::{CommitRule, Dependencies, Error, Result, Start};
 
 /// Bytes read from the medium at once.
 const WINDOW: usize = 1 << 20;
+
+/// More chunks than a stream ever has.
+const LAST_SEQUENCE: u64 = u64::MAX / 2;
 
 /// The record a reader stands at.
 #[derive(Debug)]
@@ -57,9 +60,14 @@ pub(crate) struct Passage {
 pub(crate) struct StreamReader<'a> {
     log: LogId,
     newest: Generation,
+    /// Records before it are passed over.
+    start: Start,
     segments: Segments<'a>,
     place: Place,
-    sequence: u64,
+    /// Of the next chunk; `None` before the first one, when the stream's first segments are gone.
+    sequence: Option<u64>,
+    /// The beginning of the record that goes on in the next chunk is gone, if there is one.
+    lacks_beginning: bool,
     generation: Generation,
     window: Window,
     /// What of the current chunk's payload is still to be read, in the window.
@@ -71,17 +79,23 @@ pub(crate) struct StreamReader<'a> {
     /// The last chunks that were written together: where they begin, their bytes, and how many they are.
     last_batch: Option<(Place, u64, u8)>,
     chunks: Chunks,
+    /// By segment in which there is a part of a record: the last one of those.
+    last_records: Vec<(u64, Start)>,
     end: Option<End>,
 }
 
 impl<'a> StreamReader<'a> {
-    pub(crate) fn new(control: &Control, segments: Segments<'a>) -> Self {
+    /// A reader of the records of these segments from `start` on.
+    pub(crate) fn new(control: &Control, start: Start, segments: Segments<'a>) -> Self {
+        let first = segments.first();
         Self {
             log: control.log,
             newest: control.generation,
+            start,
             segments,
-            place: Place { segment: 0, offset: 0 },
-            sequence: 0,
+            place: Place { segment: first, offset: 0 },
+            sequence: (first == 0).then_some(0),
+            lacks_beginning: first > 0,
             generation: Generation::default(),
             window: Window::default(),
             payload: 0..0,
@@ -90,6 +104,7 @@ impl<'a> StreamReader<'a> {
             body: Vec::new(),
             last_batch: None,
             chunks: Chunks::default(),
+            last_records: Vec::new(),
             end: None,
         }
     }
@@ -122,8 +137,17 @@ impl<'a> StreamReader<'a> {
         self.end
     }
 
-    /// Goes to the next complete record; `None` at the stream's end.
+    /// Goes to the next complete record that does not lie before the start; `None` at the stream's end.
     pub(crate) fn advance(&mut self) -> Result<Option<Record>> {
+        loop {
+            match self.advance_by_one()? {
+                Some(Record { generation, lsn, .. }) if (Start { generation, lsn }) < self.start => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn advance_by_one(&mut self) -> Result<Option<Record>> {
         self.header = None;
         self.body.clear();
         loop {
@@ -131,6 +155,7 @@ impl<'a> StreamReader<'a> {
                 self.begin_record()?;
             }
             if let Some(header) = self.header {
+                self.note_record(header.lsn);
                 let missing = header.length - self.body.len() as u64;
                 let here = self.payload.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
                 let from = self.payload.start;
@@ -177,6 +202,15 @@ impl<'a> StreamReader<'a> {
         Ok(())
     }
 
+    /// Notes that a part of the record lies in the current segment.
+    fn note_record(&mut self, lsn: Lsn) {
+        let (segment, record) = (self.place.segment, Start { generation: self.generation, lsn });
+        match self.last_records.last_mut() {
+            Some((noted, last)) if *noted == segment => *last = record,
+            _ => self.last_records.push((segment, record)),
+        }
+    }
+
     fn finish_record(&mut self, header: RecordHeader) -> Record {
         let passage = self.chunks.generations.last_mut().expect("a record lies in a chunk, which was counted");
         passage.records += 1;
@@ -200,14 +234,14 @@ impl<'a> StreamReader<'a> {
         if crc32c(&self.window.bytes[payload.clone()]) != header.payload_crc {
             return self.judge_torn(start, &header).map(|()| false);
         }
-        self.enter(&header)?;
-        self.payload = payload;
+        let skipped = self.enter(&header)?;
+        self.payload = payload.start + skipped as usize..payload.end;
         self.last_batch = match self.last_batch {
             Some((begin, bytes, count)) if header.batch == count => Some((begin, bytes + length as u64, count + 1)),
             _ => Some((self.place, length as u64, header.batch + 1)),
         };
         self.place.offset += length as u64;
-        self.sequence += 1;
+        self.sequence = Some(header.sequence + 1);
         self.chunks.bytes += length as u64;
         Ok(true)
     }
@@ -241,7 +275,7 @@ impl<'a> StreamReader<'a> {
 
     fn goes_on_in_next_segment(&mut self) -> Result<bool> {
         let next = Place { segment: self.place.segment + 1, offset: 0 };
-        if next.segment >= self.segments.count() {
+        if next.segment >= self.segments.end() {
             return Ok(false);
         }
         let start = self.window.load(&mut self.segments, next, SECTOR)?;
@@ -254,8 +288,13 @@ impl<'a> StreamReader<'a> {
         if header.stream != self.stream() || header.log != self.log {
             return Err(self.damage(&format!("a chunk of stream {} of log {} is here", header.stream, header.log)));
         }
-        if header.sequence != self.sequence {
-            return Err(self.damage(&format!("chunk {} is where {} belongs", header.sequence, self.sequence)));
+        if header.sequence > LAST_SEQUENCE {
+            return Err(self.damage(&format!("a chunk says that {} are before it", header.sequence)));
+        }
+        if let Some(sequence) = self.sequence
+            && header.sequence != sequence
+        {
+            return Err(self.damage(&format!("chunk {} is where {sequence} belongs", header.sequence)));
         }
         if header.generation < self.generation || header.generation > self.newest {
             return Err(self.damage(&format!("a chunk of generation {} is here", header.generation)));
@@ -270,11 +309,13 @@ impl<'a> StreamReader<'a> {
         Ok(header)
     }
 
-    /// Takes note of a chunk's generation and watermark, and of whether the record before goes on in it.
-    fn enter(&mut self, header: &ChunkHeader) -> Result<()> {
+    /// Takes note of a chunk's generation and watermark, and of whether the record before goes on in it. Gives the bytes to
+    /// be passed over, of a record whose beginning is gone.
+    fn enter(&mut self, header: &ChunkHeader) -> Result<u32> {
         let new_generation = self.chunks.generations.last().is_none_or(|last| last.generation != header.generation);
         if new_generation {
             // What the generation before left incomplete was never acknowledged.
+            self.lacks_beginning &= self.chunks.generations.is_empty();
             self.header = None;
             self.body.clear();
             self.generation = header.generation;
@@ -289,14 +330,23 @@ impl<'a> StreamReader<'a> {
             });
         }
         let missing = self.header.map_or(0, |header| header.length - self.body.len() as u64);
-        let first = if missing < u64::from(header.payload) { missing as u32 } else { NO_RECORD };
+        let first = match missing {
+            // Where the beginning is gone, the chunk alone knows.
+            _ if self.lacks_beginning => header.first_record,
+            _ if missing < u64::from(header.payload) => missing as u32,
+            _ => NO_RECORD,
+        };
         let passage = self.chunks.generations.last_mut().expect("the generation was just pushed if it was new");
         if passage.base != header.base || passage.rule != header.rule || first != header.first_record {
             return Err(self.damage("the header of a chunk contradicts the chunks before it"));
         }
         passage.chunks += 1;
         passage.watermark = passage.watermark.max(header.watermark);
-        Ok(())
+        if !self.lacks_beginning {
+            return Ok(0);
+        }
+        self.lacks_beginning = first == NO_RECORD;
+        Ok(first.min(header.payload))
     }
 
     /// A chunk whose payload does not fit its checksum was torn by a power cut if one of its sectors was never written.
@@ -321,8 +371,8 @@ impl<'a> StreamReader<'a> {
     /// How the stream ended, judged with everything behind its end.
     pub(crate) fn into_tail(self) -> Result<Tail> {
         let last_batch = self.last_batch.map(|(place, length, _)| (place, length));
-        let next = Next { log: self.log, sequence: self.sequence };
-        Tail::judge(self.segments, self.place, self.end, next, last_batch)
+        let next = Next { log: self.log, sequence: self.sequence.unwrap_or(0) };
+        Tail::judge(self.segments, self.place, self.end, next, last_batch, &self.last_records)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The segments of one stream, opened when they are needed: a long log has more of them than a process has files.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ishigaki_base::StreamId;
@@ -12,27 +13,32 @@ use crate::segment::Segment;
 /// Segments held open at a time: the one being read and the one behind it.
 const HELD: usize = 2;
 
-/// A stream's segments, numbered from 0 without a hole.
+/// A stream's segments, numbered without a hole: from 0, or in a log that was trimmed from any number.
 #[derive(Debug)]
 pub(crate) struct Segments<'a> {
     directory: &'a dyn Directory,
     stream: StreamId,
-    count: u64,
+    indexes: Range<u64>,
     held: Vec<Segment>,
 }
 
 impl<'a> Segments<'a> {
-    pub(crate) fn new(directory: &'a dyn Directory, stream: StreamId, count: u64) -> Self {
-        Self { directory, stream, count, held: Vec::with_capacity(HELD) }
+    pub(crate) fn new(directory: &'a dyn Directory, stream: StreamId, indexes: Range<u64>) -> Self {
+        Self { directory, stream, indexes, held: Vec::with_capacity(HELD) }
     }
 
     pub(crate) fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// How many there are.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
+    /// The number of the first one.
+    pub(crate) fn first(&self) -> u64 {
+        self.indexes.start
+    }
+
+    /// The number behind that of the last one.
+    pub(crate) fn end(&self) -> u64 {
+        self.indexes.end
     }
 
     /// Opens one, if it is not open.
@@ -55,6 +61,6 @@ impl<'a> Segments<'a> {
 
     /// Bytes of all of them.
     pub(crate) fn capacity(&mut self) -> Result<u64> {
-        (0..self.count).map(|index| self.device(index).map(|device| device.len())).sum()
+        self.indexes.clone().map(|index| self.device(index).map(|device| device.len())).sum()
     }
 }

@@ -4,9 +4,10 @@ use ishigaki_base::{LogId, StreamId};
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
 
 use super::segments::Segments;
-use crate::format::{ChunkHeader, MAX_BATCH, longest_chunk, segment_name};
+use crate::format::{ChunkHeader, MAX_BATCH, longest_chunk};
 use crate::segment::Segment;
-use crate::{Error, Result};
+use crate::space::{Pool, Retired, Spares};
+use crate::{Error, Result, Start};
 
 /// Where in a stream something lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,10 @@ struct Stretch {
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) stream: StreamId,
+    /// Segments that are full.
+    before: Vec<Retired>,
+    /// The last record of which a part lies in this stream.
+    last: Start,
     place: Place,
     /// The segment of that place; `None` in a stream that has no segment.
     current: Option<Segment>,
@@ -66,10 +71,21 @@ impl Tail {
         end: Option<End>,
         next: Next,
         last_batch: Option<(Place, u64)>,
+        last_records: &[(u64, Start)],
     ) -> Result<Self> {
         let stream = segments.stream();
+        let (mut before, mut last) = (Vec::new(), Start::default());
+        let mut last_records = last_records.iter().peekable();
+        for index in segments.first()..=place.segment {
+            if let Some((_, record)) = last_records.next_if(|(segment, _)| *segment == index) {
+                last = *record;
+            }
+            if index < place.segment {
+                before.push(Retired { index, length: segments.device(index)?.len(), last });
+            }
+        }
         let (mut rest, mut littered) = (Vec::new(), false);
-        for index in place.segment..segments.count() {
+        for index in place.segment..segments.end() {
             let segment = segments.open(index)?;
             let device = segment.device.as_ref();
             let offset = if index == place.segment { place.offset } else { 0 };
@@ -101,7 +117,8 @@ impl Tail {
             None => None,
         };
         let behind = rest.split_off(rest.len().min(1));
-        Ok(Self { stream, place, current: rest.pop(), behind, sequence: next.sequence, last_batch, littered })
+        let (current, sequence) = (rest.pop(), next.sequence);
+        Ok(Self { stream, before, last, place, current, behind, sequence, last_batch, littered })
     }
 
     /// Makes the end durable as it was read.
@@ -111,12 +128,18 @@ impl Tail {
     /// chunks were durable before it began. Then the place of a torn batch is blanked, so that the next recovery finds
     /// blank space behind the end again; after a crash also where it looks blank, because what it looks like may still be
     /// in flight. Both can be cut at any point: the bytes only become what they are read as.
-    pub(crate) fn settle(&mut self, directory: &dyn Directory, clean: bool, chunk_limit: usize) -> Result<()> {
+    pub(crate) fn settle(
+        &mut self,
+        directory: &dyn Directory,
+        clean: bool,
+        chunk_limit: usize,
+        spares: &mut Spares,
+    ) -> Result<()> {
         if let Some(batch) = &self.last_batch {
             batch.rewrite(|_| ())?;
         }
         let clean = clean && !self.littered;
-        self.remove_blank(directory, clean, chunk_limit)?;
+        self.remove_blank(directory, clean, chunk_limit, spares)?;
         if !clean && let Some(segment) = self.current.clone() {
             let (offset, all) = (self.place.offset, segment.device.len());
             let length = longest_batch(all).min(all - offset);
@@ -125,10 +148,16 @@ impl Tail {
         Ok(())
     }
 
-    /// Removes blank segments that can not be relied upon, the last one first, so that there is never a hole in their
+    /// Makes spares of blank segments that can not be relied upon, the last one first, so that there is never a hole in their
     /// numbers: after a crash, because the sync of their names may have failed, and then no later sync helps; and when one
     /// of them is too small for our chunks.
-    fn remove_blank(&mut self, directory: &dyn Directory, clean: bool, chunk_limit: usize) -> Result<()> {
+    fn remove_blank(
+        &mut self,
+        directory: &dyn Directory,
+        clean: bool,
+        chunk_limit: usize,
+        spares: &mut Spares,
+    ) -> Result<()> {
         let current_is_blank = self.place.offset == 0 && self.current.is_some();
         let fits = |segment: &Segment| longest_chunk(segment.device.len()) >= chunk_limit as u64;
         let mut blank = self.behind.iter().chain(self.current.iter().filter(|_| current_is_blank));
@@ -136,12 +165,27 @@ impl Tail {
             return Ok(());
         }
         while let Some(last) = self.behind.pop().or_else(|| self.current.take_if(|_| current_is_blank)) {
-            let name = segment_name(self.stream, last.index);
-            drop(last);
-            directory.remove(&name)?;
-            directory.sync()?;
+            spares.adopt(directory, self.stream, last.index, last.device.len())?;
         }
         Ok(())
+    }
+
+    /// Counts the stream's segments in the pool, and hands those over that will not be written. Streams from number
+    /// `streams` on are not written at all.
+    pub(crate) fn count(&self, pool: &Pool, streams: u16, chunk_limit: usize) {
+        let (written, ..) = self.go_on(chunk_limit);
+        let is_written = |index| self.stream.0 < streams && written.iter().any(|segment| segment.index == index);
+        let rest = self.current.iter().chain(&self.behind).map(|segment| Retired {
+            index: segment.index,
+            length: segment.device.len(),
+            last: self.last,
+        });
+        for segment in self.before.iter().copied().chain(rest) {
+            pool.count(segment.length);
+            if !is_written(segment.index) {
+                pool.retire(self.stream, segment);
+            }
+        }
     }
 
     /// Where to go on: the segments that are there, the offset in the first of them, the next sequence, the number of

@@ -6,13 +6,16 @@
 //! full only if the rest would still fit behind it; if not, it waits until the rest is complete as well, which takes a few
 //! instructions of those who copy, and nobody can add to the rest meanwhile without new room.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ishigaki_base::{ErrorKind, StreamId};
 use parking_lot::Mutex;
 
 use super::Context;
-use crate::Result;
 use crate::format::{CHUNK_HEADER, RECORD_HEADER};
 use crate::segment::{Pen, Segment};
+use crate::space::Need;
+use crate::{Error, Result};
 
 /// What may still be drawn.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub(crate) struct Room {
     budget: Mutex<Budget>,
     /// Index of the next segment to make; held while it is made.
     making: Mutex<u64>,
+    /// Bytes promised for which nobody was held back yet.
+    unpaid: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -49,7 +54,13 @@ impl Room {
             spares: Vec::new(),
             runs_short: pen.runs_short(),
         };
-        Self { stream, chunk_limit, budget: Mutex::new(budget), making: Mutex::new(next_segment) }
+        Self {
+            stream,
+            chunk_limit,
+            budget: Mutex::new(budget),
+            making: Mutex::new(next_segment),
+            unpaid: AtomicU64::new(0),
+        }
     }
 
     /// Promises room for `bytes` more, and makes segments for it if it must. A full medium is an error of kind
@@ -61,10 +72,16 @@ impl Room {
             let still = budget.outstanding + bytes >= budget.ceiling;
             drop(budget);
             if still {
-                self.add_segment(ctx, next)?;
+                self.add_segment(ctx, next, Need::Append)?;
             }
         }
+        self.unpaid.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Bytes that were promised since this was asked last.
+    pub(crate) fn unpaid(&self) -> u64 {
+        self.unpaid.swap(0, Ordering::Relaxed)
     }
 
     fn try_promise(&self, bytes: u64) -> bool {
@@ -82,10 +99,10 @@ impl Room {
     }
 
     /// Makes the next segment; `next` is the locked number of it.
-    fn add_segment(&self, ctx: &impl Context, mut next: parking_lot::MutexGuard<'_, u64>) -> Result<()> {
+    fn add_segment(&self, ctx: &impl Context, mut next: parking_lot::MutexGuard<'_, u64>, need: Need) -> Result<()> {
         // Under the lock: nobody makes a segment for a log that has come to rest.
         ctx.check_open()?;
-        match Segment::create(ctx.directory(), self.stream, *next, ctx.settings().segment.0) {
+        match ctx.pool().take(self.stream, *next, need, || ctx.check_open()) {
             Ok(segment) => {
                 *next += 1;
                 let mut budget = self.budget.lock();
@@ -94,6 +111,8 @@ impl Room {
                 budget.spares.push(segment);
                 Ok(())
             }
+            // The log was closed meanwhile.
+            Err(error @ (Error::Closed | Error::Failed { .. })) => Err(error),
             // A full medium is no failure of the log: what has an LSN has its room. Anything else leaves unknown state.
             Err(error) if error.kind() == ErrorKind::Exhausted => Err(error),
             Err(error) => {
@@ -111,10 +130,14 @@ impl Room {
             return;
         }
         let Some(next) = self.making.try_lock() else { return };
-        if ctx.check_open().is_ok()
-            && let Err(error) = self.add_segment(ctx, next)
-        {
-            tracing::warn!(%error, stream = %self.stream, "no segment could be prepared ahead");
+        if ctx.check_open().is_err() {
+            return;
+        }
+        match self.add_segment(ctx, next, Need::Ahead) {
+            Ok(()) | Err(Error::Closed) => {}
+            // Nothing was tried: the next turn may find more.
+            Err(Error::Full { .. }) => self.budget.lock().runs_short = true,
+            Err(error) => tracing::warn!(%error, stream = %self.stream, "no segment could be prepared ahead"),
         }
     }
 
@@ -170,7 +193,11 @@ fn ceiling(chunk_limit: u64, room: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::Settings;
+    use crate::space::{Pool, Spares};
     use ishigaki_device::{Directory, MemoryDirectory};
 
     const LIMIT: usize = 4096;
@@ -179,8 +206,10 @@ mod tests {
 
     /// Room for three chunks.
     fn room() -> Room {
-        let device = MemoryDirectory::new().create("wal-000-00000000", 4 * LIMIT as u64).unwrap();
-        let pen = Pen::new([Segment { index: 0, device }].into(), 0, 0);
+        let directory = Arc::new(MemoryDirectory::new());
+        let device = directory.create("wal-000-00000000", 4 * LIMIT as u64).unwrap();
+        let pool = Arc::new(Pool::new(directory, &Settings::default(), Spares::default()));
+        let pen = Pen::new([Segment { index: 0, device }].into(), 0, 0, pool);
         Room::new(StreamId(0), &pen, 1, LIMIT)
     }
 

@@ -109,6 +109,11 @@ impl Writer {
         self.next.previous()
     }
 
+    /// The last record that has a part in a chunk.
+    pub(crate) fn begun(&self) -> Lsn {
+        if self.left > 0 { self.next } else { self.last() }
+    }
+
     /// Takes complete records out of the buffer until the batch is full.
     pub(crate) fn stage(&mut self, ring: &Ring, releases: &Releases) -> Result<()> {
         while let Some(end) = releases.released(self.ticket, self.complete) {
