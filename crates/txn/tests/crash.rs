@@ -58,6 +58,7 @@ fn settings(way: Way) -> Settings {
         group,
         commit: way.commit,
         background: false,
+        ..Default::default()
     };
     // Only on demand, into several small files.
     let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(4), ..Default::default() };

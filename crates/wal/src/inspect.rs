@@ -8,6 +8,9 @@ use crate::format::{CONTROL, parse_spare_name};
 use crate::recovery::{End, StreamReader, merge, open_readers};
 use crate::{Error, Result, Start};
 
+/// How often a log that changes its segments meanwhile is looked at.
+const LOOKS: usize = 4;
+
 /// What a log holds.
 #[derive(Clone, Debug)]
 pub struct Inspection {
@@ -76,9 +79,22 @@ pub struct GenerationReport {
 /// Reads the log of a directory as recovery would and reports, also when recovery would refuse it. Nothing is written; of
 /// a log that is in use it shows some recent moment.
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
+    for _ in 1..LOOKS {
+        let names = directory.list()?;
+        let seen = look(directory, &names);
+        let is_whole = seen.as_ref().is_ok_and(|seen| seen.problem.is_none());
+        if is_whole || directory.list()? == names {
+            return seen;
+        }
+        // A trim took segments away under our eyes.
+    }
+    look(directory, &directory.list()?)
+}
+
+fn look(directory: &dyn Directory, names: &[String]) -> Result<Inspection> {
     let device = directory.open(CONTROL)?;
     let control = control::read(device.as_ref())?;
-    let spares = directory.list()?.iter().filter(|name| parse_spare_name(name).is_some()).count();
+    let spares = names.iter().filter(|name| parse_spare_name(name).is_some()).count();
     let mut readers = open_readers(directory, &control, control.start)?;
     let (mut records, mut cut) = (0, control.start.lsn.previous());
     let merged = merge(&mut readers, &control, control.start, |position, kind, _| {

@@ -14,7 +14,7 @@ const THREADS: u64 = 4;
 fn settings(background: bool) -> Settings {
     let group = Group { bytes: ByteSize::kib(8), ..Group::default() };
     let (kind, commit) = (LogKind::Serial, CommitRule::Watermark);
-    Settings { kind, commit, streams: 1, segment: ByteSize::kib(32), group, background }
+    Settings { kind, commit, streams: 1, segment: ByteSize::kib(32), group, background, ..Settings::default() }
 }
 
 /// Mostly short, at times longer than the buffer; tells its thread and turn.

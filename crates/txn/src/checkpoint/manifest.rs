@@ -2,10 +2,10 @@
 
 use ishigaki_base::{Generation, LogId, Lsn, crc32c};
 
-use super::Start;
 use super::fields::Fields;
 use super::page::Refusal;
 use crate::table::TableId;
+use ishigaki_wal::Start;
 
 /// Bytes before the parts.
 pub(super) const HEADER: usize = 72;

@@ -104,7 +104,7 @@ pub(crate) fn merge(
     let mut merged = Merged { next: start.lsn, cut: start.lsn.previous(), records: 0, dropped: 0 };
     let mut judge = Judge::new(start.generation, start.lsn);
     let mut rule = CommitRule::Watermark;
-    let mut checked = start.generation.0.checked_sub(1).map(Generation);
+    let mut checked = None;
     let mut heads = BinaryHeap::with_capacity(readers.len());
     for (place, reader) in readers.iter_mut().enumerate() {
         heads.extend(Head::of(reader, place)?);
