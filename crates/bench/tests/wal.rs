@@ -59,11 +59,11 @@ fn every_log_and_rule_and_number_of_workers_is_a_case() {
         }
         assert!(lines.iter().all(|line| line.case == *case && line.runs.len() == 1 && line.bench == "wal"));
         assert!(figure(lines, Metric::Throughput) > 0.0);
-        assert!(figure(lines, Metric::Bandwidth) > 0.0);
         assert!(figure(lines, Metric::UntilFlushedP50) <= figure(lines, Metric::LatencyP50), "{case:?}");
         assert!(figure(lines, Metric::LatencyP50) <= figure(lines, Metric::LatencyP99));
-        assert!((0.0..1.0).contains(&figure(lines, Metric::ShareOfWaiting)));
-        assert!(figure(lines, Metric::ShareOfDevice) > 0.0);
+        assert!((0.0..=1.0).contains(&figure(lines, Metric::ShareOfWaiting)));
+        // So short a run may fall between two writes where the machine does other things.
+        assert!(figure(lines, Metric::Bandwidth) >= 0.0 && figure(lines, Metric::ShareOfDevice) >= 0.0);
     }
     assert!(target.directory().list().unwrap().is_empty(), "what was measured is gone");
 }
@@ -79,11 +79,15 @@ fn a_full_group_is_one_device_write() {
             segment: ByteSize::mib(64),
             ..ishigaki_wal::Settings::default()
         },
+        duration: Duration::from_millis(200),
         ..small(modelled("nvm:20us"))
     };
     let lines = wal::run(&settings, &mut Silent).unwrap();
+    assert!(figure(&lines, Metric::ShareOfDevice) > 0.0);
     let writes = figure(&lines, Metric::Writes);
-    assert!((writes - 1.0 / 16.0).abs() < 0.001, "{writes} writes a transaction");
+    // The last group is not full.
+    let about = figure(&lines, Metric::Throughput) * 0.2;
+    assert!((writes - 1.0 / 16.0).abs() < 0.001 + 2.0 / about, "{writes} writes a transaction");
     let bytes = figure(&lines, Metric::Bandwidth) / figure(&lines, Metric::Throughput);
     assert!((210.0..840.0).contains(&bytes), "{bytes} bytes a transaction, and its record has 420");
 }
@@ -123,8 +127,8 @@ fn long(target: Target, free_after: ByteSize) -> long::Settings {
     long::Settings {
         writes: vec![ByteSize::kib(8)],
         workers: 2,
-        duration: Duration::from_millis(100),
-        interval: Duration::from_millis(20),
+        duration: Duration::from_millis(500),
+        interval: Duration::from_millis(100),
         free_after,
         ..long::Settings::new(sides.to_vec(), target, origin())
     }

@@ -13,9 +13,9 @@ use plotters::prelude::*;
 use super::units::Unit;
 use crate::{Error, Result};
 
-const SIZE: (u32, u32) = (820, 420);
+const SIZE: (u32, u32) = (880, 440);
 /// Pixels of the column that names the series.
-const LEGEND: u32 = 200;
+const LEGEND: u32 = 240;
 const PAPER: RGBColor = RGBColor(255, 255, 255);
 const INK: RGBColor = RGBColor(31, 35, 40);
 const GRID: RGBColor = RGBColor(216, 222, 228);
@@ -43,7 +43,7 @@ type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 fn text() -> TextStyle<'static> {
-    ("sans-serif", 13).into_font().color(&INK)
+    ("sans-serif", 16).into_font().color(&INK)
 }
 
 /// What one axis shows.
@@ -123,10 +123,10 @@ impl Chart {
         let x_range = Span { range: across.from..across.to, ticks: across.ticks.clone() };
         let y_range = Span { range: 0.0..up.top, ticks: up.at.clone() };
         let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, ("sans-serif", 16).into_font().color(&INK))
+            .caption(&self.title, ("sans-serif", 20).into_font().color(&INK))
             .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(84)
+            .x_label_area_size(50)
+            .y_label_area_size(96)
             .build_cartesian_2d(x_range, y_range)?;
         chart
             .configure_mesh()
@@ -164,13 +164,13 @@ impl Chart {
     /// Beside the points, where it hides none of them.
     fn draw_legend(&self, area: &Area<'_>) -> Drawn {
         for (place, series) in self.series.iter().enumerate() {
-            let y = 54 + 22 * place as i32;
+            let y = 60 + 24 * place as i32;
             let style = series.colour().stroke_width(2);
             let parts: &[(i32, i32)] = if series.dashed { &[(4, 12), (16, 24)] } else { &[(4, 24)] };
             for (from, to) in parts {
                 area.draw(&PathElement::new([(*from, y), (*to, y)], style))?;
             }
-            area.draw(&Text::new(series.name.as_str(), (30, y - 7), text()))?;
+            area.draw(&Text::new(series.name.as_str(), (30, y - 8), text()))?;
         }
         Ok(())
     }

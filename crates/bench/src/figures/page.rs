@@ -26,7 +26,9 @@ pub(super) fn page(lines: &[Line], plots: &[(String, String)]) -> String {
         "\nMedians over the rounds. *Share of device*: bandwidth of the log divided by that of the bare device in the same \
          run, with as many threads and writes of the log's mean size. *Known*: from a transaction's begin until it may be \
          acknowledged; *flushed*: until its own record is durable; *waiting*: the part of all time until known that came \
-         after being flushed. `ssd`, `hdd` and `nvm:TIME` are memory with the timing of such a medium.\n",
+         after being flushed. A worker goes on with its next transactions before the earlier ones are known, up to the \
+         number in the lines' `outstanding`: so each worker stands for that many clients, and a log that falls behind shows \
+         it as latency. `ssd`, `hdd` and `nvm:TIME` are memory with the timing of such a medium.\n",
     );
     for device in devices(lines) {
         let lines: Vec<&Line> = lines.iter().filter(|line| text(line, "device") == device).collect();

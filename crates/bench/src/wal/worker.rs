@@ -77,7 +77,7 @@ impl<'a> Window<'a> {
 pub(super) struct Tally {
     /// Of what was acknowledged in the window: from begin to being acknowledged.
     pub(super) known: Latencies,
-    /// Of what was found durable in the window: from begin to that.
+    /// Of the same transactions: from begin to their record being found durable.
     pub(super) flushed: Latencies,
     /// The sum of all times in `known`, and of what of them came after being durable.
     pub(super) spent: [Duration; 2],
@@ -223,9 +223,6 @@ impl<'a> Worker<'a> {
             {
                 next.flushed = *clock.get_or_insert_with(Instant::now);
                 queue.flushed += 1;
-                if window.holds(next.flushed) {
-                    self.tally.flushed.record(next.flushed - next.begun);
-                }
             }
             while queue.flushed > 0
                 && let Some(next) = queue.pending.pop_front_if(|next| self.log.has_settled(&next.receipt))
@@ -237,6 +234,7 @@ impl<'a> Worker<'a> {
                 if window.holds(now) {
                     window.some.store(true, Ordering::Relaxed);
                     self.tally.known.record(now - next.begun);
+                    self.tally.flushed.record(next.flushed - next.begun);
                     self.tally.spent[0] += now - next.begun;
                     self.tally.spent[1] += now.saturating_duration_since(next.flushed);
                 }
