@@ -24,6 +24,8 @@
 
 mod fields;
 mod files;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 mod gates;
 mod load;
 mod manifest;

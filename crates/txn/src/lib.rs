@@ -22,6 +22,8 @@
 mod checkpoint;
 mod database;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod index;
 mod key;
 mod memory;

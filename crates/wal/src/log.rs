@@ -134,6 +134,11 @@ impl Log {
         let Recovered { next, tails, report } =
             recovery::recover(directory.as_ref(), &control, start, chunk_limit, &mut spares, replay)?;
 
+        if next > Position::MAX_LSN || control.generation == Generation::MAX {
+            let reason = "the log has used up its LSNs or generations; copy its data into a new database".to_owned();
+            return Err(Error::Invalid { reason });
+        }
+
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
         control_block

@@ -9,6 +9,8 @@ mod merge;
 mod reader;
 mod segments;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,10 +8,10 @@ use crate::table::TableId;
 use ishigaki_wal::Start;
 
 /// Bytes before the parts.
-const HEADER: usize = 72;
+pub(super) const HEADER: usize = 72;
 
 /// Bytes for each part.
-const PART: usize = 16;
+pub(super) const PART: usize = 16;
 
 const MAGIC: [u8; 4] = *b"ISGM";
 const VERSION: u8 = 1;

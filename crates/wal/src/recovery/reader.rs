@@ -16,6 +16,9 @@ use crate::{CommitRule, Dependencies, Error, Result, Start};
 /// Bytes read from the medium at once.
 const WINDOW: usize = 1 << 20;
 
+/// More chunks than a stream ever has.
+const LAST_SEQUENCE: u64 = u64::MAX / 2;
+
 /// The record a reader stands at.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -284,6 +287,9 @@ impl<'a> StreamReader<'a> {
         let limit = longest_chunk(segment_length).min(segment_length - self.place.offset);
         if header.stream != self.stream() || header.log != self.log {
             return Err(self.damage(&format!("a chunk of stream {} of log {} is here", header.stream, header.log)));
+        }
+        if header.sequence > LAST_SEQUENCE {
+            return Err(self.damage(&format!("a chunk says that {} are before it", header.sequence)));
         }
         if let Some(sequence) = self.sequence
             && header.sequence != sequence
