@@ -166,14 +166,7 @@ fn measure(settings: &Settings, bytes: ByteSize, side: &Side, free: &Free<'_>) -
     let (log, _) = Log::open(directory.clone(), log_settings.clone(), &mut |_, _| Ok(()))?;
 
     let over = AtomicBool::new(false);
-    let free = Freeing {
-        free,
-        side,
-        log: &log,
-        after: settings.free_after.0,
-        written: AtomicU64::new(0),
-        turn: Mutex::new(0),
-    };
+    let free = Freeing::new(free, side, &log, settings.free_after);
     let payload = bytes.0 as usize - HEADERS;
     let (bandwidths, acknowledged) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..settings.workers as u32)
@@ -255,7 +248,11 @@ struct Freeing<'a> {
     turn: Mutex<u64>,
 }
 
-impl Freeing<'_> {
+impl<'a> Freeing<'a> {
+    fn new(free: &'a Free<'a>, side: &'a Side, log: &'a Log, after: ByteSize) -> Self {
+        Self { free, side, log, after: after.0, written: AtomicU64::new(0), turn: Mutex::new(0) }
+    }
+
     fn written(&self, bytes: usize) -> wal::Result<()> {
         let written = self.written.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         let Some(mut turn) = self.turn.try_lock().filter(|turn| written >= **turn + self.after) else { return Ok(()) };
@@ -303,6 +300,26 @@ mod tests {
             }
             let count = counting.count().since(before);
             assert_eq!((count.writes, count.bytes), (20, 20 * size.0));
+        }
+    }
+
+    #[test]
+    fn a_log_is_written_for_longer_than_it_is_large() {
+        let (size, space) = (ByteSize::kib(8), ByteSize::mib(2));
+        for side in Side::both(&wal::Settings {
+            streams: 1,
+            segment: ByteSize::kib(64),
+            space,
+            space_wait: Duration::from_secs(1),
+            ..wal::Settings::default()
+        }) {
+            let (log, _) = Log::open(Arc::new(MemoryDirectory::new()), side.log.clone(), &mut |_, _| Ok(())).unwrap();
+            let free = Freeing::new(&free_up_to_now, &side, &log, ByteSize::kib(256));
+            let (stream, mut record) = (log.assign(), Record::new(Seed(1), 0, size.0 as usize - HEADERS));
+            for number in 0..3 * space.0 / size.0 {
+                append(&stream, &mut record, number).unwrap();
+                free.written(size.0 as usize).unwrap();
+            }
         }
     }
 }

@@ -161,19 +161,3 @@ fn long_writing_ends_with_the_failure_of_freeing() {
     let settings = long(modelled("nvm:50us"), ByteSize::kib(64));
     assert!(matches!(long::run(&settings, &fails, &mut Silent), Err(Error::Log(_))));
 }
-
-#[test]
-fn a_log_is_written_for_longer_than_it_is_large() {
-    let log = ishigaki_wal::Settings {
-        segment: ByteSize::kib(256),
-        space: ByteSize::mib(8),
-        space_wait: Duration::from_secs(1),
-        ..ishigaki_wal::Settings::default()
-    };
-    let settings = long::Settings { sides: long::Side::both(&log), ..long(modelled("nvm:20us"), ByteSize::mib(2)) };
-    let lines = long::run(&settings, &long::free_up_to_now, &mut Silent).unwrap();
-    for line in lines.iter().filter(|line| line.metric == Metric::Bandwidth) {
-        let written: f64 = line.runs.iter().map(|bandwidth| bandwidth * 0.1).sum();
-        assert!(written > 9e6, "only {written} bytes");
-    }
-}
