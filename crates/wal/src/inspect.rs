@@ -85,7 +85,7 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
         Ok(merged) => (merged.dropped, None),
         Err(error) => (0, Some(error)),
     };
-    let passages = readers.iter().flat_map(|reader| &reader.chunks().generations);
+    let passages = readers.iter().flat_map(StreamReader::passages);
     let watermark = passages.map(|passage| passage.watermark).max().unwrap_or_default();
     let mut problem = problem;
     let mut streams = Vec::new();
@@ -111,9 +111,8 @@ pub fn inspect(directory: &dyn Directory) -> Result<Inspection> {
 
 fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
     let (segments, capacity) = (reader.segments().count() as usize, reader.segments().capacity()?);
-    let chunks = reader.chunks();
     let place = reader.place();
-    let generations = chunks.generations.iter().map(|passage| GenerationReport {
+    let generations = reader.passages().iter().map(|passage| GenerationReport {
         generation: passage.generation,
         base: passage.base,
         chunks: passage.chunks,
@@ -124,7 +123,7 @@ fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
         stream: reader.stream(),
         segments,
         capacity,
-        bytes: chunks.bytes,
+        bytes: reader.bytes(),
         generations: generations.collect(),
         end_segment: place.segment,
         end_offset: place.offset,

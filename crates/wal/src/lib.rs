@@ -19,6 +19,7 @@
 mod background;
 mod bell;
 mod buffer;
+mod changes;
 mod dependencies;
 mod epoch;
 mod error;
@@ -33,12 +34,13 @@ mod settings;
 mod stream;
 mod watermark;
 
+pub use changes::Changes;
 pub use dependencies::{Dependencies, Receipt};
 pub use error::{Error, Result};
 pub use herald::Settled;
 pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
-pub use recovery::{Recovery, Replay};
+pub use recovery::{Progress, Recovery, Replay, Sink};
 pub use settings::{CommitRule, Group, LogKind, Settings};
 pub use stream::{Draw, Stream};
 pub use watermark::Watermark;

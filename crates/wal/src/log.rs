@@ -16,7 +16,7 @@ use crate::keeper;
 use crate::recovery::{self, Recovered, Replay};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
-use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Stream};
+use crate::{Changes, CommitRule, Error, LogKind, Progress, Receipt, Recovery, Result, Settings, Sink, Stream};
 
 /// The parallel write-ahead log.
 ///
@@ -98,13 +98,71 @@ impl Log {
         settings: Settings,
         replay: Replay<'_>,
     ) -> Result<(Arc<Self>, Recovery)> {
+        let limit = settings.chunk_limit();
+        Self::begin(directory, settings, |directory, control| recovery::recover(directory, control, limit, replay))
+    }
+
+    /// [`open`](Self::open) as fast as the device allows: the streams are read side by side by
+    /// [`Settings::recovery_threads`], and the records that survived go to the `sink` from all of these threads, in any
+    /// order. The same records are kept.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::collections::BTreeMap;
+    /// use std::sync::{Arc, Mutex};
+    /// use ishigaki_base::Position;
+    /// use ishigaki_device::MemoryDirectory;
+    /// use ishigaki_wal::{Log, Progress, Settings, Sink};
+    ///
+    /// struct Texts(Mutex<BTreeMap<Position, Vec<u8>>>);
+    ///
+    /// impl Sink for Texts {
+    ///     fn take(
+    ///         &self,
+    ///         position: Position,
+    ///         payload: &[u8],
+    ///     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ///         self.0.lock().map_err(|_| "another thread has panicked")?.insert(position, payload.to_vec());
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let directory = Arc::new(MemoryDirectory::new());
+    /// let (log, _) = Log::open(directory.clone(), Settings::default(), &mut |_, _| Ok(()))?;
+    /// for text in ["to be", "or not to be"] {
+    ///     log.assign().append(text.as_bytes())?;
+    /// }
+    /// log.close()?;
+    ///
+    /// let texts = Texts(Mutex::default());
+    /// let (_, recovery) = Log::recover(directory, Settings::default(), &texts, &Progress::default())?;
+    /// assert_eq!((recovery.records, texts.0.into_inner()?.len()), (2, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn recover(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        sink: &dyn Sink,
+        progress: &Progress,
+    ) -> Result<(Arc<Self>, Recovery)> {
+        let (limit, threads) = (settings.chunk_limit(), settings.recovery_threads);
+        Self::begin(directory, settings, |directory, control| {
+            recovery::recover_in_parallel(directory, control, limit, threads, sink, progress)
+        })
+    }
+
+    fn begin(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        recover: impl FnOnce(&dyn Directory, &Control) -> Result<Recovered>,
+    ) -> Result<(Arc<Self>, Recovery)> {
         settings.validate()?;
         let control_device = open_control(directory.as_ref())?;
         // A process may have died between a rename or creation and its sync; what is seen here must stay.
         directory.sync()?;
         let control = read_control(control_device.as_ref())?;
-        let Recovered { next, tails, report } =
-            recovery::recover(directory.as_ref(), &control, settings.chunk_limit(), replay)?;
+        let Recovered { next, tails, report } = recover(directory.as_ref(), &control)?;
 
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
@@ -159,6 +217,15 @@ impl Log {
     pub fn stream(&self, id: StreamId) -> Option<Stream> {
         let place = usize::from(id.0);
         (place < self.shared.streams.len()).then(|| Stream::new(self.shared.clone(), place))
+    }
+
+    /// The records from that LSN on that are durable with everything before them, in LSN order: those up to the
+    /// [`watermark`](Self::watermark) of this moment. Whoever wants to follow the log asks again with the LSN after the last
+    /// one given. The log stays in use meanwhile.
+    pub fn changes(&self, from: Lsn) -> Result<Changes<'_>> {
+        // The watermark first: what it covers is on the medium by now.
+        let up_to = self.shared.observe();
+        Changes::up_to(self.shared.directory.as_ref(), from, Some(up_to))
     }
 
     /// Every record with an LSN up to this one is durable.

@@ -1,21 +1,28 @@
 //! Recovery: which records survived, and a log that can be appended to again.
 //!
-//! One pass over the medium: a [`reader`] per stream gives its records chunk by chunk, [`merge`] brings them into LSN
-//! order and stops each generation at its first gap, and the engine above replays what comes out. [`tail`] then judges how
-//! each stream ended (cleanly, torn by a power cut, or damaged) and makes the end blank, so that the next recovery can
-//! judge again.
+//! One pass over the medium: of each stream, [`chunks`] finds those that are valid and [`records`] what is in them;
+//! [`judge`] says what of it is kept. There are two ways to go: [`merge`] brings all records into LSN order, one by one;
+//! [`parallel`] takes them as they come, with several threads, and keeps the same. [`tail`] then judges how each stream
+//! ended (cleanly, torn by a power cut, or damaged) and makes the end blank, so that the next recovery can judge again.
 
+mod chunks;
+mod judge;
 mod merge;
+mod parallel;
 mod reader;
+mod records;
 mod segments;
 mod tail;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ishigaki_base::{Generation, Lsn, Position, StreamId};
 use ishigaki_device::Directory;
 
-pub(crate) use merge::{Merged, merge};
+pub(crate) use merge::{Merge, Merged, merge};
+pub(crate) use parallel::recover as recover_in_parallel;
+pub use parallel::{Progress, Sink};
 pub(crate) use reader::StreamReader;
 use segments::Segments;
 pub(crate) use tail::{End, Tail};
@@ -74,7 +81,7 @@ pub(crate) fn recover(
     })?;
     let report = Recovery {
         records,
-        bytes: readers.iter().map(|reader| reader.chunks().bytes).sum(),
+        bytes: readers.iter().map(StreamReader::bytes).sum(),
         dropped,
         cut,
         generation: control.generation,
@@ -88,23 +95,44 @@ pub(crate) fn recover(
     Ok(Recovered { next, tails, report })
 }
 
-/// The streams of a directory, by number, each with a reader at its beginning.
-pub(crate) fn open_readers<'a>(directory: &'a dyn Directory, control: &Control) -> Result<Vec<StreamReader<'a>>> {
+/// One stream of a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamSegments {
+    stream: StreamId,
+    /// How many segments it has.
+    count: u64,
+}
+
+impl StreamSegments {
+    /// The segments, each to be opened when it is needed.
+    pub(crate) fn open<'a>(&self, directory: &'a dyn Directory) -> Segments<'a> {
+        Segments::new(directory, self.stream, self.count)
+    }
+}
+
+/// The streams of a directory, by number.
+pub(crate) fn list_streams(directory: &dyn Directory) -> Result<Vec<StreamSegments>> {
     let mut streams: BTreeMap<StreamId, BTreeSet<u64>> = BTreeMap::new();
     for name in directory.list()? {
         if let Some((stream, segment)) = parse_segment_name(&name) {
             streams.entry(stream).or_default().insert(segment);
         }
     }
-    let reader = |(stream, segments): (StreamId, BTreeSet<u64>)| {
+    let check = |(stream, segments): (StreamId, BTreeSet<u64>)| {
         if let Some(missing) =
             (0..).zip(&segments).find_map(|(expected, &found)| (found != expected).then_some(expected))
         {
             return Err(Error::corrupt(stream, format!("its segment {missing} is missing")));
         }
-        Ok(StreamReader::new(control, Segments::new(directory, stream, segments.len() as u64)))
+        Ok(StreamSegments { stream, count: segments.len() as u64 })
     };
-    streams.into_iter().map(reader).collect()
+    streams.into_iter().map(check).collect()
+}
+
+/// The streams of a directory, by number, each with a reader at its beginning.
+pub(crate) fn open_readers<'a>(directory: &'a dyn Directory, control: &Control) -> Result<Vec<StreamReader<'a>>> {
+    let streams = list_streams(directory)?;
+    Ok(streams.iter().map(|stream| StreamReader::new(control, stream.open(directory))).collect())
 }
 
 /// A stream to append to: where it ended, or a new one. `first` is the first LSN that will be drawn.

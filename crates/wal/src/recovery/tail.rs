@@ -9,7 +9,7 @@ use crate::segment::Segment;
 use crate::{Error, Result};
 
 /// Where in a stream something lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Number of the segment.
     pub(crate) segment: u64,
