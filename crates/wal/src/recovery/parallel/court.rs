@@ -12,6 +12,9 @@
 //!
 //! Whatever is neither is left waiting. It is decided at the latest when every stream has been read past it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
