@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A record is durable when everything with a smaller LSN is too: [`Watermark`] knows without a lock up to where that
-//! holds. Recovery merges the streams by LSN up to the first gap. The bytes are pictured in `docs/format/wal.md`; what an
+//! holds. Recovery keeps what the merge of the streams by LSN shows, up to the first gap, and reads them side by side. The bytes are pictured in `docs/format/wal.md`; what an
 //! LSN or a record *means* is left to the engine above.
 
 mod background;

@@ -8,7 +8,7 @@ use ishigaki_base::{Generation, Lsn, Position, StreamId};
 use crate::format::Kind;
 use crate::recovery::records::{Passage, Payload, Record};
 use crate::recovery::window::Stretch;
-use crate::{CommitRule, Dependencies, Error, Result};
+use crate::{Dependencies, Error, Result};
 
 use super::Sink;
 
@@ -147,13 +147,8 @@ impl Part {
     }
 }
 
-/// Which generation a section is of, and by which rule it keeps.
 impl Section {
     pub(super) fn generation(&self) -> Generation {
         self.passage.generation
-    }
-
-    pub(super) fn rule(&self) -> CommitRule {
-        self.passage.rule
     }
 }
