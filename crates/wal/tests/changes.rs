@@ -201,6 +201,10 @@ fn who_reads_a_log_that_is_trimmed_meanwhile_misses_nothing_unnoticed() {
                 }
                 Err(error) => panic!("{error}"),
             };
+            // Nothing has been read so far.
+            if random.bool() {
+                work(&mut random);
+            }
             let mut end = Ok(());
             for change in changes {
                 match change {
@@ -226,4 +230,24 @@ fn who_reads_a_log_that_is_trimmed_meanwhile_misses_nothing_unnoticed() {
     if ishigaki_testkit::chosen_seed().is_none() {
         assert!(trimmed > 20, "only {trimmed} readers were overtaken");
     }
+}
+
+#[test]
+fn a_segment_that_is_blanked_under_its_reader_is_not_taken_for_the_end() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let settings = Settings { segment: ByteSize::mib(4), ..settings(1) };
+    let (log, _) = Log::open(directory, settings, &mut |_, _| Ok(())).unwrap();
+    let append = || {
+        for _ in 0..30 {
+            log.assign().append(&vec![1; 100_000]).unwrap();
+        }
+        log.flush().unwrap();
+    };
+    append();
+    let mut changes = log.changes(Lsn::FIRST).unwrap();
+    assert!(changes.next().unwrap().is_ok());
+    append();
+    log.trim(log.here()).unwrap();
+    let refused = changes.last().unwrap().unwrap_err();
+    assert!(matches!(refused, Error::Trimmed { first, .. } if first == log.here().lsn), "{refused}");
 }
