@@ -51,6 +51,9 @@ impl fmt::Display for LogId {
 pub struct Generation(pub u64);
 
 impl Generation {
+    /// The last one that there can be.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The one after this.
     #[must_use]
     pub fn next(self) -> Self {

@@ -11,11 +11,9 @@
 //! Each side first runs a little without being measured. The measured directory is a fresh one below the given one, on the
 //! same medium, and is removed at the end; after a wrong result it stays.
 
-mod counting;
 mod device;
 mod engine;
 mod pace;
-mod site;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,9 +21,9 @@ use std::time::Duration;
 use ishigaki_base::ByteSize;
 use ishigaki_wal as wal;
 
+use crate::site::Site;
 use crate::{Case, Error, Line, Metric, Origin, Progress, Result};
 use pace::{Pace, Run};
-use site::Site;
 
 /// The workload's name in figures and errors.
 const NAME: &str = "commit";
@@ -100,7 +98,7 @@ impl Rounds {
 /// Measures and checks. The figures come in the order of the session counts: engine, device, then one against the other.
 pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>> {
     settings.validate()?;
-    let site = Site::new(&settings.data)?;
+    let site = Site::new(&settings.data, NAME)?;
     let result = measure(settings, &site, progress);
     // What was found wrong stays for a closer look.
     if matches!(result, Err(Error::Wrong { .. })) {

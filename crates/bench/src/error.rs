@@ -15,6 +15,9 @@ pub enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] ishigaki_txn::Error),
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] ishigaki_wal::Error),
     /// The bare device failed.
     #[error("the bare device failed: {0}")]
     Device(#[from] ishigaki_device::Error),
@@ -53,6 +56,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Engine(error) => error.kind(),
+            Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),
             Self::Wrong { .. } => ErrorKind::Corrupt,
             Self::Invalid { .. } => ErrorKind::Invalid,

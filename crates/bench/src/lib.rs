@@ -5,17 +5,29 @@
 //! hears how far the work is; nothing here prints or reads the environment.
 //!
 //! - [`commit`]: how long a small transaction takes until it is durable, beside the bare device's synchronous write.
+//! - [`wal`]: the log by itself under the micro-benchmarks of its paper, every kind of log and commit rule beside the others.
+//! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
+//! - [`media`]: the bare device's synchronous appends, by threads and sizes.
+//! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
 pub mod commit;
+mod counting;
 mod error;
+pub mod figures;
 mod latency;
 mod line;
+pub mod long;
+pub mod media;
 mod origin;
 mod progress;
+mod site;
+mod target;
+pub mod wal;
 
 pub use error::{Error, Result};
 pub use line::{Case, Line, Metric, table};
 pub use origin::Origin;
 pub use progress::{Progress, Silent};
+pub use target::Target;

@@ -26,6 +26,12 @@ pub enum Metric {
     LatencyP99,
     /// The time that 99.9% of the operations stayed within.
     LatencyP999,
+    /// The time from an operation's begin until its own record was durable, which half of the operations stayed within.
+    UntilFlushedP50,
+    /// The same for 99% of the operations.
+    UntilFlushedP99,
+    /// The share of the operations' time that went by between their own record being durable and their being acknowledged.
+    ShareOfWaiting,
     /// One figure divided by another of the same round; the case says which.
     Ratio,
     /// The engine's throughput divided by the bare device's of the same round.
@@ -40,8 +46,10 @@ impl Metric {
         match self {
             Self::Throughput => "1/s",
             Self::Bandwidth => "B/s",
-            Self::LatencyP50 | Self::LatencyP99 | Self::LatencyP999 => "s",
-            Self::Ratio | Self::ShareOfDevice | Self::Writes => "1",
+            Self::LatencyP50 | Self::LatencyP99 | Self::LatencyP999 | Self::UntilFlushedP50 | Self::UntilFlushedP99 => {
+                "s"
+            }
+            Self::ShareOfWaiting | Self::Ratio | Self::ShareOfDevice | Self::Writes => "1",
         }
     }
 
@@ -52,6 +60,9 @@ impl Metric {
             Self::LatencyP50 => "latency p50",
             Self::LatencyP99 => "latency p99",
             Self::LatencyP999 => "latency p99.9",
+            Self::UntilFlushedP50 => "until flushed p50",
+            Self::UntilFlushedP99 => "until flushed p99",
+            Self::ShareOfWaiting => "share of waiting",
             Self::Ratio => "ratio",
             Self::ShareOfDevice => "share of device",
             Self::Writes => "writes",
@@ -124,6 +135,7 @@ impl Line {
         match self.unit.as_str() {
             "s" if value.is_finite() && value >= 0.0 => seconds(value),
             "1/s" => format!("{value:.0}/s"),
+            "B/s" => format!("{:.1} MB/s", value / 1e6),
             _ => format!("{value:.2}"),
         }
     }

@@ -40,6 +40,8 @@ pub use model::{
 pub use place::{Place, open_place};
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};
 pub use raw::RawDirectory;
+#[cfg(fuzzing)]
+pub use raw::fuzz;
 pub use ring::{RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
 pub use vigilant::VigilantDirectory;

@@ -32,6 +32,8 @@ use space::Space;
 use table::{Entry, MOST, Table};
 
 mod copies;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod medium;
 mod region;
 mod space;

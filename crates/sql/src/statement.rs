@@ -4,6 +4,7 @@
 //! refuses everything else by name, so that nothing which is written is ever quietly left out.
 
 mod check;
+mod checkpoint;
 mod rewrite;
 mod tree;
 
@@ -36,6 +37,7 @@ impl Statement {
         let tokens = Tokenizer::new(&dialect, sql)
             .tokenize_with_location()
             .map_err(|error| Error::Syntax { message: error.to_string() })?;
+        let tokens = checkpoint::admit(tokens);
         let depth = tree::depth(&tokens);
         let trees = tree::with_room(depth, || {
             let mut statements = Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements()?;
@@ -68,6 +70,7 @@ pub(crate) enum Command<'a> {
     Begin,
     Commit,
     Rollback,
+    Checkpoint,
     /// `SELECT`, `VALUES`, `DESCRIBE` of a query: whatever DataFusion answers by itself.
     Query(&'a Ast),
     ShowTables,
@@ -170,6 +173,7 @@ impl<'a> Command<'a> {
                 Self::Begin
             }
             Ast::Commit { chain: false, modifier: None, .. } => Self::Commit,
+            Ast::Call(function) if checkpoint::is_meant(function) => Self::Checkpoint,
             Ast::Rollback { chain: false, savepoint: None } => Self::Rollback,
             Ast::Rollback { savepoint: Some(_), .. } | Ast::Savepoint { .. } | Ast::ReleaseSavepoint { .. } => {
                 return Err(Error::unsupported(
@@ -243,8 +247,8 @@ fn unsupported(ast: &Ast) -> Error {
         Ast::ShowVariable { .. } => "SHOW TABLES and SHOW COLUMNS FROM t are",
         Ast::Set(_) => "settings are given when the database is opened",
         _ => {
-            "SELECT, INSERT, UPDATE, DELETE, CREATE TABLE, DROP TABLE, COPY, BEGIN, COMMIT, ROLLBACK, EXPLAIN, SHOW TABLES \
-             and DESCRIBE are"
+            "SELECT, INSERT, UPDATE, DELETE, CREATE TABLE, DROP TABLE, COPY, BEGIN, COMMIT, ROLLBACK, CHECKPOINT, EXPLAIN, \
+             SHOW TABLES and DESCRIBE are"
         }
     };
     Error::unsupported(words(ast), remedy)

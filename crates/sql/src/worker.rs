@@ -151,6 +151,7 @@ impl Worker {
                     Ok(Some(Outcome::Done { tag: "ROLLBACK" }))
                 }
             },
+            Command::Checkpoint => self.checkpoint().await,
             work => match self.open.take() {
                 // Taken out while the statement runs: should it panic, the transaction is gone, not half done.
                 Some(Open::Transaction(current)) => self.in_transaction(current, work, reply).await,
@@ -161,6 +162,15 @@ impl Worker {
                 None => self.by_itself(work, reply).await,
             },
         }
+    }
+
+    /// Writes all tables down, so that the log before that is not needed any more. The open transaction, if there is one,
+    /// has no part in it: nothing of it is in the tables.
+    async fn checkpoint(&self) -> Result<Option<Outcome>> {
+        let engine = self.engine.clone();
+        let made = tokio::task::spawn_blocking(move || engine.database().checkpoint());
+        made.await.map_err(|_| crate::outcome::lost())??;
+        Ok(Some(Outcome::Done { tag: "CHECKPOINT" }))
     }
 
     /// A statement of the open transaction. When it fails, what it wrote is undone, and the transaction goes on unless
@@ -243,7 +253,7 @@ impl Worker {
     ) -> Result<Option<Outcome>> {
         let context = Context { state: &self.state, current, shared: &self.shared };
         match command {
-            Command::Begin | Command::Commit | Command::Rollback => {
+            Command::Begin | Command::Commit | Command::Rollback | Command::Checkpoint => {
                 unreachable!("handled before a transaction is chosen")
             }
             Command::Query(ast) => query::run(&context, ast, reply).await,

@@ -24,6 +24,8 @@
 
 mod fields;
 mod files;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 mod gates;
 mod load;
 mod manifest;
@@ -40,7 +42,7 @@ use std::time::Duration;
 use ishigaki_base::clock::{Clock, SystemClock};
 use ishigaki_base::{Generation, Lsn};
 use ishigaki_device::Directory;
-use ishigaki_wal::Log;
+use ishigaki_wal::{Log, Start};
 use parking_lot::Mutex;
 
 use crate::index::behind;
@@ -65,15 +67,6 @@ const STRIDE: usize = 1024;
 
 /// The least a part may be limited to.
 const LEAST_PART: u64 = 4096;
-
-/// From where on a log must be replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// The generation that was open when the checkpoint began.
-    pub generation: Generation,
-    /// The first record that is not in the checkpoint. Nothing below it is needed any more.
-    pub lsn: Lsn,
-}
 
 /// A checkpoint that was made.
 #[derive(Clone, Debug)]
@@ -217,6 +210,11 @@ impl Checkpointer {
     /// Whether it is time for a checkpoint, `since` after the last one.
     fn is_due(&self, since: Duration) -> bool {
         let redo = self.beyond.load(Ordering::Relaxed).wrapping_add(self.gates.bytes());
+        let space = self.log.space();
+        if redo > 0 && space.live.0 > space.bound.0 / 2 {
+            // Before sessions are slowed down for lack of space.
+            return true;
+        }
         // A checkpoint writes everything: it waits until the log is at least as long.
         let enough = self.settings.log_bytes.as_u64().max(self.bytes.load(Ordering::Relaxed));
         redo >= enough || (redo > 0 && since >= self.settings.interval)
@@ -252,6 +250,7 @@ impl Checkpointer {
         self.beyond.store(redo.wrapping_neg(), Ordering::Relaxed);
         self.bytes.store(manifest.bytes(), Ordering::Relaxed);
         files::remove_others(self.directory.as_ref(), number);
+        self.log.trim(start)?;
         let (rows, bytes, parts) = (manifest.rows, manifest.bytes(), manifest.parts.len());
         let elapsed = self.clock.now().saturating_sub(began);
         Ok(CheckpointReport { number, start, end: manifest.end, rows, bytes, parts, elapsed })

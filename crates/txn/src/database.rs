@@ -12,7 +12,7 @@ use std::time::Duration;
 use ishigaki_base::clock::{Clock, SystemClock};
 use ishigaki_base::{LogId, Lsn};
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory, VigilantDirectory};
-use ishigaki_wal::Log;
+use ishigaki_wal::{Log, Start};
 use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
@@ -123,8 +123,10 @@ impl Database {
         let replay =
             Replay::new(settings.log.streams, &memory, manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed));
         let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
+        let number = checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?;
+        let start = manifest.as_ref().map_or_else(Start::default, |manifest| manifest.start);
         // The log gives its records in order, in this thread.
-        let opened = Log::open(Arc::clone(&directory), settings.log.clone(), &mut |position, payload| {
+        let opened = Log::open_from(Arc::clone(&directory), settings.log.clone(), start, &mut |position, payload| {
             replay.passed(position.lsn());
             replay.take(position, payload)
         });
@@ -136,7 +138,7 @@ impl Database {
         let tables = Arc::new(replay.finish(manifest.as_ref().map(|manifest| manifest.next_table))?);
         let before = Before {
             generation: report.generation,
-            number: checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?,
+            number,
             bytes: manifest.as_ref().map_or(0, Manifest::bytes),
             replayed,
         };
@@ -165,6 +167,11 @@ impl Database {
             closed: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// A handle on what a session belongs to.
+    pub(crate) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// What opening found and did.

@@ -22,6 +22,8 @@
 mod checkpoint;
 mod database;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod index;
 mod key;
 mod memory;
@@ -35,7 +37,7 @@ mod ticket;
 mod transaction;
 mod write_set;
 
-pub use checkpoint::{CheckpointProgress, CheckpointReport, Start};
+pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};
 pub use key::{MAX_KEY, MAX_VALUE};

@@ -9,7 +9,7 @@ use ishigaki_wal::Stream;
 
 use crate::database::Shared;
 use crate::protocol::{Age, Interrupt};
-use crate::{Error, Result, Transaction};
+use crate::{Database, Error, Result, Transaction};
 
 /// Begins transactions whose commits go to one stream of the log.
 ///
@@ -48,6 +48,11 @@ pub(crate) struct Home {
 impl Session {
     pub(crate) fn new(database: Arc<Shared>, stream: Stream) -> Self {
         Self { home: Arc::new(Home { database, stream }) }
+    }
+
+    /// The database that it belongs to.
+    pub fn database(&self) -> Database {
+        Database::of(Arc::clone(&self.home.database))
     }
 
     /// Begins a transaction, the youngest of all. Fails once the log has failed or was closed.

@@ -8,6 +8,8 @@ mod control;
 mod record;
 
 pub(crate) use chunk::{CHUNK_HEADER, ChunkHeader, NO_RECORD, Unfit};
+#[cfg(fuzzing)]
+pub(crate) use control::CONTROL_BYTES;
 pub(crate) use control::Control;
 pub(crate) use record::{Kind, LONGEST_RECORD, MAX_DEPENDENCIES, RECORD_HEADER, RecordHeader};
 

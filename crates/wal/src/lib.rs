@@ -28,6 +28,8 @@ mod draw;
 mod epoch;
 mod error;
 mod format;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod herald;
 mod inspect;
 mod keeper;

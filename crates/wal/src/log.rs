@@ -143,6 +143,15 @@ impl Log {
         self.shared.is_acknowledged(receipt)
     }
 
+    /// Whether that record itself is durable, whatever it depends on: it may not be acknowledged for that alone. Never
+    /// waits.
+    pub fn has_written(&self, position: Position) -> bool {
+        match self.shared.streams.get(usize::from(position.stream().0)) {
+            Some(state) => state.standing().durable() >= position.lsn(),
+            None => self.is_durable(position.lsn()),
+        }
+    }
+
     /// Why the log takes no more records, when it has failed.
     pub fn failure(&self) -> Option<Error> {
         self.shared.failure.get().cloned()

@@ -13,6 +13,8 @@ mod reader;
 mod records;
 mod segments;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +168,7 @@ pub(crate) fn resume(
 ) -> Result<(Pen, u64)> {
     let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(chunk_limit));
     if segments.is_empty() {
-        segments.push(pool.take(stream, next, Need::Opening, || Ok(()))?);
+        segments.push(pool.take(stream, next, Need::Opening)?);
         next += 1;
     }
     Ok((Pen::new(segments.into(), offset, sequence, pool.clone()), next))

@@ -407,7 +407,7 @@ impl SerialLog {
             writer.pen = None;
             return Err(ctx.fail(error));
         }
-        if self.room.settle(pen) {
+        if self.room.settle(ctx, pen) {
             ctx.runs_short();
         }
         writer.clear();

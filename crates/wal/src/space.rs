@@ -59,7 +59,7 @@ pub(crate) enum Need {
     Opening,
     /// To have it ready. Never waits.
     Ahead,
-    /// A record can not be appended without. Waits for a trim at the bound.
+    /// A record can not be appended without.
     Append,
 }
 
@@ -105,6 +105,8 @@ struct Inner {
     due: Instant,
     /// How often segments were freed; after each time everybody goes on.
     freed: u64,
+    /// How often anything changed that somebody may wait for.
+    changes: u64,
     /// Somebody has waited for a trim in vain, since the last one that freed anything. Nobody waits again.
     given_up: bool,
     /// And it was told.
@@ -128,6 +130,7 @@ impl Pool {
             retired: BTreeMap::new(),
             due: Instant::now(),
             freed: 0,
+            changes: 0,
             given_up: false,
             warned: false,
         };
@@ -175,18 +178,12 @@ impl Pool {
         self.inner.lock().retired.entry(stream).or_default().push_back(segment);
     }
 
-    /// A blank segment for the stream, its name durable. `check` says whether the log still takes records.
+    /// A blank segment for the stream, its name durable. Never waits for a trim: at the bound it is [`Error::Full`].
     ///
-    /// At the bound it is [`Error::Full`]. Any other error of the medium leaves unknown state, unless it is of the kind
-    /// `Exhausted`.
-    pub(crate) fn take(
-        &self,
-        stream: StreamId,
-        index: u64,
-        need: Need,
-        check: impl Fn() -> Result<()>,
-    ) -> Result<Segment> {
-        let source = self.wait_for_source(need, check)?;
+    /// Any error but those of the kind `Exhausted` leaves unknown state.
+    pub(crate) fn take(&self, stream: StreamId, index: u64, need: Need) -> Result<Segment> {
+        let source = self.source(&mut self.inner.lock(), need);
+        let Some(source) = source else { return Err(self.full()) };
         let made = self.make(&source, stream, index);
         if made.is_err() {
             let mut inner = self.inner.lock();
@@ -215,18 +212,25 @@ impl Pool {
         Ok(Segment { index, device: self.directory.open(&name)? })
     }
 
-    fn wait_for_source(&self, need: Need, check: impl Fn() -> Result<()>) -> Result<Source> {
+    fn full(&self) -> Error {
+        Error::Full { live: self.live.load(Ordering::Relaxed), bound: self.bound }
+    }
+
+    /// How often something has changed; to be read before what [`wait`](Self::wait) is to wait for is looked at.
+    pub(crate) fn changes(&self) -> u64 {
+        self.inner.lock().changes
+    }
+
+    /// Returns when there may be space that there was not after so many changes. [`Error::Full`] when that has taken too
+    /// long since `began`.
+    pub(crate) fn wait(&self, changes: u64, began: Instant) -> Result<()> {
         let mut inner = self.inner.lock();
-        let began = Instant::now();
-        loop {
-            check()?;
-            if let Some(source) = self.source(&mut inner, need) {
-                return Ok(source);
-            }
-            if need != Need::Append || !self.wait_for_trim(&mut inner, began) {
-                return Err(Error::Full { live: self.live.load(Ordering::Relaxed), bound: self.bound });
+        while inner.changes == changes {
+            if !self.wait_for_trim(&mut inner, began) {
+                return Err(self.full());
             }
         }
+        Ok(())
     }
 
     /// Where the next segment comes from, if there may be one. It counts from now on.
@@ -295,7 +299,7 @@ impl Pool {
 
     /// Makes everybody who waits look again.
     pub(crate) fn wake_all(&self) {
-        drop(self.inner.lock());
+        self.inner.lock().changes += 1;
         self.changed.notify_all();
     }
 
@@ -321,7 +325,7 @@ impl Pool {
             inner.freed += 1;
             (inner.given_up, inner.warned, inner.due) = (false, false, Instant::now());
             drop(inner);
-            self.changed.notify_all();
+            self.wake_all();
         }
     }
 
@@ -349,7 +353,7 @@ impl Pool {
         }
         if removed > 0 {
             self.directory.sync()?;
-            self.changed.notify_all();
+            self.wake_all();
         }
         Ok(())
     }
@@ -375,7 +379,7 @@ impl Pool {
                 }
             }
             drop(inner);
-            self.changed.notify_all();
+            self.wake_all();
         }
     }
 }

@@ -9,6 +9,7 @@
 use std::mem::replace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -322,6 +323,7 @@ impl State {
             );
             return Err(Error::Invalid { reason });
         }
+        let mut full_since = None;
         while inner.room < cost {
             // Under the lock: nobody makes a segment for a log that has come to rest.
             shared.check_open()?;
@@ -329,12 +331,34 @@ impl State {
                 self.changed.wait(&mut inner);
                 continue;
             }
-            inner = self.add_segment(shared, inner, Need::Append)?;
+            let changes = shared.pool.changes();
+            inner = match self.add_segment(shared, inner, Need::Append) {
+                Err(Error::Full { .. }) => {
+                    self.wait_for_room(shared, changes, *full_since.get_or_insert_with(Instant::now))?
+                }
+                other => other?,
+            };
         }
         self.unpaid.fetch_add((RECORD_HEADER + payload) as u64, Ordering::Relaxed);
         inner.room -= cost;
         inner.cost += cost;
         Ok(inner)
+    }
+
+    /// The log is full. What was reserved and is not needed comes back when the group is written; then only a trim helps.
+    fn wait_for_room<'a>(&'a self, shared: &Shared, changes: u64, since: Instant) -> Result<MutexGuard<'a, Inner>> {
+        let mut inner = self.inner.lock();
+        if inner.slot.is_taken() {
+            self.changed.wait(&mut inner);
+            return Ok(inner);
+        }
+        if !inner.open.is_empty() && inner.slot.is_free() {
+            self.write_group(shared, inner);
+        } else {
+            drop(inner);
+            shared.pool.wait(changes, since)?;
+        }
+        Ok(self.inner.lock())
     }
 
     /// Gets the stream's next segment, without the lock.
@@ -347,7 +371,7 @@ impl State {
         inner.making_segment = true;
         let index = inner.next_segment;
         drop(inner);
-        let made = shared.pool.take(self.id, index, need, || shared.check_open());
+        let made = shared.pool.take(self.id, index, need);
 
         let mut inner = self.inner.lock();
         inner.making_segment = false;
@@ -359,8 +383,6 @@ impl State {
                 inner.spares.push(segment);
                 Ok(inner)
             }
-            // The log was closed meanwhile.
-            Err(error @ (Error::Closed | Error::Failed { .. })) => Err(error),
             // A full medium is no failure of the log: what has an LSN has its room. Anything else leaves unknown state.
             Err(error) if error.kind() == ErrorKind::Exhausted => Err(error),
             Err(error) => {
@@ -379,7 +401,7 @@ impl State {
         // Once a turn: where there is no space, trying at every tick would not make any.
         inner.runs_short = false;
         match self.add_segment(shared, inner, Need::Ahead) {
-            Ok(_) | Err(Error::Closed) => {}
+            Ok(_) => {}
             // Nothing was tried: the next turn may find more.
             Err(Error::Full { .. }) => self.inner.lock().runs_short = true,
             Err(error) => tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead"),

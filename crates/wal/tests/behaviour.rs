@@ -94,6 +94,22 @@ fn records_that_nobody_waits_for_share_one_write_when_the_group_is_full() {
 }
 
 #[test]
+fn a_record_can_be_written_long_before_it_may_be_acknowledged() {
+    let directory = Arc::new(MemoryDirectory::new());
+    let group = Group { transactions: 1, ..Group::default() };
+    let (log, ..) = open(&directory, Settings { group, ..quiet() });
+    let [first, second] = [0, 1].map(|id| log.stream(StreamId(id)).unwrap());
+    let early = first.append_after(&Dependencies::default(), b"earlier, in a buffer").unwrap();
+    let late = second.append_after(&Dependencies::default(), b"later, on the medium").unwrap();
+    assert!(!log.has_written(late.position()));
+    second.pace();
+    assert!(log.has_written(late.position()) && !log.has_written(early.position()));
+    assert!(!log.has_settled(&late) && !log.is_durable(late.lsn()));
+    first.pace();
+    assert!(log.has_written(early.position()) && log.has_settled(&late));
+}
+
+#[test]
 fn a_silent_stream_does_not_hold_back_another_ones_acknowledgement() {
     let directory = Arc::new(MemoryDirectory::new());
     let (log, ..) = open(&directory, quiet());

@@ -9,6 +9,7 @@
 
 mod cargo;
 mod examples;
+mod fuzz;
 mod machine;
 mod options;
 
@@ -42,6 +43,7 @@ const STEPS: &[Step] = &[
         needs: Some("machine"),
         run: loom,
     },
+    Step { name: "fuzz", about: "nothing on the medium makes a reader fail", needs: Some("machine"), run: fuzz::run },
 ];
 
 /// How a step ended.

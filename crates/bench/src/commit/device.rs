@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ishigaki_device::{AlignedBuffer, Device, Directory, FileDirectory};
 
 use super::pace::{Pace, Run};
-use super::site::Site;
 use super::{NAME, Settings};
+use crate::site::Site;
 use crate::{Error, Result};
 
 /// Bytes that each thread writes over, round and round. Enough that no block is written twice in quick succession.

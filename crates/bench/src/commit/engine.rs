@@ -8,10 +8,10 @@ use std::sync::Arc;
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_txn::{self as txn, Database, Session, TableId, Transaction};
 
-use super::counting::Counting;
 use super::pace::{Pace, Run};
-use super::site::Site;
 use super::{NAME, Settings};
+use crate::counting::Counting;
+use crate::site::Site;
 use crate::{Error, Result};
 
 /// The table that is put into.
@@ -23,7 +23,7 @@ const LOOKED_AT: u64 = 33;
 /// The bytes that the commit of a lone transaction writes to the device: the median of a few.
 pub(super) fn bytes_of_commit(settings: &Settings, site: &Site) -> Result<usize> {
     let path = site.join("single");
-    let directory = Arc::new(Counting::new(FileDirectory::open(&path)?));
+    let directory = Arc::new(Counting::new(Arc::new(FileDirectory::open(&path)?)));
     let (database, table) = create(settings, &directory)?;
     let session = database.session();
     let mut sizes = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn bytes_of_commit(settings: &Settings, site: &Site) -> Result<usize>
 /// One round in a fresh database. Also answers how many device writes a commit took on average.
 pub(super) fn round(settings: &Settings, site: &Site, sessions: usize, round: usize, pace: Pace) -> Result<(Run, f64)> {
     let path = site.join(&format!("engine-{sessions}-{round}"));
-    let directory = Arc::new(Counting::new(FileDirectory::open(&path)?));
+    let directory = Arc::new(Counting::new(Arc::new(FileDirectory::open(&path)?)));
     let (database, table) = create(settings, &directory)?;
     let workers: Vec<_> = (0..sessions as u32)
         .map(|number| {
@@ -60,7 +60,7 @@ pub(super) fn round(settings: &Settings, site: &Site, sessions: usize, round: us
     Ok((run, writes as f64 / commits as f64))
 }
 
-type Medium = Arc<Counting<FileDirectory>>;
+type Medium = Arc<Counting>;
 
 fn open(settings: &Settings, directory: &Medium) -> Result<Database> {
     let settings = txn::Settings { log: settings.log.clone(), ..txn::Settings::default() };

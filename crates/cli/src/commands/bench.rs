@@ -1,5 +1,7 @@
 //! `ishigaki bench`: runs a workload and shows its figures, as a table for people or one JSON object a line.
 
+mod log;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +24,11 @@ Examples:
   ishigaki bench commit --data /srv/bench                            how long a commit takes, beside the bare device
   ishigaki bench commit --data /srv/bench --sessions 1,4,16 --json   the same as JSON lines
   ishigaki bench bank --data /srv/bank --seconds 30                  transfers under contention, then an audit
-  ishigaki bench bank --data /srv/bank --check                       the audit alone, for instance after a crash";
+  ishigaki bench bank --data /srv/bank --check                       the audit alone, for instance after a crash
+  ishigaki bench wal --device /srv/bench --workers 1,2,4 --json      kinds of log and rules of commit, U-1
+  ishigaki bench wal --device ssd,nvm:500ns --log parallel,serial,epoch --workload u1,u10
+  ishigaki bench long --device /srv/bench --seconds 60               long writing, with trim and without
+  ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn";
 
 /// Measure: workloads that check their own results before they print a number
 #[derive(Debug, Args)]
@@ -36,6 +42,9 @@ pub(crate) struct Arguments {
 enum Command {
     Commit(CommitArguments),
     Bank(BankArguments),
+    Wal(log::WalArguments),
+    Long(log::LongArguments),
+    Figures(log::FiguresArguments),
 }
 
 /// How long a small transaction takes until it is durable, beside what the bare device takes for the same bytes
@@ -125,20 +134,27 @@ impl Both {
     }
 
     fn show(&self, lines: &[Line]) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        if self.json {
-            lines.iter().try_for_each(|line| writeln!(out, "{}", line.json()))?;
-        } else {
-            out.write_all(table(lines).as_bytes())?;
-        }
-        Ok(())
+        show(lines, self.json)
     }
+}
+
+fn show(lines: &[Line], json: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if json {
+        lines.iter().try_for_each(|line| writeln!(out, "{}", line.json()))?;
+    } else {
+        out.write_all(table(lines).as_bytes())?;
+    }
+    Ok(())
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Commit(arguments) => run_commit(arguments),
         Command::Bank(arguments) => run_bank(arguments),
+        Command::Wal(arguments) => log::run_wal(&arguments),
+        Command::Long(arguments) => log::run_long(&arguments),
+        Command::Figures(arguments) => log::run_figures(arguments),
     }
 }
 

@@ -77,9 +77,13 @@ impl Copies {
 
     /// Makes a table durable: over the older copy, without its header if it is broken, and then over the other.
     pub(super) fn write(&mut self, medium: &Medium, table: &Table) -> Result<()> {
+        let Some(sequence) = self.sequence.checked_add(1) else {
+            let reason = "its table of names has a sequence number that nothing can follow; format it anew".to_owned();
+            return Err(Error::Invalid { name: format!("{:?}", medium.device()), reason });
+        };
         let block = medium.device().promise().block_size;
         let mut bytes = AlignedBuffer::zeroed(table.size().next_multiple_of(block));
-        table.encode(self.sequence + 1, medium.device().len(), &mut bytes);
+        table.encode(sequence, medium.device().len(), &mut bytes);
         if self.broken {
             medium.write_durable(&[(self.first * COPY, &AlignedBuffer::zeroed(block))])?;
             self.broken = false;
@@ -87,7 +91,7 @@ impl Copies {
         for copy in [self.first, 1 - self.first] {
             medium.write_durable(&[(copy * COPY, &bytes)])?;
         }
-        self.sequence += 1;
+        self.sequence = sequence;
         Ok(())
     }
 }

@@ -21,15 +21,15 @@ pub(super) const MOST: usize = COPY as usize / ENTRY - 1;
 
 /// Bytes of the header, and of each entry.
 pub(super) const HEADER: usize = 128;
-const ENTRY: usize = 128;
+pub(super) const ENTRY: usize = 128;
 
 const MAGIC: &[u8; 4] = b"ISGR";
 const VERSION: u8 = 1;
 
 const SEQUENCE: Range<usize> = 8..16;
 const DEVICE: Range<usize> = 16..24;
-const COUNT: Range<usize> = 24..28;
-const CHECKSUM: Range<usize> = 124..128;
+pub(super) const COUNT: Range<usize> = 24..28;
+pub(super) const CHECKSUM: Range<usize> = 124..128;
 
 const NAME: Range<usize> = 1..101;
 const START: Range<usize> = 112..120;
@@ -133,12 +133,12 @@ fn entry(bytes: &[u8]) -> Option<Entry> {
     sound.then(|| Entry { name: name.to_owned(), start, length })
 }
 
-fn checksum(header: &[u8], entries: &[u8]) -> u32 {
+pub(super) fn checksum(header: &[u8], entries: &[u8]) -> u32 {
     crc32c_append(crc32c(&header[..CHECKSUM.start]), entries)
 }
 
 /// A number of up to 8 bytes, the lowest first.
-fn number(bytes: &[u8]) -> u64 {
+pub(super) fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 

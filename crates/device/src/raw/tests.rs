@@ -170,6 +170,21 @@ fn regions_that_overlap_are_damage() {
 }
 
 #[test]
+fn a_table_after_which_none_can_come_is_read_and_not_changed() {
+    let (_sim, device) = sim();
+    let directory = RawDirectory::format(Arc::clone(&device)).expect("formatted");
+    directory.create("a", 512).expect("created");
+    let table = directory.shared.names.lock().table();
+    drop(directory);
+    let mut copy = AlignedBuffer::zeroed(table.size().next_multiple_of(SECTOR));
+    table.encode(u64::MAX, 1 << 20, &mut copy);
+    device.write_at(0, &copy).expect("written");
+    let directory = RawDirectory::open(device).expect("opened");
+    assert_eq!(directory.list().expect("listed"), ["a"]);
+    assert!(is_invalid(directory.sync(), "nothing can follow"));
+}
+
+#[test]
 fn a_region_is_zero_although_its_space_was_used_before() {
     let (_sim, device) = sim();
     let directory = RawDirectory::format(device).expect("formatted");

@@ -100,13 +100,13 @@ pub(super) fn write_blocks(
 
 /// Removes what checkpoints have left that are not current any more, or never were. Says the largest number used so far.
 ///
-/// Called at opening. Parts of an older checkpoint say that the manifest's last sync may not have succeeded, and then no
-/// later one helps; so it is made current once more before they go.
+/// Called at opening, before the log is trimmed to where this checkpoint begins. The sync that made the manifest current
+/// may not have succeeded, and then no later one helps; so it is made current once more before what it replaces goes.
 pub(crate) fn clean_up(directory: &dyn Directory, current: Option<&Manifest>) -> Result<u64> {
     let names = directory.list()?;
     let number = current.map_or(0, |manifest| manifest.number);
     let parts = || names.iter().filter_map(|name| parse_part_name(name));
-    if let Some(manifest) = current.filter(|_| parts().any(|part| part < number)) {
+    if let Some(manifest) = current {
         publish(directory, manifest, || Ok(()))
             .map_err(|(Unpublished::Not(error) | Unpublished::Unknown(error))| error)?;
     }

@@ -2,16 +2,16 @@
 
 use ishigaki_base::{Generation, LogId, Lsn, crc32c};
 
-use super::Start;
 use super::fields::Fields;
 use super::page::Refusal;
 use crate::table::TableId;
+use ishigaki_wal::Start;
 
 /// Bytes before the parts.
-const HEADER: usize = 72;
+pub(super) const HEADER: usize = 72;
 
 /// Bytes for each part.
-const PART: usize = 16;
+pub(super) const PART: usize = 16;
 
 const MAGIC: [u8; 4] = *b"ISGM";
 const VERSION: u8 = 1;

@@ -6,7 +6,7 @@ use super::{Fields, VERSION};
 use crate::{Error, Result, Start};
 
 /// Bytes of the block that are used; the rest of its sector is zero.
-const CONTROL_BYTES: usize = 60;
+pub(crate) const CONTROL_BYTES: usize = 60;
 
 const MAGIC: [u8; 4] = *b"ISGC";
 
@@ -53,13 +53,21 @@ impl Control {
         if bytes[4] != VERSION {
             return Err(Error::Version { found: bytes[4], known: VERSION });
         }
-        Ok(Self {
-            log: LogId(fields.u64(8)),
-            generation: Generation(fields.u64(16)),
-            base: Lsn(fields.u64(24)),
-            clean: (bytes[5] == 1).then(|| Lsn(fields.u64(32))),
-            start: Start { generation: Generation(fields.u64(40)), lsn: Lsn(fields.u64(48)) },
-        })
+        let clean = match bytes[5] {
+            0 => None,
+            1 => Some(Lsn(fields.u64(32))),
+            other => {
+                let what = format!("its control block says {other} where there is 0 or 1");
+                return Err(Error::Corrupt { stream: None, what });
+            }
+        };
+        let generation = Generation(fields.u64(16));
+        let start = Start { generation: Generation(fields.u64(40)), lsn: Lsn(fields.u64(48)) };
+        if start.lsn < Lsn::FIRST || start.generation > generation {
+            let what = format!("its control block needs it from {start}, and is of generation {generation}");
+            return Err(Error::Corrupt { stream: None, what });
+        }
+        Ok(Self { log: LogId(fields.u64(8)), generation, base: Lsn(fields.u64(24)), clean, start })
     }
 }
 
@@ -81,6 +89,26 @@ mod tests {
         for control in [CONTROL, Control { clean: None, ..CONTROL }] {
             control.encode(&mut sector);
             assert_eq!(Control::decode(&sector).unwrap(), control);
+        }
+    }
+
+    #[test]
+    fn what_is_neither_closed_nor_open_is_refused() {
+        let mut sector = [0; 512];
+        CONTROL.encode(&mut sector);
+        sector[5] = 2;
+        let crc = crc32c(&sector[..CONTROL_BYTES - 4]);
+        sector[CONTROL_BYTES - 4..CONTROL_BYTES].copy_from_slice(&crc.to_le_bytes());
+        assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_start_that_the_log_can_not_have_is_refused() {
+        let mut sector = [0; 512];
+        for start in [(0, 0), (3, 0), (4, 1)] {
+            let start = Start { generation: Generation(start.0), lsn: Lsn(start.1) };
+            Control { start, ..CONTROL }.encode(&mut sector);
+            assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })), "{start}");
         }
     }
 

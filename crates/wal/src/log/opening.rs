@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-use ishigaki_base::StreamId;
+use ishigaki_base::{Generation, Position, StreamId};
 use ishigaki_device::Directory;
 use parking_lot::Mutex;
 
@@ -118,12 +118,18 @@ impl Log {
             let what = format!("it ends in generation {}, and is needed from {from}", control.generation);
             return Err(Error::Corrupt { stream: None, what });
         }
+        if control.generation == Generation::MAX {
+            return Err(used_up());
+        }
         let start = from.max(control.start);
         let mut spares = Spares::survey(directory.as_ref(), control.clean.is_some())?;
         let chunk_limit = settings.chunk_limit();
         let mut recovered = recover(directory.as_ref(), &control, start)?;
         recovered.settle(directory.as_ref(), &control, chunk_limit, &mut spares)?;
         let Recovered { next, tails, report } = recovered;
+        if next > Position::MAX_LSN {
+            return Err(used_up());
+        }
 
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
@@ -183,4 +189,9 @@ impl Log {
         let log = Self { shared, control: control_block, trimming, assigned, ended, threads };
         Ok((Arc::new(log), Recovery { generation, ..report }))
     }
+}
+
+fn used_up() -> Error {
+    let reason = "the log has used up its LSNs or generations; copy its data into a new database".to_owned();
+    Error::Invalid { reason }
 }

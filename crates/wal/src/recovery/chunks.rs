@@ -12,6 +12,9 @@ use super::window::{Pool, Window};
 use crate::format::{CHUNK_HEADER, ChunkHeader, Control, MAX_BATCH, Unfit, longest_chunk};
 use crate::{Error, Result, Start};
 
+/// More chunks than a stream ever has.
+const LAST_SEQUENCE: u64 = u64::MAX / 2;
+
 /// A valid chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
@@ -183,6 +186,9 @@ impl<'a> ChunkReader<'a> {
         let limit = longest_chunk(segment_length).min(segment_length - self.place.offset);
         if header.stream != self.stream() || header.log != self.log {
             return Err(self.damage(&format!("a chunk of stream {} of log {} is here", header.stream, header.log)));
+        }
+        if header.sequence > LAST_SEQUENCE {
+            return Err(self.damage(&format!("a chunk says that {} are before it", header.sequence)));
         }
         if let Some(sequence) = self.sequence
             && header.sequence != sequence

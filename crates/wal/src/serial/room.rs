@@ -6,7 +6,8 @@
 //! full only if the rest would still fit behind it; if not, it waits until the rest is complete as well, which takes a few
 //! instructions of those who copy, and nobody can add to the rest meanwhile without new room.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use ishigaki_base::{ErrorKind, StreamId};
 use parking_lot::Mutex;
@@ -27,6 +28,8 @@ pub(crate) struct Room {
     making: Mutex<u64>,
     /// Bytes promised for which nobody was held back yet.
     unpaid: AtomicU64,
+    /// Somebody waits for room because the log is full.
+    is_wanted: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -60,19 +63,29 @@ impl Room {
             budget: Mutex::new(budget),
             making: Mutex::new(next_segment),
             unpaid: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
         }
     }
 
     /// Promises room for `bytes` more, and makes segments for it if it must. A full medium is an error of kind
     /// `Exhausted`; nothing is promised then.
     pub(crate) fn promise(&self, ctx: &impl Context, bytes: u64) -> Result<()> {
+        let mut full_since = None;
         while !self.try_promise(bytes) {
+            let changes = ctx.pool().changes();
             let next = self.making.lock();
             let budget = self.budget.lock();
             let still = budget.outstanding + bytes >= budget.ceiling;
             drop(budget);
             if still {
-                self.add_segment(ctx, next, Need::Append)?;
+                match self.add_segment(ctx, next, Need::Append) {
+                    // What was promised and is not needed comes back with the next chunks; then only a trim helps.
+                    Err(Error::Full { .. }) => {
+                        self.is_wanted.store(true, Ordering::SeqCst);
+                        ctx.pool().wait(changes, *full_since.get_or_insert_with(Instant::now))?;
+                    }
+                    other => other?,
+                }
             }
         }
         self.unpaid.fetch_add(bytes, Ordering::Relaxed);
@@ -102,7 +115,7 @@ impl Room {
     fn add_segment(&self, ctx: &impl Context, mut next: parking_lot::MutexGuard<'_, u64>, need: Need) -> Result<()> {
         // Under the lock: nobody makes a segment for a log that has come to rest.
         ctx.check_open()?;
-        match ctx.pool().take(self.stream, *next, need, || ctx.check_open()) {
+        match ctx.pool().take(self.stream, *next, need) {
             Ok(segment) => {
                 *next += 1;
                 let mut budget = self.budget.lock();
@@ -111,8 +124,6 @@ impl Room {
                 budget.spares.push(segment);
                 Ok(())
             }
-            // The log was closed meanwhile.
-            Err(error @ (Error::Closed | Error::Failed { .. })) => Err(error),
             // A full medium is no failure of the log: what has an LSN has its room. Anything else leaves unknown state.
             Err(error) if error.kind() == ErrorKind::Exhausted => Err(error),
             Err(error) => {
@@ -134,7 +145,7 @@ impl Room {
             return;
         }
         match self.add_segment(ctx, next, Need::Ahead) {
-            Ok(()) | Err(Error::Closed) => {}
+            Ok(()) => {}
             // Nothing was tried: the next turn may find more.
             Err(Error::Full { .. }) => self.budget.lock().runs_short = true,
             Err(error) => tracing::warn!(%error, stream = %self.stream, "no segment could be prepared ahead"),
@@ -161,13 +172,18 @@ impl Room {
     }
 
     /// After chunks: what is left is known exactly again. True when it is time to make a segment.
-    pub(crate) fn settle(&self, pen: &Pen) -> bool {
+    pub(crate) fn settle(&self, ctx: &impl Context, pen: &Pen) -> bool {
         let mut budget = self.budget.lock();
         let limit = self.chunk_limit;
         let spare: u64 = budget.spares.iter().map(|segment| segment.device.len() - limit).sum();
         budget.set_room(limit, pen.room(limit as usize) + spare);
         budget.runs_short = pen.runs_short() && budget.spares.is_empty();
-        budget.runs_short
+        let runs_short = budget.runs_short;
+        drop(budget);
+        if self.is_wanted.swap(false, Ordering::SeqCst) {
+            ctx.pool().wake_all();
+        }
+        runs_short
     }
 
     /// Returns when nobody makes a segment, and lets go of those not used.

@@ -31,6 +31,7 @@ const NEEDS: &[Need] = &[
         is_there: compiles_c,
         packages: &["gcc", "libc6-dev"],
     },
+    Need { what: "a C++ compiler", why: "the fuzzer, which is in C++", is_there: compiles_cxx, packages: &["g++"] },
     Need {
         what: "losetup",
         why: "the test of raw block devices, which makes one of a file",
@@ -114,19 +115,28 @@ fn components(cargo: &Cargo) -> Result<(), Failure> {
 
 /// Tries the compiler on a program that needs a header, the library and the linker.
 fn compiles_c() -> bool {
-    // `CC` may hold arguments, too, as in `ccache gcc`.
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    compiles("CC", "cc", "c", "#include <stdlib.h>\nint main() { return abs(0); }\n")
+}
+
+/// The same in C++.
+fn compiles_cxx() -> bool {
+    compiles("CXX", "c++", "c++", "#include <string>\nint main() { return int(std::string().size()); }\n")
+}
+
+/// Tries the compiler that the variable names, or else the usual one.
+fn compiles(variable: &str, usual: &str, language: &str, program: &str) -> bool {
+    // The variable may hold arguments, too, as in `ccache gcc`.
+    let compiler = std::env::var(variable).unwrap_or_else(|_| usual.into());
     let mut words = compiler.split_whitespace();
-    let child = Command::new(words.next().unwrap_or("cc"))
+    let child = Command::new(words.next().unwrap_or(usual))
         .args(words)
-        .args(["-x", "c", "-", "-o", "/dev/null"])
+        .args(["-x", language, "-", "-o", "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
     let Ok(mut child) = child else { return false };
-    let program = b"#include <stdlib.h>\nint main(void) { return abs(0); }\n";
-    let written = child.stdin.take().is_some_and(|mut stdin| stdin.write_all(program).is_ok());
+    let written = child.stdin.take().is_some_and(|mut stdin| stdin.write_all(program.as_bytes()).is_ok());
     child.wait().is_ok_and(|status| status.success()) && written
 }
 
@@ -154,6 +164,12 @@ mod tests {
         let text = complaint(&[&need]);
         assert!(text.contains("a thing is missing; needed for a test"), "{text}");
         assert!(text.contains("apt-get install thing thing-dev"), "{text}");
+    }
+
+    #[test]
+    fn a_compiler_that_is_not_there_compiles_nothing() {
+        assert!(compiles_c() && compiles_cxx());
+        assert!(!compiles("NO_SUCH_VARIABLE", "no-such-compiler", "c", ""));
     }
 
     #[test]

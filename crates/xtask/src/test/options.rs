@@ -17,6 +17,8 @@ pub(crate) struct Options {
     only: Vec<String>,
     /// Handed to `cargo test` of the step `test`: a filter, or `--` and the harness's own flags.
     pub(crate) for_tests: Vec<String>,
+    /// For each target of the step `fuzz`; zero means the seeds alone.
+    pub(crate) fuzz_seconds: Option<u32>,
 }
 
 impl Options {
@@ -32,22 +34,26 @@ pub(crate) fn parse(arguments: &[String], steps: &[(&str, &str)]) -> Result<Requ
     let mut options = Options::default();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
-        let only = match argument.as_str() {
+        let (name, value) =
+            argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value)));
+        let mut value = || value.or_else(|| rest.next().map(String::as_str));
+        match name {
             "--help" | "-h" => return Ok(Request::Print(help(&list()))),
             "--list" => return Ok(Request::Print(list())),
-            "--" => {
-                options.for_tests = rest.by_ref().cloned().collect();
-                continue;
+            "--" => options.for_tests = rest.by_ref().cloned().collect(),
+            "--only" => {
+                let only = value().ok_or("`--only` wants the name of a step; `--list` shows them")?;
+                if !steps.iter().any(|(name, _)| *name == only) {
+                    return Err(format!("there is no step `{only}`; there are:\n{}", list()));
+                }
+                options.only.push(only.to_owned());
             }
-            "--only" => rest.next().ok_or("`--only` wants the name of a step; `--list` shows them")?.as_str(),
-            other => other
-                .strip_prefix("--only=")
-                .ok_or_else(|| format!("unknown argument `{other}`\n\n{}", help(&list())))?,
-        };
-        if !steps.iter().any(|(name, _)| *name == only) {
-            return Err(format!("there is no step `{only}`; there are:\n{}", list()));
+            "--fuzz-seconds" => {
+                let seconds = value().and_then(|seconds| seconds.parse().ok());
+                options.fuzz_seconds = Some(seconds.ok_or("`--fuzz-seconds` wants a number of seconds")?);
+            }
+            _ => return Err(format!("unknown argument `{argument}`\n\n{}", help(&list()))),
         }
-        options.only.push(only.to_owned());
     }
     Ok(Request::Run(options))
 }
@@ -60,9 +66,10 @@ Everything that must hold, on a fresh Debian machine with Rust.
 Usage: cargo xtask test [OPTIONS] [-- <ARGUMENTS FOR cargo test>]
 
 Options:
-  --only <STEP>   Run this step alone; may be given several times
-  --list          Show the steps
-  --help          Show this
+  --only <STEP>        Run this step alone; may be given several times
+  --fuzz-seconds <N>   How long to run each fuzz target; 60 if not given, and 0 runs the seeds alone
+  --list               Show the steps
+  --help               Show this
 
 Steps, in order:
 {list}
@@ -71,6 +78,7 @@ Examples:
   cargo xtask test --only lint                  clippy, without compiling the dependencies a second time
   cargo xtask test --only test -- a_dropped     the tests whose names contain `a_dropped`
   ISHIGAKI_SEED=7 cargo xtask test --only test  random tests from this seed
+  cargo xtask test --only fuzz --fuzz-seconds 600
 
 The first run compiles DataFusion, some 25 minutes of processor time; later ones compile what has changed.
 "
@@ -108,6 +116,14 @@ mod tests {
     #[test]
     fn what_follows_two_dashes_is_for_the_tests() {
         assert_eq!(options("--only test -- filter --only x").for_tests, ["filter", "--only", "x"]);
+    }
+
+    #[test]
+    fn the_time_for_fuzzing_is_a_number() {
+        assert_eq!(options("").fuzz_seconds, None);
+        assert_eq!(options("--fuzz-seconds 5 --only lint").fuzz_seconds, Some(5));
+        assert_eq!(options("--fuzz-seconds=0").fuzz_seconds, Some(0));
+        assert!(parse_line("--fuzz-seconds soon").unwrap_err().contains("a number"));
     }
 
     #[test]

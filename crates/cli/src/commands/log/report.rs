@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ishigaki_base::{ByteSize, Lsn};
-use ishigaki_wal::{GenerationReport, Inspection, StreamReport};
+use ishigaki_wal::{GenerationReport, Inspection, Start, StreamReport};
 use serde_json::{Value, json};
 
 use crate::human::{Count, counted};
@@ -25,6 +25,12 @@ fn summary(text: &mut String, log: &Inspection) -> std::fmt::Result {
     match log.clean {
         Some(last) => writeln!(text, "state       closed cleanly at LSN {last}")?,
         None => writeln!(text, "state       open, or not closed cleanly; opening it recovers")?,
+    }
+    if log.start > Start::default() {
+        writeln!(text, "trimmed     to LSN {}; what lies before is in a checkpoint", log.start)?;
+    }
+    if log.spares > 0 {
+        writeln!(text, "spare       {} to be used again", counted(log.spares as u64, "segment"))?;
     }
     writeln!(text, "records     {} up to LSN {}", Count(log.records), log.cut)?;
     writeln!(text, "dropped     {} behind a gap, never acknowledged", Count(log.dropped))?;
@@ -67,6 +73,8 @@ pub(super) fn json(log: &Inspection) -> String {
         "generation": log.generation.0,
         "base": log.base.0,
         "clean": log.clean.map(|lsn| lsn.0),
+        "start": {"generation": log.start.generation.0, "lsn": log.start.lsn.0},
+        "spares": log.spares,
         "records": log.records,
         "dropped": log.dropped,
         "cut": log.cut.0,
@@ -129,6 +137,8 @@ mod tests {
             generation: Generation(1),
             base: Lsn(1),
             clean: None,
+            start: Start { generation: Generation(1), lsn: Lsn(9) },
+            spares: 2,
             streams: vec![stream],
             records: 1_990,
             dropped: 3,
@@ -142,6 +152,8 @@ mod tests {
     fn the_text_tells_where_the_log_stops_and_why() {
         let text = text(&log());
         assert!(text.contains("records     1,990 up to LSN 1999"), "{text}");
+        assert!(text.contains("trimmed     to LSN 9 in generation 1"), "{text}");
+        assert!(text.contains("spare       2 segments"), "{text}");
         assert!(text.contains("stream 0: 8.0 KiB in 1 segment (16.0 MiB)"), "{text}");
         assert!(text.contains("generation   1: 2 chunks, 1,000 records, LSN 1 to 1999"), "{text}");
         assert!(text.contains("stops in segment 0 at byte 12288: nothing was written behind"), "{text}");
@@ -153,7 +165,7 @@ mod tests {
         assert_eq!(text.lines().count(), 1);
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["streams"][0]["generations"][0]["last"], 1_999);
-        assert_eq!(value["watermark"], 1_998);
+        assert_eq!((&value["watermark"], &value["start"]["lsn"]), (&1_998.into(), &9.into()));
         assert_eq!(value["clean"], Value::Null);
     }
 }

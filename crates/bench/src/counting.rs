@@ -7,9 +7,16 @@ use ishigaki_device::{Device, Directory, DirectoryLock, Promise, Result};
 
 /// Writes and their bytes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    pub(super) writes: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Count {
+    pub(crate) writes: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Count {
+    /// What came after `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self { writes: self.writes - earlier.writes, bytes: self.bytes - earlier.bytes }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -25,19 +32,19 @@ impl Counter {
     }
 }
 
-/// Counts what is written; what is written when a device is created is not among it.
+/// Counts what is written, each run of a batch for itself; what is written when a device is created is not among it.
 #[derive(Debug)]
-pub(super) struct Counting<D> {
-    inner: D,
+pub(crate) struct Counting {
+    inner: Arc<dyn Directory>,
     counter: Arc<Counter>,
 }
 
-impl<D: Directory> Counting<D> {
-    pub(super) fn new(inner: D) -> Self {
+impl Counting {
+    pub(crate) fn new(inner: Arc<dyn Directory>) -> Self {
         Self { inner, counter: Arc::default() }
     }
 
-    pub(super) fn count(&self) -> Count {
+    pub(crate) fn count(&self) -> Count {
         Count { writes: self.counter.writes.load(Ordering::Relaxed), bytes: self.counter.bytes.load(Ordering::Relaxed) }
     }
 
@@ -46,7 +53,7 @@ impl<D: Directory> Counting<D> {
     }
 }
 
-impl<D: Directory> Directory for Counting<D> {
+impl Directory for Counting {
     fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
         Ok(self.counted(self.inner.create(name, length)?))
     }
@@ -87,6 +94,10 @@ impl Device for CountingDevice {
         self.inner.promise()
     }
 
+    fn writes_through(&self) -> Option<bool> {
+        self.inner.writes_through()
+    }
+
     fn len(&self) -> u64 {
         self.inner.len()
     }
@@ -105,8 +116,19 @@ impl Device for CountingDevice {
         self.inner.write_durable(offset, bytes)
     }
 
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        for (_, bytes) in writes {
+            self.counter.add(bytes);
+        }
+        self.inner.write_all_durable(writes)
+    }
+
     fn sync(&self) -> Result<()> {
         self.inner.sync()
+    }
+
+    fn lock(&self) -> Result<DirectoryLock> {
+        self.inner.lock()
     }
 
     fn trim(&self, offset: u64, length: u64) -> Result<()> {
@@ -121,15 +143,18 @@ mod tests {
 
     #[test]
     fn every_write_counts_and_passes_on() {
-        let directory = Counting::new(MemoryDirectory::new());
-        let device = directory.create("a", 8192).unwrap();
+        let directory = Counting::new(Arc::new(MemoryDirectory::new()));
+        let device = directory.create("a", 16384).unwrap();
         let mut block = AlignedBuffer::zeroed(4096);
         block.fill(7);
         device.write_at(0, &block).unwrap();
+        let before = directory.count();
         directory.open("a").unwrap().write_durable(4096, &block).unwrap();
-        assert_eq!(directory.count(), Count { writes: 2, bytes: 8192 });
+        device.write_all_durable(&[(8192, &block), (12288, &block)]).unwrap();
+        assert_eq!(directory.count(), Count { writes: 4, bytes: 16384 });
+        assert_eq!(directory.count().since(before), Count { writes: 3, bytes: 12288 });
         let mut back = AlignedBuffer::zeroed(4096);
-        device.read_at(4096, &mut back).unwrap();
+        device.read_at(12288, &mut back).unwrap();
         assert_eq!(*back, *block);
     }
 }

@@ -1,0 +1,105 @@
+//! `peers`: the same durable updates on Ishigaki and on its rivals.
+//!
+//! ```text
+//! arguments ─▶ contest: rounds × workloads × clients × engines, shuffled
+//!                 │ one run: engine.create ─▶ store.drive (clients) ─▶ close ─▶ engine.check against the history
+//!                 ▼
+//!              figures: medians, ratios to the best rival ─▶ JSON lines or a table
+//! ```
+//!
+//! What is updated is in [`workload`], who takes part in [`engine`], how clients are driven in [`drive`]. What the figures
+//! mean, how the rivals are set and why, and results worth keeping are in `docs/results/peers.md` of the repository.
+
+mod arguments;
+mod contest;
+mod drive;
+mod engine;
+mod figures;
+mod latency;
+mod syncs;
+mod workload;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use ishigaki_base::random::Seed;
+use ishigaki_bench::{Line, Origin, Progress};
+
+use arguments::Arguments;
+use engine::Engine;
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(path) = &arguments.from {
+        return show(&figures::table(&kept(path)?));
+    }
+    let Some(data) = arguments.data.clone() else { return Ok(()) };
+    let settings = contest::Settings {
+        data,
+        workloads: arguments.workload.clone(),
+        clients: arguments.clients.clone(),
+        measured: arguments.seconds,
+        rounds: arguments.rounds.into(),
+        seed: arguments.seed.unwrap_or_else(Seed::from_entropy),
+    };
+    let engines = arguments.engines();
+    let mut bar = Bar::new();
+    if arguments.sync_counts {
+        let table = syncs::table(&settings, &engines, &mut bar);
+        bar.0.finish_and_clear();
+        return show(&format!("{}\n{}", introduce(&engines), table?));
+    }
+    let results = contest::run(&settings, &engines, &mut bar);
+    bar.0.finish_and_clear();
+    let origin = Origin::here(env!("PEERS_COMMIT"), settings.seed);
+    let lines = figures::lines(&engines, &results?, &origin);
+    if arguments.json {
+        let text: String = lines.iter().map(|line| line.json() + "\n").collect();
+        return show(&text);
+    }
+    show(&format!("{}\n{}", introduce(&engines), figures::table(&lines)))
+}
+
+fn show(text: &str) -> Result<()> {
+    Ok(io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// Who takes part, with versions and settings.
+fn introduce(engines: &[Box<dyn Engine>]) -> String {
+    let line = |engine: &dyn Engine| format!("{} {}: {}\n", engine.name(), engine.version(), engine.settings());
+    engines.iter().map(|engine| line(engine.as_ref())).collect()
+}
+
+fn kept(path: &Path) -> Result<Vec<Line>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let line =
+        |(number, line)| serde_json::from_str(line).with_context(|| format!("{}, line {}", path.display(), number + 1));
+    text.lines().enumerate().map(line).collect()
+}
+
+/// On a terminal; elsewhere it is silent.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Self {
+        let bar = ProgressBar::no_length();
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn step(&mut self, now: &str, done: u64, of: u64) {
+        self.0.set_length(of);
+        self.0.set_position(done);
+        self.0.set_message(now.to_owned());
+    }
+}

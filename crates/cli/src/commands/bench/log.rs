@@ -1,0 +1,264 @@
+//! `ishigaki bench wal`, `bench long` and `bench figures`: the experiments on the log.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use ishigaki_base::ByteSize;
+use ishigaki_base::random::Seed;
+use ishigaki_bench::long::Side;
+use ishigaki_bench::wal::{Variant, Workload};
+use ishigaki_bench::{Line, Origin, Target, figures, long, wal};
+use ishigaki_device::Place;
+use ishigaki_wal::{CommitRule, Log, LogKind};
+
+use super::{Bar, EXAMPLES, show};
+use crate::commands::parse_seconds;
+use crate::failure::Failure;
+
+/// The log by itself under U-1 and U-10 of its paper, every kind of log beside the others
+///
+/// Everything listed is swept, in one run, in an order drawn anew for each round; after each run the bare device writes as
+/// many bytes at a time with as many threads. A run counts only if the log, opened again, gives back what it acknowledged.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct WalArguments {
+    /// What a transaction does: u1 updates one page, u10 ten
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "u1")]
+    workload: Vec<Workload>,
+
+    /// Kinds of log: parallel, serial, epoch
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "parallel,serial")]
+    log: Vec<LogKind>,
+
+    /// What a commit waits for: watermark, dependencies
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "watermark,dependencies")]
+    commit: Vec<CommitRule>,
+
+    /// Threads; each has a stream of its own where the log has several
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4")]
+    workers: Vec<usize>,
+
+    /// Transactions in a buffer that make it write
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "16")]
+    group: Vec<usize>,
+
+    /// Transactions that a worker may have outstanding; four groups if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    outstanding: Option<usize>,
+
+    #[command(flatten)]
+    measured: Measured,
+}
+
+/// The log written at full speed for a long time, with and without trimming what is free again
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct LongArguments {
+    /// Bytes of a write
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "8KiB,128KiB")]
+    write: Vec<ByteSize>,
+
+    /// Threads, each with a stream of its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    workers: usize,
+
+    /// There is a figure for each of these
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    interval: Duration,
+
+    /// Bytes after which the log's space is freed, as by a checkpoint
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    free_after: ByteSize,
+
+    #[command(flatten)]
+    measured: Measured,
+}
+
+/// All experiments of a paper: JSON lines, plots, and a page that lays our figures beside the paper's
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct FiguresArguments {
+    /// Which paper: p1 is P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017)
+    #[arg(value_name = "PAPER", value_parser = PossibleValuesParser::new(["p1"]))]
+    _paper: String,
+
+    /// Media to measure: a directory, ring:DIR, raw:PATH, mem, ssd, hdd, nvm:500ns
+    #[arg(long, value_name = "PLACES", value_delimiter = ',', default_value = "ssd")]
+    device: Vec<Place>,
+
+    /// Where the figures go; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "figures")]
+    out: PathBuf,
+
+    /// Only show that everything works, in a second or two for each medium
+    #[arg(long)]
+    smoke: bool,
+
+    /// Measured time of each run of the log
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
+
+    /// Runs of each case
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<usize>,
+
+    /// Threads and workers
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    workers: Option<Vec<usize>>,
+
+    /// Time of long writing for each side and size; 0 leaves it out
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    long: Option<Duration>,
+
+    /// Draw the lines of these files again instead of measuring
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "smoke", "seconds", "rounds", "workers", "long"])]
+    from: Vec<PathBuf>,
+
+    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<Seed>,
+
+    /// Print the lines as JSON, one object a line, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the workloads on the log alone have in common.
+#[derive(Debug, Args)]
+struct Measured {
+    /// Media to measure: a directory, ring:DIR, raw:PATH, mem, ssd, hdd, nvm:500ns
+    #[arg(long, value_name = "PLACES", value_delimiter = ',', required = true)]
+    device: Vec<Place>,
+
+    /// Measured time of each run
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Rounds of each case
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    rounds: usize,
+
+    /// Bytes of each segment of the log
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    segment: ByteSize,
+
+    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<Seed>,
+
+    /// Print figures as JSON, one object a line, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+impl Measured {
+    fn origin(&self) -> Origin {
+        origin(self.seed)
+    }
+
+    fn log(&self) -> ishigaki_wal::Settings {
+        ishigaki_wal::Settings { segment: self.segment, ..ishigaki_wal::Settings::default() }
+    }
+
+    /// Measures each medium after the other.
+    fn each(
+        &self,
+        workload: &str,
+        mut measure: impl FnMut(Target, &mut Bar) -> ishigaki_bench::Result<Vec<Line>>,
+    ) -> Result<(), Failure> {
+        let mut bar = Bar::new();
+        let mut lines = Vec::new();
+        for place in &self.device {
+            lines.extend(measure(Target::open(place, workload)?, &mut bar)?);
+        }
+        bar.0.finish_and_clear();
+        show(&lines, self.json)
+    }
+}
+
+fn origin(seed: Option<Seed>) -> Origin {
+    Origin::here(env!("ISHIGAKI_COMMIT"), seed.unwrap_or_else(Seed::from_entropy))
+}
+
+pub(super) fn run_wal(arguments: &WalArguments) -> Result<(), Failure> {
+    let WalArguments { workload, log, commit, workers, group, outstanding, measured } = arguments;
+    measured.each("wal", |target, bar| {
+        let settings = wal::Settings {
+            workloads: workload.clone(),
+            variants: Variant::product(log, commit),
+            workers: workers.clone(),
+            groups: group.clone(),
+            outstanding: *outstanding,
+            duration: measured.seconds,
+            rounds: measured.rounds,
+            log: measured.log(),
+            ..wal::Settings::new(target, measured.origin())
+        };
+        wal::run(&settings, bar)
+    })
+}
+
+pub(super) fn run_long(arguments: &LongArguments) -> Result<(), Failure> {
+    let LongArguments { write, workers, interval, free_after, measured } = arguments;
+    measured.each("long", |target, bar| {
+        let settings = long::Settings {
+            writes: write.clone(),
+            workers: *workers,
+            duration: measured.seconds,
+            interval: *interval,
+            free_after: *free_after,
+            ..long::Settings::new(sides(&measured.log()), target, measured.origin())
+        };
+        long::run(&settings, &free, bar)
+    })
+}
+
+pub(super) fn run_figures(arguments: FiguresArguments) -> Result<(), Failure> {
+    let lines = if arguments.from.is_empty() {
+        measure(&arguments)?
+    } else {
+        let read: Result<Vec<_>, _> = arguments.from.iter().map(|path| figures::read(path)).collect();
+        read?.into_iter().flatten().collect()
+    };
+    let files = figures::write(&arguments.out, &lines)?;
+    if arguments.json {
+        return show(&lines, true);
+    }
+    let mut out = io::stdout().lock();
+    for file in files {
+        writeln!(out, "{}", file.display())?;
+    }
+    Ok(())
+}
+
+fn measure(arguments: &FiguresArguments) -> Result<Vec<Line>, Failure> {
+    let mut scale = if arguments.smoke { figures::Scale::smoke() } else { figures::Scale::standard() };
+    scale.duration = arguments.seconds.unwrap_or(scale.duration);
+    scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
+    scale.long = arguments.long.unwrap_or(scale.long);
+    if let Some(workers) = &arguments.workers {
+        scale.writers = workers.iter().copied().max().unwrap_or(1);
+        (scale.workers, scale.threads) = (workers.clone(), workers.clone());
+    }
+    let targets: Result<_, _> = arguments.device.iter().map(|place| Target::open(place, "figures")).collect();
+    let log = ishigaki_wal::Settings::default();
+    let (sides, origin) = (sides(&log), origin(arguments.seed));
+    let settings = figures::Settings { scale, targets: targets?, log, sides, origin };
+    let mut bar = Bar::new();
+    let lines = figures::p1(&settings, &free, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+/// With and without trimming.
+fn sides(log: &ishigaki_wal::Settings) -> Vec<Side> {
+    [true, false].map(|trim| Side { trim, log: ishigaki_wal::Settings { trim, ..log.clone() } }).into()
+}
+
+/// Lets go of everything so far, as a checkpoint does.
+fn free(log: &Log, _: &Side) -> ishigaki_wal::Result<()> {
+    log.trim(log.here())
+}
