@@ -61,6 +61,16 @@ pub enum Error {
         /// What [`Settings::space`](crate::Settings::space) allows, in bytes.
         bound: u64,
     },
+    /// Records were asked for that were given free.
+    #[error(
+        "record {asked} was asked for, and the log was trimmed: it begins at {first}; read what lies before elsewhere"
+    )]
+    Trimmed {
+        /// The first record asked for.
+        asked: Lsn,
+        /// The first LSN that the log may be asked for.
+        first: Lsn,
+    },
     /// The medium failed before anything was promised.
     #[error(transparent)]
     Device(Arc<ishigaki_device::Error>),
@@ -85,7 +95,9 @@ impl Error {
             Self::Failed { .. } | Self::Closed => ErrorKind::Closed,
             Self::Corrupt { .. } | Self::Missing { .. } => ErrorKind::Corrupt,
             Self::Full { .. } => ErrorKind::Exhausted,
-            Self::Version { .. } | Self::Invalid { .. } | Self::Replay { .. } => ErrorKind::Invalid,
+            Self::Version { .. } | Self::Invalid { .. } | Self::Trimmed { .. } | Self::Replay { .. } => {
+                ErrorKind::Invalid
+            }
             Self::Device(cause) => cause.kind(),
         }
     }

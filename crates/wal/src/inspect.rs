@@ -106,7 +106,7 @@ fn look(directory: &dyn Directory, names: &[String]) -> Result<Inspection> {
         Ok(merged) => (merged.dropped, None),
         Err(error) => (0, Some(error)),
     };
-    let passages = readers.iter().flat_map(|reader| &reader.chunks().generations);
+    let passages = readers.iter().flat_map(StreamReader::passages);
     let watermark = passages.map(|passage| passage.watermark).max().unwrap_or_default();
     let mut problem = problem;
     let mut streams = Vec::new();
@@ -135,9 +135,8 @@ fn look(directory: &dyn Directory, names: &[String]) -> Result<Inspection> {
 fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
     let segments = reader.segments();
     let (count, capacity) = ((segments.end() - segments.first()) as usize, segments.capacity()?);
-    let chunks = reader.chunks();
     let place = reader.place();
-    let generations = chunks.generations.iter().map(|passage| GenerationReport {
+    let generations = reader.passages().iter().map(|passage| GenerationReport {
         generation: passage.generation,
         base: passage.base,
         chunks: passage.chunks,
@@ -148,7 +147,7 @@ fn report(reader: &mut StreamReader<'_>) -> Result<StreamReport> {
         stream: reader.stream(),
         segments: count,
         capacity,
-        bytes: chunks.bytes,
+        bytes: reader.bytes(),
         generations: generations.collect(),
         end_segment: place.segment,
         end_offset: place.offset,

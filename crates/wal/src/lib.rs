@@ -13,12 +13,15 @@
 //! ```
 //!
 //! A record is durable when everything with a smaller LSN is too: [`Watermark`] knows without a lock up to where that
-//! holds. Recovery merges the streams by LSN up to the first gap. The bytes are pictured in `docs/format/wal.md`; what an
+//! holds. Recovery keeps what the merge of the streams by LSN shows, up to the first gap; it can read them one record after
+//! the other ([`Log::open`]) or side by side with several threads ([`Log::recover`]). Others may look at the records, too, in
+//! their order ([`Changes`]). The bytes are pictured in `docs/format/wal.md`; what an
 //! LSN or a record *means* is left to the engine above.
 
 mod background;
 mod bell;
 mod buffer;
+mod changes;
 mod control;
 mod dependencies;
 mod draw;
@@ -47,6 +50,7 @@ pub mod model {
     pub use crate::serial::ring::Ring;
 }
 
+pub use changes::Changes;
 #[doc(hidden)]
 pub use dependencies::Standing;
 pub use dependencies::{Dependencies, Receipt};
@@ -55,7 +59,7 @@ pub use error::{Error, Result};
 pub use herald::Settled;
 pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
-pub use recovery::{Recovery, Replay};
+pub use recovery::{Progress, Recovery, Replay, Sink};
 pub use settings::{CommitRule, Group, LogKind, Settings};
 pub use space::Space;
 pub use start::Start;

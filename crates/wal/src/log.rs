@@ -1,24 +1,23 @@
 //! The log as a whole: its streams, its watermark, and how it opens, fails and closes.
 
+mod opening;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId};
-use ishigaki_device::Directory;
 use parking_lot::Mutex;
 
 use crate::background::Background;
 use crate::control::ControlBlock;
 use crate::epoch::Epochs;
-use crate::format::{ChunkHeader, Control, NO_RECORD};
+use crate::format::{ChunkHeader, NO_RECORD};
 use crate::herald::Herald;
-use crate::keeper;
-use crate::recovery::{self, Recovered, Replay};
 use crate::serial::{self, SerialLog};
-use crate::space::{Pool, Space, Spares};
+use crate::space::{Pool, Space};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
-use crate::{CommitRule, Error, LogKind, Receipt, Recovery, Result, Settings, Start, Stream};
+use crate::{Changes, CommitRule, Error, Receipt, Result, Settings, Start, Stream};
 
 /// The parallel write-ahead log.
 ///
@@ -94,111 +93,6 @@ pub(crate) struct Shared {
 }
 
 impl Log {
-    /// Opens the log of a directory and recovers it; makes one where there is none. `replay` is given every record that
-    /// survived, once, in LSN order. The caller holds the directory's lock.
-    ///
-    /// Recovery keeps every record up to the first LSN that no stream has. What it drops was never acknowledged and can
-    /// never come back: a new generation, durable before the first append, voids it.
-    pub fn open(
-        directory: Arc<dyn Directory>,
-        settings: Settings,
-        replay: Replay<'_>,
-    ) -> Result<(Arc<Self>, Recovery)> {
-        Self::open_from(directory, settings, Start::default(), replay)
-    }
-
-    /// Opens a log whose records before `from` are not needed: `replay` is given only those from there on, or from where
-    /// the log was trimmed to, whichever is later. [`Recovery::start`] says which. The log is as good as trimmed then.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open), and [`Error::Corrupt`] when the log ends in an older generation than that of `from`.
-    pub fn open_from(
-        directory: Arc<dyn Directory>,
-        settings: Settings,
-        from: Start,
-        replay: Replay<'_>,
-    ) -> Result<(Arc<Self>, Recovery)> {
-        settings.validate()?;
-        let control_block = ControlBlock::open(directory.as_ref())?;
-        // A process may have died between a rename or creation and its sync; what is seen here must stay.
-        directory.sync()?;
-        let control = control_block.contents();
-        if from.generation > control.generation {
-            let what = format!("it ends in generation {}, and is needed from {from}", control.generation);
-            return Err(Error::Corrupt { stream: None, what });
-        }
-        let start = from.max(control.start);
-        let mut spares = Spares::survey(directory.as_ref(), control.clean.is_some())?;
-        let chunk_limit = settings.chunk_limit();
-        let Recovered { next, tails, report } =
-            recovery::recover(directory.as_ref(), &control, start, chunk_limit, &mut spares, replay)?;
-
-        if next > Position::MAX_LSN || control.generation == Generation::MAX {
-            let reason = "the log has used up its LSNs or generations; copy its data into a new database".to_owned();
-            return Err(Error::Invalid { reason });
-        }
-
-        // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
-        let generation = control.generation.next();
-        control_block
-            .update(|control| *control = Control { generation, base: next, clean: None, start, ..*control })?;
-        let pool = Arc::new(Pool::new(directory, &settings, spares));
-        let chunk_limit = settings.chunk_limit();
-        for tail in &tails {
-            tail.count(&pool, settings.streams(), chunk_limit);
-        }
-        // What a trim had left to do when it was cut off.
-        pool.free(start)?;
-        let (mut streams, mut serial) = (Vec::new(), None);
-        for id in (0..settings.streams()).map(StreamId) {
-            let tail = tails.iter().find(|tail| tail.stream == id);
-            let (pen, next_segment) = recovery::resume(&pool, id, tail, chunk_limit)?;
-            if settings.kind == LogKind::Serial {
-                let capacity = settings.shared_buffer();
-                serial = Some(SerialLog::new(pen, next_segment, next, chunk_limit, capacity));
-            } else {
-                streams.push(State::new(id, pen, next_segment, chunk_limit, next));
-            }
-        }
-        tracing::info!(log = %control.log, %generation, first = %next, records = report.records, "log opened");
-
-        let (background, kind) = (settings.background, settings.kind);
-        let shared = Arc::new_cyclic(|myself| Shared {
-            myself: myself.clone(),
-            pool,
-            log: control.log,
-            generation,
-            base: next,
-            chunk_limit,
-            block_size: control_block.block_size(),
-            watermark: Watermark::new(settings.streams, next),
-            heralds: (0..settings.streams()).map(|_| Herald::default()).collect(),
-            streams,
-            serial,
-            epochs: Epochs::of(kind, background, next),
-            failure: OnceLock::new(),
-            closed: AtomicBool::new(false),
-            keeper_sleeps: AtomicBool::new(false),
-            keeper_wakes: OnceLock::new(),
-            settings,
-        });
-        let mut threads = Vec::new();
-        if background {
-            threads.push(keeper::start(&shared)?);
-            if let LogKind::Epoch { time } = kind {
-                threads.push(Epochs::start(&shared, time)?);
-            }
-            if kind == LogKind::Serial {
-                threads.push(serial::start(&shared)?);
-            }
-        }
-        let (assigned, ended) = (AtomicUsize::new(0), Mutex::new(None));
-        let trimming = Mutex::new(());
-        let log = Self { shared, control: control_block, trimming, assigned, ended, threads };
-        Ok((Arc::new(log), Recovery { generation, ..report }))
-    }
-
     /// A handle on a stream for one more session; streams are given out in turn.
     pub fn assign(&self) -> Stream {
         let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.heralds.len();
@@ -214,6 +108,19 @@ impl Log {
     /// Its identity.
     pub fn id(&self) -> LogId {
         self.shared.log
+    }
+
+    /// The records from that LSN on that are durable with everything before them, in LSN order: those up to the
+    /// [`watermark`](Self::watermark) of this moment. Whoever wants to follow the log asks again with the LSN after the last
+    /// one given. The log stays in use meanwhile, and may be trimmed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Trimmed`] when the log begins behind that LSN, or comes to do so before the records are given.
+    pub fn changes(&self, from: Lsn) -> Result<Changes<'_>> {
+        // The watermark first: what it covers is on the medium by now.
+        let up_to = self.shared.observe();
+        Changes::of_log_in_use(self.shared.pool.directory(), &self.control, from, up_to)
     }
 
     /// Every record with an LSN up to this one is durable.

@@ -1,25 +1,32 @@
 //! Recovery: which records survived, and a log that can be appended to again.
 //!
-//! One pass over the medium: a [`reader`] per stream gives its records chunk by chunk, [`merge`] brings them into LSN
-//! order and stops each generation at its first gap, and the engine above replays what comes out. [`tail`] then judges how
-//! each stream ended (cleanly, torn by a power cut, or damaged) and makes the end blank, so that the next recovery can
-//! judge again.
+//! One pass over the medium: of each stream, [`chunks`] finds those that are valid and [`records`] what is in them;
+//! [`judge`] says what of it is kept. There are two ways to go: [`merge`] brings all records into LSN order, one by one;
+//! [`parallel`] takes them as they come, with several threads, and keeps the same. [`tail`] then judges how each stream
+//! ended (cleanly, torn by a power cut, or damaged) and makes the end blank, so that the next recovery can judge again.
 
+mod chunks;
+mod judge;
 mod merge;
+mod parallel;
 mod reader;
+mod records;
 mod segments;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
-
+use std::ops::Range;
 use std::sync::Arc;
 
 use ishigaki_base::{Generation, Lsn, Position, StreamId};
 use ishigaki_device::Directory;
 
-pub(crate) use merge::{Merged, merge};
+pub(crate) use merge::{Merge, Merged, merge};
+pub(crate) use parallel::recover as recover_in_parallel;
+pub use parallel::{Progress, Sink};
 pub(crate) use reader::StreamReader;
 use segments::Segments;
 pub(crate) use tail::{End, Tail};
@@ -63,13 +70,25 @@ pub(crate) struct Recovered {
     pub(crate) report: Recovery,
 }
 
-/// Replays what survived and makes every stream's end durable and blank behind it.
+impl Recovered {
+    /// Makes every stream's end durable and blank behind it. What is not needed for that goes to the spares.
+    pub(crate) fn settle(
+        &mut self,
+        directory: &dyn Directory,
+        control: &Control,
+        chunk_limit: usize,
+        spares: &mut Spares,
+    ) -> Result<()> {
+        let clean = control.clean.is_some();
+        self.tails.iter_mut().try_for_each(|tail| tail.settle(directory, clean, chunk_limit, spares))
+    }
+}
+
+/// Replays what survived from `start` on.
 pub(crate) fn recover(
     directory: &dyn Directory,
     control: &Control,
     start: Start,
-    chunk_limit: usize,
-    spares: &mut Spares,
     replay: Replay<'_>,
 ) -> Result<Recovered> {
     let mut readers = open_readers(directory, control, start)?;
@@ -84,34 +103,40 @@ pub(crate) fn recover(
     let report = Recovery {
         start,
         records,
-        bytes: readers.iter().map(|reader| reader.chunks().bytes).sum(),
+        bytes: readers.iter().map(StreamReader::bytes).sum(),
         dropped,
         cut,
         generation: control.generation,
         streams: readers.len() as u16,
         clean: control.clean.is_some(),
     };
-    let mut tails: Vec<Tail> = readers.into_iter().map(StreamReader::into_tail).collect::<Result<_>>()?;
-    for tail in &mut tails {
-        tail.settle(directory, control.clean.is_some(), chunk_limit, spares)?;
-    }
+    let tails = readers.into_iter().map(StreamReader::into_tail).collect::<Result<_>>()?;
     Ok(Recovered { next, tails, report })
 }
 
-/// The streams of a directory, by number, each with a reader that gives records from `start` on. Of a log that was trimmed
-/// the first segments may be gone.
-pub(crate) fn open_readers<'a>(
-    directory: &'a dyn Directory,
-    control: &Control,
-    start: Start,
-) -> Result<Vec<StreamReader<'a>>> {
+/// One stream of a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamSegments {
+    stream: StreamId,
+    indexes: Range<u64>,
+}
+
+impl StreamSegments {
+    /// The segments, each to be opened when it is needed.
+    pub(crate) fn open<'a>(&self, directory: &'a dyn Directory) -> Segments<'a> {
+        Segments::new(directory, self.stream, self.indexes.clone())
+    }
+}
+
+/// The streams of a directory, by number. Of a log that was trimmed the first segments may be gone.
+pub(crate) fn list_streams(directory: &dyn Directory, control: &Control) -> Result<Vec<StreamSegments>> {
     let mut streams: BTreeMap<StreamId, BTreeSet<u64>> = BTreeMap::new();
     for name in directory.list()? {
         if let Some((stream, segment)) = parse_segment_name(&name) {
             streams.entry(stream).or_default().insert(segment);
         }
     }
-    let reader = |(stream, segments): (StreamId, BTreeSet<u64>)| {
+    let check = |(stream, segments): (StreamId, BTreeSet<u64>)| {
         let was_trimmed = control.start > Start::default();
         let first = segments.first().filter(|_| was_trimmed).map_or(0, |&first| first);
         if let Some(missing) =
@@ -119,10 +144,19 @@ pub(crate) fn open_readers<'a>(
         {
             return Err(Error::corrupt(stream, format!("its segment {missing} is missing")));
         }
-        let indexes = first..first + segments.len() as u64;
-        Ok(StreamReader::new(control, start, Segments::new(directory, stream, indexes)))
+        Ok(StreamSegments { stream, indexes: first..first + segments.len() as u64 })
     };
-    streams.into_iter().map(reader).collect()
+    streams.into_iter().map(check).collect()
+}
+
+/// The streams of a directory, by number, each with a reader that gives records from `start` on.
+pub(crate) fn open_readers<'a>(
+    directory: &'a dyn Directory,
+    control: &Control,
+    start: Start,
+) -> Result<Vec<StreamReader<'a>>> {
+    let streams = list_streams(directory, control)?;
+    Ok(streams.iter().map(|stream| StreamReader::new(control, start, stream.open(directory))).collect())
 }
 
 /// Where to append to a stream: where it ended, or in a new one. With the index of the segment to make next.

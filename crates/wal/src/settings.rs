@@ -40,6 +40,9 @@ pub struct Settings {
     /// Whether a thread of the log enforces [`Group::time`] and prepares segments ahead. Without it nothing happens but
     /// what callers do, in their own threads: the same calls do the same writes, which crash tests need. Default true.
     pub background: bool,
+    /// Threads that [`Log::recover`](crate::Log::recover) works with, the caller's own among them. With more than one
+    /// there are a few further ones that only wait for the device. Default: one per core.
+    pub recovery_threads: usize,
 }
 
 /// How records get from sessions to the medium. What is on the medium looks the same; a log may be opened with another
@@ -145,6 +148,7 @@ impl Default for Settings {
             space_wait: Duration::from_secs(10),
             trim: true,
             background: true,
+            recovery_threads: cores,
         }
     }
 }
@@ -168,6 +172,9 @@ impl Settings {
         }
         if self.group.transactions == 0 || self.group.bytes.0 == 0 || self.group.time.is_zero() {
             return invalid("the caps of a group are larger than zero".to_owned());
+        }
+        if self.recovery_threads == 0 {
+            return invalid("a log is recovered by at least one thread".to_owned());
         }
         if let LogKind::Epoch { time } = self.kind
             && time.is_zero()

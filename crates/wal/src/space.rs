@@ -155,6 +155,11 @@ impl Pool {
         Space { used: ByteSize(inner.used), bound: ByteSize(self.bound), live: ByteSize(live) }
     }
 
+    /// Where the log is.
+    pub(crate) fn directory(&self) -> &dyn Directory {
+        self.directory.as_ref()
+    }
+
     /// Bytes that the log may take.
     pub(crate) fn bound(&self) -> u64 {
         self.bound

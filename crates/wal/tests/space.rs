@@ -8,13 +8,16 @@
 mod bound;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::error;
+use std::sync::{Arc, Mutex};
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
 use ishigaki_device::{Fault, SimDirectory};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_wal::{CommitRule, Dependencies, Group, Log, LogKind, Recovery, Result, Settings, Start, inspect};
+use ishigaki_wal::{
+    CommitRule, Dependencies, Group, Log, LogKind, Progress, Recovery, Result, Settings, Sink, Start, inspect,
+};
 
 /// Survivors looked at for every cut.
 const SEEDS: u64 = 8;
@@ -104,22 +107,37 @@ fn settings((kind, commit): Way, seed: Seed) -> Settings {
     }
 }
 
-/// Opens, checks against the model, and gives the log.
-fn recover(directory: &SimDirectory, model: &mut Model, seed: Seed, way: Way) -> Result<Arc<Log>> {
-    let mut shown = BTreeMap::new();
-    let from = if seed.generator().bool() { model.elsewhere } else { Start::default() };
-    let replay = &mut |position: Position, payload: &[u8]| {
-        let before = shown.insert(position.lsn().0, (position, payload.to_vec()));
+/// What a recovery has shown.
+#[derive(Default)]
+struct Shown(Mutex<BTreeMap<u64, (Position, Vec<u8>)>>);
+
+impl Sink for Shown {
+    fn take(&self, position: Position, payload: &[u8]) -> std::result::Result<(), Box<dyn error::Error + Send + Sync>> {
+        let before = self.0.lock().unwrap().insert(position.lsn().0, (position, payload.to_vec()));
         assert!(before.is_none(), "a record is shown once");
         Ok(())
+    }
+}
+
+/// Opens one by one or in parallel, checks against the model, and gives the log.
+fn recover(directory: &SimDirectory, model: &mut Model, seed: Seed, way: Way) -> Result<Arc<Log>> {
+    let shown = Shown::default();
+    let mut random = seed.generator();
+    let from = if random.bool() { model.elsewhere } else { Start::default() };
+    let threads = random.choice([0, 0, 0, 1, 1, 3]).expect("there are some");
+    let (medium, settings) = (Arc::new(directory.clone()), settings(way, seed));
+    let opened = if threads == 0 {
+        Log::open_from(medium, settings, from, &mut |position, payload| shown.take(position, payload))
+    } else {
+        let settings = Settings { recovery_threads: threads, ..settings };
+        Log::recover(medium, settings, from, &shown, &Progress::default())
     };
-    let opened = Log::open_from(Arc::new(directory.clone()), settings(way, seed), from, replay);
     if opened.is_err() && directory.power_is_on() {
         return opened.map(|(log, _)| log);
     }
     // A cut behind the new generation leaves what was shown for the next one to find.
     let (log, recovery) = opened?;
-    model.check(&shown, &recovery, from, way.1);
+    model.check(&shown.0.into_inner().unwrap(), &recovery, from, way.1);
     Ok(log)
 }
 

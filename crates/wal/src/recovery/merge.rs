@@ -1,23 +1,18 @@
 //! The k-way merge: all streams' records in LSN order, kept by the rule that acknowledged them (paper 1, section 4).
 //!
-//! The order is (generation, LSN). Each generation says by which rule it was written, and keeps by that rule:
-//!
-//! - *watermark*: everything up to its first gap. The base of the next generation must be that gap.
-//! - *dependencies*: every record all of whose dependencies are kept, whatever gaps there are. A dependency on a record of
-//!   a stream is kept when nothing of that stream up to there was dropped. Since dependencies have smaller LSNs, the
-//!   answer is known when the merge comes to it. The next generation begins behind the largest LSN that was seen.
-//!
-//! Dropping is decided by the bytes of the generation alone, so every later recovery drops the same; a dropped record stays
-//! void for ever without any list of dropped ones. A base that contradicts shows that something durable is missing.
+//! The order is (generation, LSN). The [`judge`](super::judge) of each generation sees its records in that order and decides at once.
+//! This is the plain way of reading a log: recovery in parallel must keep exactly what it keeps.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-use ishigaki_base::{Generation, Lsn, Position, StreamId};
+use ishigaki_base::{Generation, Lsn, Position};
 
-use super::reader::{Record, StreamReader};
+use super::judge::{Chain, Extent, Judge};
+use super::reader::StreamReader;
+use super::records::{Passage, Record};
 use crate::format::{Control, Kind};
-use crate::{CommitRule, Error, Result, Start};
+use crate::{Result, Start};
 
 /// The result of a merge.
 #[derive(Debug)]
@@ -32,133 +27,156 @@ pub(crate) struct Merged {
     pub(crate) dropped: u64,
 }
 
-/// One generation's records, judged in LSN order.
+/// Gives every surviving record in LSN order, in O(records · log streams).
 #[derive(Debug)]
-struct Judge {
-    generation: Generation,
-    base: Lsn,
-    /// The first LSN that is missing so far.
-    gap: Lsn,
-    /// The last LSN seen.
-    last: Lsn,
-    /// By stream: the last LSN up to which nothing was missing or dropped, and whether it still grows.
-    kept: Vec<(Lsn, bool)>,
+pub(crate) struct Merge {
+    start: Start,
+    judge: Option<Judge>,
+    chain: Chain,
+    /// Generations up to here are in the chain, or lie before the start.
+    chained: Generation,
+    heads: BinaryHeap<Reverse<Head>>,
+    /// The reader that stands at the record given last.
+    moved: Option<usize>,
+    begun: bool,
+    cut: Lsn,
+    records: u64,
+    dropped: u64,
 }
 
-impl Judge {
-    /// Of a generation whose records from `base` on are there to be judged; those before were kept.
-    fn new(generation: Generation, base: Lsn) -> Self {
-        Self { generation, base, gap: base, last: base.previous(), kept: Vec::new() }
+impl Merge {
+    /// Of the records from `start` on.
+    pub(crate) fn new(start: Start) -> Self {
+        Self {
+            start,
+            judge: None,
+            chain: Chain::new(start),
+            chained: Generation(start.generation.0.saturating_sub(1)),
+            heads: BinaryHeap::new(),
+            moved: None,
+            begun: false,
+            cut: start.lsn.previous(),
+            records: 0,
+            dropped: 0,
+        }
     }
 
-    /// Whether the record is kept. Each LSN comes once, in order.
-    fn keeps(&mut self, stream: StreamId, record: &Record) -> Result<bool> {
-        if record.lsn <= self.last {
-            let what = format!("record {} is there twice in generation {}", record.lsn, self.generation);
-            return Err(Error::corrupt(stream, what));
+    /// Gives the next surviving record; `None` behind the last one. Always with the same readers, new ones the first time.
+    pub(crate) fn next(&mut self, readers: &mut [StreamReader<'_>]) -> Result<Option<Survivor>> {
+        if !self.begun {
+            self.begun = true;
+            for (place, reader) in readers.iter_mut().enumerate() {
+                self.heads.extend(Head::of(reader, place)?);
+            }
         }
-        self.last = record.lsn;
-        if record.lsn == self.gap {
-            self.gap = record.lsn.next();
+        if let Some(place) = self.moved.take() {
+            self.heads.extend(Head::of(&mut readers[place], place)?);
         }
-        let kept = match record.rule {
-            CommitRule::Watermark => record.lsn < self.gap,
-            CommitRule::Dependencies => record.dependencies.iter().all(|position| self.has_kept(position)),
-        };
-        let place = usize::from(stream.0);
-        if self.kept.len() <= place {
-            self.kept.resize(place + 1, (Lsn::ZERO, true));
+        while let Some(Reverse(Head { place, generation, record })) = self.heads.pop() {
+            let reader = &mut readers[place];
+            if self.judge.as_ref().is_none_or(|judge| judge.generation() < generation) {
+                let judge = reader.passages().last().map(|passage| Judge::new(passage, self.start));
+                self.close(readers, Generation(generation.0 - 1))?;
+                self.judge = judge;
+            }
+            let (reader, judge) = (&mut readers[place], self.judge.as_mut().expect("it was just made"));
+            let stream = reader.stream();
+            if judge.keeps(stream, record.lsn, &record.dependencies)? {
+                self.cut = record.lsn;
+                self.records += u64::from(record.kind == Kind::Payload);
+                self.moved = Some(place);
+                return Ok(Some(Survivor { position: Position::new(record.lsn, stream), place, record }));
+            }
+            self.dropped += 1;
+            self.heads.extend(Head::of(reader, place)?);
         }
-        let (last, grows) = &mut self.kept[place];
-        *grows &= kept;
-        if *grows {
-            *last = record.lsn;
-        }
-        Ok(kept)
+        Ok(None)
     }
 
-    /// Whether nothing of that record's stream up to it was dropped, and it is there. What is older than the generation
-    /// was kept or dropped before anybody could depend on it.
-    fn has_kept(&self, position: Position) -> bool {
-        let kept = self.kept.get(usize::from(position.stream().0)).map_or(Lsn::ZERO, |&(last, _)| last);
-        position.lsn() < self.base || kept >= position.lsn()
+    /// The last LSN given; before the first one, that before the start.
+    pub(crate) fn cut(&self) -> Lsn {
+        self.cut
     }
 
-    /// The first LSN of the generation after this one.
-    fn next(&self, rule: CommitRule) -> Lsn {
-        match rule {
-            CommitRule::Watermark => self.gap,
-            CommitRule::Dependencies => self.last.next(),
+    /// Checks the end, when all was given.
+    pub(crate) fn finish(mut self, readers: &[StreamReader<'_>], control: &Control) -> Result<Merged> {
+        self.close(readers, Generation(u64::MAX))?;
+        let next = self.chain.finish(control)?;
+        Ok(Merged { next, cut: self.cut, records: self.records, dropped: self.dropped })
+    }
+
+    /// Adds the generations up to `last` to the chain, those without a record, too.
+    fn close(&mut self, readers: &[StreamReader<'_>], last: Generation) -> Result<()> {
+        let mut generations: BTreeMap<Generation, Vec<&Passage>> = BTreeMap::new();
+        for passage in readers.iter().flat_map(|reader| {
+            let from = reader.passages().partition_point(|passage| passage.generation <= self.chained);
+            &reader.passages()[from..]
+        }) {
+            if passage.generation <= last {
+                generations.entry(passage.generation).or_default().push(passage);
+            }
         }
+        for (generation, passages) in generations {
+            let judged = self.judge.as_ref().filter(|judge| judge.generation() == generation);
+            let extent = judged.map_or_else(|| Extent::empty(passages[0].first(self.start)), Judge::extent);
+            self.chain.add(extent, passages)?;
+            self.chained = generation;
+        }
+        Ok(())
     }
 }
 
-/// Gives out every surviving record from `start` on in LSN order, in O(records · log streams). What lies before the start was
-/// kept or dropped long ago; of its generation all was kept.
+/// A record that is kept.
+#[derive(Debug)]
+pub(crate) struct Survivor {
+    pub(crate) position: Position,
+    /// The reader that has its payload.
+    place: usize,
+    record: Record,
+}
+
+impl Survivor {
+    pub(crate) fn kind(&self) -> Kind {
+        self.record.kind
+    }
+
+    pub(crate) fn payload<'w>(&'w self, readers: &'w [StreamReader<'_>]) -> &'w [u8] {
+        readers[self.place].payload(&self.record)
+    }
+}
+
+/// Gives out every surviving record from `start` on in LSN order. What lies before the start was kept or dropped long ago; of
+/// its generation all was kept.
 pub(crate) fn merge(
     readers: &mut [StreamReader<'_>],
     control: &Control,
     start: Start,
     mut give: impl FnMut(Position, Kind, &[u8]) -> Result<()>,
 ) -> Result<Merged> {
-    let mut merged = Merged { next: start.lsn, cut: start.lsn.previous(), records: 0, dropped: 0 };
-    let mut judge = Judge::new(start.generation, start.lsn);
-    let mut rule = CommitRule::Watermark;
-    let mut checked = None;
-    let mut heads = BinaryHeap::with_capacity(readers.len());
-    for (place, reader) in readers.iter_mut().enumerate() {
-        heads.extend(Head::of(reader, place)?);
+    let mut merge = Merge::new(start);
+    while let Some(survivor) = merge.next(readers)? {
+        give(survivor.position, survivor.kind(), survivor.payload(readers))?;
     }
-    while let Some(Reverse(Head { place, record })) = heads.pop() {
-        if record.generation > judge.generation {
-            check_end(readers, checked, judge.generation, judge.gap)?;
-            checked = Some(judge.generation);
-            check_base(record.generation, record.base, judge.next(rule))?;
-            judge = Judge::new(record.generation, record.base);
-        } else if record.base > judge.base && judge.last < judge.base {
-            // Nothing of its generation lies before the start.
-            judge = Judge::new(record.generation, record.base);
-        }
-        rule = record.rule;
-        let stream = readers[place].stream();
-        if judge.keeps(stream, &record)? {
-            give(Position::new(record.lsn, stream), record.kind, readers[place].payload())?;
-            merged.cut = record.lsn;
-            merged.records += u64::from(record.kind == Kind::Payload);
-        } else {
-            merged.dropped += 1;
-        }
-        heads.extend(Head::of(&mut readers[place], place)?);
-    }
-    check_end(readers, checked, judge.generation, judge.gap)?;
-    merged.next = judge.next(rule);
-    let mut gap = judge.gap;
-    if control.generation > judge.generation {
-        // The newest generations have no record.
-        check_base(control.generation, control.base, merged.next)?;
-        gap = merged.next;
-        check_end(readers, Some(judge.generation), control.generation, gap)?;
-    }
-    match control.clean {
-        Some(last) if last >= gap => Err(Error::Missing { first: gap, last }),
-        _ => Ok(merged),
-    }
+    merge.finish(readers, control)
 }
 
 /// The record a reader stands at; ordered by generation and LSN.
 #[derive(Debug)]
 struct Head {
+    generation: Generation,
     record: Record,
     place: usize,
 }
 
 impl Head {
     fn of(reader: &mut StreamReader<'_>, place: usize) -> Result<Option<Reverse<Self>>> {
-        Ok(reader.advance()?.map(|record| Reverse(Self { record, place })))
+        let record = reader.advance()?;
+        let generation = reader.passages().last().map(|passage| passage.generation).unwrap_or_default();
+        Ok(record.map(|record| Reverse(Self { generation, record, place })))
     }
 
     fn key(&self) -> (Generation, Lsn, usize) {
-        (self.record.generation, self.record.lsn, self.place)
+        (self.generation, self.record.lsn, self.place)
     }
 }
 
@@ -179,29 +197,5 @@ impl PartialOrd for Head {
 impl Ord for Head {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
-    }
-}
-
-/// A generation begins exactly where the one before was cut.
-fn check_base(generation: Generation, base: Lsn, next: Lsn) -> Result<()> {
-    if base > next {
-        return Err(Error::Missing { first: next, last: base.previous() });
-    }
-    if base < next {
-        let what = format!("generation {generation} begins at {base}, where there are records already");
-        return Err(Error::Corrupt { stream: None, what });
-    }
-    Ok(())
-}
-
-/// Everything that a chunk of this generation, or of one since `after`, knew to be durable must be there.
-fn check_end(readers: &[StreamReader<'_>], after: Option<Generation>, generation: Generation, next: Lsn) -> Result<()> {
-    let claims = readers.iter().flat_map(|reader| {
-        let passages = reader.chunks().generations.iter().rev().skip_while(|passage| passage.generation > generation);
-        passages.take_while(|passage| Some(passage.generation) > after).map(|passage| passage.watermark)
-    });
-    match claims.max() {
-        Some(last) if last >= next => Err(Error::Missing { first: next, last }),
-        _ => Ok(()),
     }
 }

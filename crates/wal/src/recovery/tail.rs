@@ -10,7 +10,7 @@ use crate::space::{Pool, Retired, Spares};
 use crate::{Error, Result, Start};
 
 /// Where in a stream something lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Number of the segment.
     pub(crate) segment: u64,
