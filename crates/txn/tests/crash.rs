@@ -46,7 +46,12 @@ const WAYS: [Way; 4] = [
 
 /// Runs a test in every way.
 fn every_way(name: &str, test: impl Fn(Seed, Way)) {
-    seeded(name, |seed| WAYS.iter().for_each(|&way| test(seed, way)));
+    seeded(name, |seed| {
+        WAYS.iter().for_each(|&way| {
+            eprintln!("WAY {way:?}");
+            test(seed, way)
+        })
+    });
 }
 
 fn settings(way: Way) -> Settings {

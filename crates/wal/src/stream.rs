@@ -6,8 +6,9 @@
 //! for it wake, and one of those who wait for the next: that one writes. So flushing clocks itself: nobody waits for a
 //! timer or a group to fill, nobody wakes in vain, and a lone session's commit is one device write.
 
+mod handle;
+
 use std::mem::replace;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -20,9 +21,9 @@ use crate::dependencies::Standing;
 use crate::format::{Kind, LONGEST_RECORD, RECORD_HEADER};
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
-use crate::serial::SerialLog;
 use crate::space::Need;
-use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
+use crate::{CommitRule, Dependencies, Error, Receipt, Result};
+pub use handle::Stream;
 
 /// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
 /// idle while one waiter wakes another.
@@ -406,113 +407,6 @@ impl State {
             Err(Error::Full { .. }) => self.inner.lock().runs_short = true,
             Err(error) => tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead"),
         }
-    }
-}
-
-/// A handle on one of a log's streams. Cheap to clone; any number of sessions may share a stream.
-#[derive(Clone, Debug)]
-pub struct Stream {
-    shared: Arc<Shared>,
-    place: usize,
-}
-
-impl Stream {
-    pub(crate) fn new(shared: Arc<Shared>, place: usize) -> Self {
-        Self { shared, place }
-    }
-
-    fn state(&self) -> &State {
-        &self.shared.streams[self.place]
-    }
-
-    /// Which stream it is.
-    pub fn id(&self) -> StreamId {
-        StreamId(self.place as u16)
-    }
-
-    /// Draws an LSN and puts a record with it into the stream's buffer, as one step. Records are not written to the medium
-    /// here (a segment may be made, when none was prepared), so a caller may hold locks; after releasing them it calls
-    /// [`pace`](Self::pace), and [`wait`](Self::wait) when it needs the record durable.
-    ///
-    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), a full log, after
-    /// [`Settings::space_wait`](crate::Settings::space_wait) ([`Error::Full`]), or a log that is closed.
-    pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
-        match &self.shared.serial {
-            Some(serial) => serial.append(&*self.shared, payload),
-            None => Ok(self.draw(payload.len())?.record(payload)),
-        }
-    }
-
-    /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
-    /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
-    /// another stream if this one's device slot is taken and another one's is free.
-    pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
-        if let Some(serial) = &self.shared.serial {
-            // Its order says enough: whatever the record depends on is durable before it.
-            let position = Position::new(serial.append(&*self.shared, payload)?, SerialLog::STREAM);
-            return Ok(Receipt { position, dependencies: Dependencies::default() });
-        }
-        let state = match self.shared.settings.commit {
-            CommitRule::Watermark => self.state(),
-            CommitRule::Dependencies => self.shared.least_busy(self.place),
-        };
-        let draw = Drawn::new(&self.shared, state, payload.len(), dependencies)?;
-        let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
-        draw.record(payload);
-        Ok(receipt)
-    }
-
-    /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
-    /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
-    pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
-        if let Some(serial) = &self.shared.serial {
-            return Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?));
-        }
-        Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &Dependencies::default())?))
-    }
-
-    /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached
-    /// (flush pipelining, P-WAL section 3), and holds the caller back while the device can not keep up, or while whoever
-    /// trims can not ([`Settings::space`](crate::Settings::space)).
-    pub fn pace(&self) {
-        self.pace_place(self.place);
-    }
-
-    /// [`pace`](Self::pace) after [`append_after`](Self::append_after), whichever stream took the record.
-    pub fn pace_after(&self, receipt: &Receipt) {
-        self.pace_place(usize::from(receipt.position().stream().0));
-    }
-
-    fn pace_place(&self, place: usize) {
-        if let Some(serial) = &self.shared.serial {
-            serial.pace(&*self.shared);
-            serial.pay(&*self.shared);
-        } else {
-            self.shared.streams[place].pace(&self.shared);
-            self.shared.streams[place].pay(&self.shared);
-        }
-    }
-
-    /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL
-    /// section 3).
-    ///
-    /// The caller writes its own stream's group itself if nobody else is at it, then sees to the streams that lag behind
-    /// `lsn`: so no stream whose sessions fell silent can hold an acknowledgement back, and no thread needs to watch.
-    pub fn wait(&self, lsn: Lsn) -> Result<()> {
-        self.shared.wait(self.place, lsn)
-    }
-
-    /// Returns when the record of that receipt may be acknowledged, by the log's [`CommitRule`](crate::CommitRule).
-    pub fn settle(&self, receipt: &Receipt) -> Result<()> {
-        self.shared.acknowledge(self.place, receipt)
-    }
-
-    /// [`settle`](Self::settle) for a task: waits without a thread. The log's own threads write for it; without
-    /// [`Settings::background`](crate::Settings) there are none, and polling does the waiting.
-    pub fn settled(&self, receipt: Receipt) -> Settled {
-        let place = usize::from(receipt.position().stream().0);
-        let place = if receipt.position() == Position::NONE { self.place } else { place };
-        Settled::new(self.shared.clone(), place, receipt)
     }
 }
 
