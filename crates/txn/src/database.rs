@@ -1,7 +1,6 @@
 //! The database: a directory, opened and recovered, that hands out sessions.
 
 mod replay;
-mod sink;
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use ishigaki_base::clock::{Clock, SystemClock};
 use ishigaki_base::{LogId, Lsn};
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory, VigilantDirectory};
-use ishigaki_wal::{Log, Start};
+use ishigaki_wal::{Log, Progress, Sink, Start};
 use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
@@ -22,7 +21,6 @@ use crate::table::Tables;
 use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, Result, Session, Settings};
 use replay::Checkpointed;
 pub(crate) use replay::Replay;
-use sink::Sink;
 
 /// Ordered tables of byte keys and byte values, changed by serializable transactions, durable through the log.
 ///
@@ -114,6 +112,11 @@ impl Database {
     /// Errors: [`Error::Device`] if somebody else has it open, [`Error::Log`] or [`Error::Corrupt`] if stored bytes are
     /// not what was written, [`Error::MemoryExhausted`] if the data does not fit into [`Settings::memory`].
     pub fn open_in(directory: Arc<dyn Directory>, settings: Settings) -> Result<Self> {
+        Self::open_with_progress(directory, settings, &Progress::default())
+    }
+
+    /// [`open_in`](Self::open_in), and tells meanwhile how much of the log has been read.
+    pub fn open_with_progress(directory: Arc<dyn Directory>, settings: Settings, progress: &Progress) -> Result<Self> {
         let clock = SystemClock::new();
         let lock = directory.lock()?;
         // The log and the checkpoints make names in it, each of them syncing the other's, too.
@@ -125,12 +128,13 @@ impl Database {
         let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
         let number = checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?;
         let start = manifest.as_ref().map_or_else(Start::default, |manifest| manifest.start);
-        // The log gives its records in order, in this thread.
-        let opened = Log::open_from(Arc::clone(&directory), settings.log.clone(), start, &mut |position, payload| {
-            replay.passed(position.lsn());
-            replay.take(position, payload)
-        });
-        let (log, report) = opened.map_err(own_error)?;
+        let (log, report) = replay_log(Arc::clone(&directory), &settings, start, &replay, progress)?;
+        if report.start > start {
+            let (trimmed, checkpoint) = (report.start, start);
+            return Err(Error::damaged(format!(
+                "the log was trimmed to {trimmed}, and the last checkpoint that there is begins at {checkpoint}"
+            )));
+        }
         if let Some(manifest) = &manifest {
             check_log(manifest, log.id(), log.last_drawn())?;
         }
@@ -212,6 +216,27 @@ impl Database {
     pub fn close(self) -> Result<()> {
         self.shared.close()
     }
+}
+
+/// Replays the log from `start` on: with several threads, or, where the log must not have any of its own, in order in this
+/// one.
+fn replay_log(
+    directory: Arc<dyn Directory>,
+    settings: &Settings,
+    start: Start,
+    replay: &Replay,
+    progress: &Progress,
+) -> Result<(Arc<Log>, ishigaki_wal::Recovery)> {
+    let log = settings.log.clone();
+    let opened = if log.background {
+        Log::recover(directory, log, start, replay, progress)
+    } else {
+        Log::open_from(directory, log, start, &mut |position, payload| {
+            replay.passed(position.lsn());
+            replay.take(position, payload)
+        })
+    };
+    opened.map_err(own_error)
 }
 
 /// What a checkpoint says about the log.

@@ -47,10 +47,9 @@ const WAYS: [Way; 4] = [
 /// Runs a test in every way.
 fn every_way(name: &str, test: impl Fn(Seed, Way)) {
     seeded(name, |seed| {
-        WAYS.iter().for_each(|&way| {
-            eprintln!("WAY {way:?}");
-            test(seed, way)
-        })
+        for way in WAYS {
+            test(seed, way);
+        }
     });
 }
 

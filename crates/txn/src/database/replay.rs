@@ -30,9 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_base::{Lsn, Position, StreamId};
+use ishigaki_wal::Sink;
 use sdd::Owned;
 
-use super::sink::Sink;
 use crate::key::{Key, Value};
 use crate::memory::{self, Memory};
 use crate::record::Record;

@@ -336,12 +336,12 @@ fn a_checkpoint_beside_another_log_or_an_older_copy_of_its_own_is_refused() {
 
     copy_files(older.path(), home.path(), is_log);
     let error = Database::open(home.path(), on_demand()).unwrap_err();
-    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("which ends at 1"), "{error}");
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("it ends in generation 1"), "{error}");
     for entry in fs::read_dir(home.path()).unwrap().map(Result::unwrap) {
         if is_log(&entry.file_name().into_string().unwrap()) {
             fs::remove_file(entry.path()).unwrap();
         }
     }
     let error = Database::open(home.path(), on_demand()).unwrap_err();
-    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("it belongs to log"), "{error}");
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("is needed from"), "{error}");
 }

@@ -196,8 +196,8 @@ fn a_write_or_sync_that_fails_during_a_checkpoint_leaves_the_one_before() {
             // The database went on. The next checkpoint was made, unless names may have been lost: then none is any more.
             match made.failed {
                 0 => {}
-                1 => assert_eq!(made.current, 7, "{fault:?}"),
-                _ => assert!(matches!(fault, Fault::SyncError { .. }), "{fault:?}"),
+                1 if made.current == 7 => {}
+                _ => assert!(matches!(fault, Fault::SyncError { .. }), "{fault:?}: {}", made.current),
             }
             failed += made.failed;
         }
@@ -246,12 +246,8 @@ fn a_checkpoint_without_one_of_its_parts_is_refused() {
     for name in current {
         let damaged = directory.survivors(Seed(1));
         ishigaki_device::Directory::remove(&damaged, name).unwrap();
-        let opened = open(&damaged, way).map(|database| database.recovery().clone());
-        match name.as_str() {
-            // Without a manifest there is no checkpoint, and the whole log is still there.
-            "checkpoint" => assert!(opened.unwrap().checkpoint.is_none()),
-            name => assert_eq!(opened.unwrap_err().kind(), ErrorKind::Corrupt, "{name}"),
-        }
+        let error = open(&damaged, way).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}: {error}");
     }
 }
 
