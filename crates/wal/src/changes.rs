@@ -1,4 +1,5 @@
-//! The ordered change stream: what a log holds, record by record in LSN order, for readers beside the engine that writes it.
+//! The ordered change stream: what a log holds, record by record in LSN order, for readers beside the engine that
+//! writes it.
 
 use std::iter::FusedIterator;
 
@@ -15,12 +16,13 @@ const LOOKS: usize = 4;
 
 /// The records of a log from some LSN on, in LSN order, each with its position and payload.
 ///
-/// Of a log that is not in use it gives exactly what recovery would give, and ends with an error if recovery would refuse the
-/// log: then what it gave before may be missing from the restored one. Of a log that is in use, [`Log::changes`](crate::Log::changes)
-/// gives what is durable. Nothing is written. After an error or the end there is nothing more.
+/// Of a log that is not in use it gives exactly what recovery would give, and ends with an error if recovery would
+/// refuse the log: then what it gave before may be missing from the restored one. Of a log that is in use,
+/// [`Log::changes`](crate::Log::changes) gives what is durable. Nothing is written. After an error or the end there is
+/// nothing more.
 ///
-/// LSNs are used once only, with one exception: what one recovery dropped is void, and its LSNs may be drawn again. Neither
-/// this nor anybody else ever shows a record that is void, or that a later recovery could drop.
+/// LSNs are used once only, with one exception: what one recovery dropped is void, and its LSNs may be drawn again.
+/// Neither this nor anybody else ever shows a record that is void, or that a later recovery could drop.
 ///
 /// The log is read from where it was trimmed to, also when the first LSN lies far behind: which records are void is not known before
 /// their generation has been read. Memory: one window of 1 MiB per stream, and the longest record.

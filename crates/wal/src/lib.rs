@@ -1,8 +1,8 @@
 //! The parallel write-ahead log (paper 1: Kamiya, Kawashima, Hoshino, Tatebe 2017).
 //!
-//! One [`Log`] has several streams. A session is bound to one of them and puts its records there, so that no two streams
-//! share a buffer or a place on the medium; they share one cache line, the counter that gives each record its LSN. Flash
-//! serves their writes side by side.
+//! One [`Log`] has several streams. A session is bound to one of them and puts its records there, so that no two
+//! streams share a buffer or a place on the medium; they share one cache line, the counter that gives each record its
+//! LSN. Flash serves their writes side by side.
 //!
 //! ```text
 //!  session ─┐                       ┌─ group ── chunk ──▶ segments of stream 0

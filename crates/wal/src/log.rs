@@ -26,8 +26,8 @@ use crate::{Changes, CommitRule, Error, Receipt, Result, Settings, Start, Stream
 ///
 /// *Threads*: everything takes `&self` and may be called from any number of threads. *Drop* closes the log as
 /// [`close`](Self::close) does, without telling of errors. *A crash* at any moment loses nothing that a
-/// [`Stream::wait`] returned `Ok` for; the next [`open`](Self::open) replays it. *The first failed write or sync* closes
-/// the log for good.
+/// [`Stream::wait`] returned `Ok` for; the next [`open`](Self::open) replays it. *The first failed write or sync*
+/// closes the log for good.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,9 +1,10 @@
 //! Recovery: which records survived, and a log that can be appended to again.
 //!
 //! One pass over the medium: of each stream, [`chunks`] finds those that are valid and [`records`] what is in them;
-//! [`judge`] says what of it is kept. There are two ways to go: [`merge`] brings all records into LSN order, one by one;
-//! [`parallel`] takes them as they come, with several threads, and keeps the same. [`tail`] then judges how each stream
-//! ended (cleanly, torn by a power cut, or damaged) and makes the end blank, so that the next recovery can judge again.
+//! [`judge`] says what of it is kept. There are two ways to go: [`mod@merge`] brings all records into LSN order, one by
+//! one; [`parallel`] takes them as they come, with several threads, and keeps the same. [`tail`] then judges how each
+//! stream ended (cleanly, torn by a power cut, or damaged) and makes the end blank, so that the next recovery can judge
+//! again.
 
 mod chunks;
 mod judge;

@@ -1,8 +1,8 @@
 //! Power cuts, process deaths, failures and rot on the simulated medium.
 //!
 //! A workload over several streams is run once to count its operations, then once for each of them with the power cut
-//! there. What a log must then show is known: everything acknowledged, nothing but what was appended, and of what a record
-//! depends on, all; under the watermark's rule a prefix. It is opened one record after the other or in parallel.
+//! there. What a log must then show is known: everything acknowledged, nothing but what was appended, and of what a
+//! record depends on, all; under the watermark's rule a prefix. It is opened one record after the other or in parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error;

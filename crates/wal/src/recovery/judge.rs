@@ -3,12 +3,13 @@
 //! Each generation says by which rule it was written, and keeps by that rule:
 //!
 //! - *watermark*: everything up to its first gap. The base of the next generation must be that gap.
-//! - *dependencies*: every record all of whose dependencies are kept, whatever gaps there are. A dependency on a record of
-//!   a stream is kept when nothing of that stream up to there was dropped. Since dependencies have smaller LSNs, the
+//! - *dependencies*: every record all of whose dependencies are kept, whatever gaps there are. A dependency on a record
+//!   of a stream is kept when nothing of that stream up to there was dropped. Since dependencies have smaller LSNs, the
 //!   answer is known to whoever judges in LSN order. The next generation begins behind the largest LSN that was seen.
 //!
-//! Dropping is decided by the bytes of the generation alone, so every later recovery drops the same; a dropped record stays
-//! void for ever without any list of dropped ones. A base that contradicts shows that something durable is missing.
+//! Dropping is decided by the bytes of the generation alone, so every later recovery drops the same; a dropped record
+//! stays void for ever without any list of dropped ones. A base that contradicts shows that something durable is
+//! missing.
 
 use ishigaki_base::{Generation, Lsn, Position, StreamId};
 

@@ -1,7 +1,7 @@
 //! The k-way merge: all streams' records in LSN order, kept by the rule that acknowledged them (paper 1, section 4).
 //!
-//! The order is (generation, LSN). The [`judge`](super::judge) of each generation sees its records in that order and decides at once.
-//! This is the plain way of reading a log: recovery in parallel must keep exactly what it keeps.
+//! The order is (generation, LSN). The [`judge`](super::judge) of each generation sees its records in that order and
+//! decides at once. This is the plain way of reading a log: recovery in parallel must keep exactly what it keeps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -61,7 +61,8 @@ impl Merge {
         }
     }
 
-    /// Gives the next surviving record; `None` behind the last one. Always with the same readers, new ones the first time.
+    /// Gives the next surviving record; `None` behind the last one. Always with the same readers, new ones the first
+    /// time.
     pub(crate) fn next(&mut self, readers: &mut [StreamReader<'_>]) -> Result<Option<Survivor>> {
         if !self.begun {
             self.begun = true;

@@ -1,5 +1,5 @@
-//! Recovery at the speed of the device: the streams are read side by side, and the records go to the engine above from several
-//! threads, in any order. What is kept is exactly what the [merge](super::merge) keeps.
+//! Recovery at the speed of the device: the streams are read side by side, and the records go to the engine above from
+//! several threads, in any order. What is kept is exactly what the [merge](mod@super::merge) keeps.
 //!
 //! ```text
 //!  medium ── fetch ──▶ stretches ── walk ──▶ batches ── judge ──▶ jobs ── give ──▶ Sink::take
@@ -10,14 +10,14 @@
 //! - *Fetch* reads ahead of where a stream stands: waiting for the device and nothing else.
 //! - *Walk* ([`lane`]) goes over one stretch of one stream, checks its chunks, and notes where its records lie: a
 //!   [`Batch`](batch::Batch). One thread at a time per stream.
-//! - *Judging* ([`court`]) finds out which records of all the batches so far are certainly kept, or certainly dropped. Most are
-//!   decided by the watermarks in chunk headers a little further on, whole batches at a time.
+//! - *Judging* ([`court`]) finds out which records of all the batches so far are certainly kept, or certainly dropped.
+//!   Most are decided by the watermarks in chunk headers a little further on, whole batches at a time.
 //! - *Give* hands kept records to the sink, out of the memory they were read into.
 //!
 //! The [`crew`] is the threads and their queue. Work is taken from the stream that stands at the smallest LSN, so that
-//! streams stay close together: what waits for a decision is what one stream is ahead of another, and memory is bounded by
-//! that. Nobody ever waits for a decision while there is something to read, and when all is read everything is decided; so
-//! any number of threads, one included, comes to the end.
+//! streams stay close together: what waits for a decision is what one stream is ahead of another, and memory is bounded
+//! by that. Nobody ever waits for a decision while there is something to read, and when all is read everything is
+//! decided; so any number of threads, one included, comes to the end.
 
 mod batch;
 mod court;
@@ -41,8 +41,8 @@ use lane::Lane;
 
 /// Takes the records that survived, from several threads at once and in any order; each record once.
 ///
-/// The LSNs say how the records are to be ordered: what counts is the last writer, not the last one to be taken. When the
-/// recovery fails, records may have been given that are not in the log; what was made of them is to be thrown away.
+/// The LSNs say how the records are to be ordered: what counts is the last writer, not the last one to be taken. When
+/// the recovery fails, what the sink was given and told may be wrong; what it made of that is to be thrown away.
 pub trait Sink: Sync {
     /// Takes a record. An error ends the recovery with [`Error::Replay`](crate::Error::Replay).
     fn take(

@@ -1,10 +1,9 @@
 //! A part of a stream in memory: where its chunks are checked and its records parsed.
 //!
-//! A chunk lies in one [`Stretch`] of memory, so that nobody has to join its bytes. What the end of a stretch holds of a chunk
-//! is copied before the next one's beginning, rather than read twice. Stretches may have been read ahead by somebody else;
-//! those that do not come in time, or turn out to be of no use, are read here.
+//! A chunk lies in one [`Stretch`] of memory, so that nobody has to join its bytes. What the end of a stretch holds of
+//! a chunk is copied before the next one's beginning, rather than read twice. A stretch may have been read ahead by
+//! somebody else; if it was not, or is of no use, it is read here.
 
-use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -19,7 +18,8 @@ use crate::format::longest_chunk;
 /// Bytes read from the medium at once.
 pub(crate) const WINDOW: usize = 1 << 20;
 
-/// Memory of stretches that nobody uses any more: to give it back to the system each time would cost more than reading it.
+/// Memory of stretches that nobody uses any more: to give it back to the system each time would cost more than reading
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<Vec<AlignedBuffer>>);
 
@@ -104,14 +104,14 @@ pub(crate) struct Window {
     stretch: Option<Arc<Stretch>>,
     /// Where it begins; meaningless without one.
     at: Place,
-    /// Stretches read ahead, by the place where they begin.
-    ahead: BTreeMap<Place, Stretch>,
+    /// A stretch that was read ahead, and where it begins.
+    ahead: Option<(Place, Stretch)>,
     pool: Arc<Pool>,
 }
 
 impl Window {
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
-        Self { stretch: None, at: Place { segment: 0, offset: 0 }, ahead: BTreeMap::new(), pool }
+        Self { stretch: None, at: Place { segment: 0, offset: 0 }, ahead: None, pool }
     }
 
     /// The bytes that are there; nothing before the first load.
@@ -126,7 +126,7 @@ impl Window {
 
     /// Takes a stretch that was read ahead.
     pub(crate) fn supply(&mut self, place: Place, stretch: Stretch) {
-        self.ahead.insert(place, stretch);
+        self.ahead = Some((place, stretch));
     }
 
     /// The bytes that are there from `place` on; `None` if that is somewhere else.
@@ -140,8 +140,8 @@ impl Window {
         Place { segment: self.at.segment, offset: self.at.offset + self.bytes().len() as u64 }
     }
 
-    /// Makes `length` bytes from `place` available and says where in [`bytes`](Self::bytes) they begin. The segment is long
-    /// enough for them.
+    /// Makes `length` bytes from `place` available and says where in [`bytes`](Self::bytes) they begin. The segment is
+    /// long enough for them.
     pub(crate) fn load(&mut self, segments: &mut Segments<'_>, place: Place, length: usize) -> Result<usize> {
         if self.from(place).is_some_and(|bytes| bytes.len() >= length) {
             return Ok((place.offset - self.at.offset) as usize);
@@ -154,8 +154,7 @@ impl Window {
         let from = if over.is_empty() { place.offset / block * block } else { place.offset + over.len() as u64 };
         let wanted = place.offset + length as u64 - from;
         let begin = Place { segment: place.segment, offset: from };
-        self.ahead = self.ahead.split_off(&begin);
-        let ahead = self.ahead.remove(&begin);
+        let ahead = self.ahead.take().filter(|(place, _)| *place == begin).map(|(_, ahead)| ahead);
         let fits = |ahead: &Stretch| ahead.begin >= over.len() && ahead.len() as u64 >= wanted;
         let mut stretch = if let Some(ahead) = ahead.filter(fits) {
             ahead

@@ -1,19 +1,20 @@
 //! Judging records that do not come in LSN order.
 //!
-//! Of each generation that is being read the court knows which LSNs have been seen in any stream ([`Seen`]), how far each
-//! stream has been read, and the largest watermark in a chunk header. From that follows, for either rule:
+//! Of each generation that is being read the court knows which LSNs have been seen in any stream ([`Seen`]), how far
+//! each stream has been read, and the largest watermark in a chunk header. From that follows, for either rule:
 //!
-//! - Everything before the first LSN that was not seen is there, and so is everything up to a watermark, or recovery fails
-//!   in the end. It is kept: under the watermark's rule by definition, under dependencies because what a record names has a
-//!   smaller LSN, is there as well, and so on down to the generation's base. (A record names others by the streams they are in.)
+//! - Everything before the first LSN that was not seen is there, and so is everything up to a watermark, or recovery
+//!   fails in the end. It is kept: under the watermark's rule by definition, under dependencies because what a record
+//!   names has a smaller LSN, is there as well, and so on down to the generation's base. (A record names others by the
+//!   streams they are in.)
 //! - If all streams have been read past an LSN that was not seen, it is *missing*: the gap is final. From there on the
-//!   watermark's rule drops everything; under dependencies each record is judged in LSN order, as the merge does, as far as
-//!   all streams have been read.
+//!   watermark's rule drops everything; under dependencies each record is judged in LSN order, as the merge does, as
+//!   far as all streams have been read.
 //!
 //! Whatever is neither is left waiting. It is decided at the latest when every stream has been read past it.
 //!
-//! When all streams are through with a generation, the [`Chain`] checks it as it does for the merge: the court itself takes
-//! headers at their word until then.
+//! When all streams are through with a generation, the [`Chain`] checks it as it does for the merge: the court itself
+//! takes headers at their word until then.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The threads that recover a log, and what they take their work from.
 //!
-//! Workers walk and give; two further threads only fetch, since whoever waits for the device needs no core. A worker that is
-//! alone fetches as well.
+//! Workers walk and give; two further threads only fetch, since whoever waits for the device needs no core. A worker
+//! that is alone fetches as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::{Error, Result, Start};
 const FETCHERS: usize = 2;
 
 /// Stretches that are read ahead of each stream.
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
 
 /// Stretches that are read ahead of all streams, but for the one that stands last.
 const AHEAD_OF_ALL: usize = 16;
@@ -84,7 +84,7 @@ struct Slot<'a> {
 /// A piece of work.
 enum Task<'a> {
     Fetch { place: usize },
-    Walk { place: usize, lane: Box<Lane<'a>>, ahead: BTreeMap<Place, Stretch> },
+    Walk { place: usize, lane: Box<Lane<'a>>, ahead: Option<Stretch> },
     Give(Part),
 }
 
@@ -220,12 +220,7 @@ impl<'a> Crew<'a> {
         state
     }
 
-    fn walk(
-        &self,
-        place: usize,
-        mut lane: Box<Lane<'a>>,
-        ahead: BTreeMap<Place, Stretch>,
-    ) -> Result<MutexGuard<'_, State<'a>>> {
+    fn walk(&self, place: usize, mut lane: Box<Lane<'a>>, ahead: Option<Stretch>) -> Result<MutexGuard<'_, State<'a>>> {
         let Walked { batch, is_over, wants } = lane.walk(ahead, self.progress)?;
         let feed = {
             let mut feed = self.feeds[place].lock();
@@ -303,8 +298,8 @@ impl<'a> State<'a> {
         let places = (0..self.slots.len()).filter(ready);
         let place = places.min_by_key(|&place| self.court.reading(place))?;
         let slot = &mut self.slots[place];
-        let lane = slot.lane.take()?;
-        Some(Task::Walk { place, lane, ahead: std::mem::take(&mut slot.ahead) })
+        let (lane, ahead) = (slot.lane.take()?, slot.ahead.remove(&slot.wants));
+        Some(Task::Walk { place, lane, ahead })
     }
 
     /// The stream that stands last of those that are not read ahead far enough.

@@ -22,6 +22,8 @@ pub(super) struct Lane<'a> {
     capacity: u64,
     /// Bytes that the progress knows of.
     told: u64,
+    /// Where the stream is read next.
+    wants: Place,
 }
 
 /// What one turn has found.
@@ -38,17 +40,14 @@ impl<'a> Lane<'a> {
     pub(super) fn new(mut chunks: ChunkReader<'a>, start: Start, progress: &Progress) -> Result<Self> {
         let capacity = chunks.segments().capacity()?;
         progress.expect(capacity);
-        Ok(Self { records: RecordParser::new(chunks.segments(), start), chunks, capacity, told: 0 })
+        let (records, wants) = (RecordParser::new(chunks.segments(), start), chunks.place());
+        Ok(Self { chunks, records, capacity, told: 0, wants })
     }
 
-    /// Goes over one stretch of the stream; reads it if it is not among those that were read `ahead`.
-    pub(super) fn walk(
-        &mut self,
-        ahead: impl IntoIterator<Item = (Place, Stretch)>,
-        progress: &Progress,
-    ) -> Result<Walked> {
-        for (place, stretch) in ahead {
-            self.chunks.window().supply(place, stretch);
+    /// Goes over one stretch of the stream, which may have been read `ahead`.
+    pub(super) fn walk(&mut self, ahead: Option<Stretch>, progress: &Progress) -> Result<Walked> {
+        if let Some(ahead) = ahead {
+            self.chunks.window().supply(self.wants, ahead);
         }
         let mut batch = Batch::new(self.chunks.stream());
         let mut is_over = true;
@@ -66,8 +65,8 @@ impl<'a> Lane<'a> {
         let reached = if is_over { self.capacity } else { self.chunks.distance() };
         progress.advance(reached.saturating_sub(self.told));
         self.told = reached;
-        let wants = self.chunks.reads_next()?;
-        Ok(Walked { batch, is_over, wants })
+        self.wants = self.chunks.reads_next()?;
+        Ok(Walked { batch, is_over, wants: self.wants })
     }
 
     /// How the stream ended, once it has.

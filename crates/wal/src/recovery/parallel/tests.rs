@@ -13,15 +13,17 @@ use parking_lot::Mutex;
 use super::*;
 use crate::format::{CONTROL, Kind};
 use crate::recovery::{StreamReader, merge, open_readers};
-use crate::{CommitRule, Dependencies, Group, Log, Settings};
+use crate::{CommitRule, Dependencies, Error, Group, Log, Settings};
 
 type Records = BTreeMap<Position, Vec<u8>>;
 
-/// Notes what it takes, and checks what it is told.
+/// Notes what it takes, and whether that fits what it is told.
 #[derive(Default)]
 struct Notes {
     taken: Mutex<Records>,
     passed: Mutex<Lsn>,
+    /// What was wrong. Of a log that is refused anyway, it may be.
+    wrong: Mutex<Option<String>>,
 }
 
 impl Sink for Notes {
@@ -31,8 +33,12 @@ impl Sink for Notes {
         payload: &[u8],
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let passed = *self.passed.lock();
-        assert!(position.lsn() >= passed, "{position} comes after everything below {passed}");
-        assert!(self.taken.lock().insert(position, payload.to_vec()).is_none(), "{position} is given twice");
+        if position.lsn() < passed {
+            *self.wrong.lock() = Some(format!("{position} comes after everything below {passed}"));
+        }
+        if self.taken.lock().insert(position, payload.to_vec()).is_some() {
+            *self.wrong.lock() = Some(format!("{position} is given twice"));
+        }
         Ok(())
     }
 
@@ -70,6 +76,7 @@ fn side_by_side(directory: &dyn Directory, start: Start, threads: usize) -> Resu
     let (found, tails) = read(directory, &control(directory)?, start, threads, &notes, &progress)?;
     assert_eq!(progress.read(), progress.total(), "all was read");
     assert_eq!(*notes.passed.lock(), found.next, "in the end everything has been given");
+    assert_eq!(*notes.wrong.lock(), None);
     Ok((found, notes.taken.into_inner(), format!("{tails:?}")))
 }
 
@@ -262,4 +269,34 @@ fn forge(sector: &mut [u8], random: &mut fastrand::Rng) {
     }
     let crc = crc32c(&sector[..60]);
     sector[60..64].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Fails at the record of that LSN, in one way or the other.
+struct Failing(Lsn, bool);
+
+impl Sink for Failing {
+    fn take(&self, position: Position, _: &[u8]) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        assert!(position.lsn() != self.0 || !self.1, "as the test wants it");
+        if position.lsn() == self.0 { Err("it does not fit".into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_sink_that_fails_ends_the_recovery_whatever_the_other_threads_do() {
+    let directory = SimDirectory::with_seed(Seed(1));
+    let settings = Settings { streams: 3, segment: ByteSize::kib(16), background: false, ..Settings::default() };
+    let (log, _) = Log::open(Arc::new(directory.clone()), settings, &mut |_, _| Ok(())).unwrap();
+    for _ in 0..300 {
+        log.assign().append(&[1; 900]).unwrap();
+    }
+    log.close().unwrap();
+    let control = control(&directory).unwrap();
+    for (lsn, threads) in [1, 150, 300].into_iter().flat_map(|lsn| [(lsn, 1), (lsn, 2), (lsn, 5)]) {
+        let read = |panics| {
+            read(&directory, &control, Start::default(), threads, &Failing(Lsn(lsn), panics), &Progress::default())
+        };
+        assert!(matches!(read(false), Err(Error::Replay { lsn: at, .. }) if at == Lsn(lsn)));
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(true).map(drop)));
+        assert!(caught.is_err(), "the panic goes its way");
+    }
 }
