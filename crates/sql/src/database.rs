@@ -13,6 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
+use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
@@ -68,8 +69,10 @@ impl Database {
     }
 
     /// Opens the database in a directory of any kind: a raw device, memory, a modelled medium.
-    pub fn open_in(directory: Arc<dyn Directory>, settings: &Settings) -> Result<Self> {
-        Self::over(ishigaki_txn::Database::open_in(directory, settings.txn.clone())?, settings)
+    /// `progress` tells meanwhile how much of the log has been read.
+    pub fn open_in(directory: Arc<dyn Directory>, settings: &Settings, progress: &Progress) -> Result<Self> {
+        let engine = ishigaki_txn::Database::open_with_progress(directory, settings.txn.clone(), progress)?;
+        Self::over(engine, settings)
     }
 
     /// SQL over tables of an engine that is open already.

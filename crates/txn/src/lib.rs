@@ -40,6 +40,8 @@ mod write_set;
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};
+/// How far the reading of the log has come while a database is opened.
+pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};
 pub use memory::MemoryUse;
 pub use protocol::Age;

@@ -5,10 +5,11 @@ use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, Place};
 use ishigaki_sql::{Database, Settings};
@@ -123,11 +124,33 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
         settings.query_memory = memory;
     }
     settings.txn.log = arguments.log.settings();
-    let spinner = ProgressBar::new_spinner().with_message("opening the database");
-    spinner.enable_steady_tick(Duration::from_millis(120));
-    let database = Database::open_in(directory, &settings);
-    spinner.finish_and_clear();
+    let bar = ProgressBar::new_spinner().with_message("opening the database");
+    let (progress, opened) = (ishigaki_wal::Progress::default(), AtomicBool::new(false));
+    let database = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| show_progress(&bar, &progress, &opened));
+        let database = Database::open_in(directory, &settings, &progress);
+        opened.store(true, Ordering::Release);
+        watch.thread().unpark();
+        database
+    });
+    bar.finish_and_clear();
     Ok(database?)
+}
+
+/// Moves a spinner, and a bar as soon as it is known how much there is to read.
+fn show_progress(bar: &ProgressBar, progress: &ishigaki_wal::Progress, opened: &AtomicBool) {
+    while !opened.load(Ordering::Acquire) {
+        if progress.total() > 0 && bar.length().is_none() {
+            let template = "{msg} {wide_bar} {percent}% of {binary_total_bytes}, {eta} left";
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        }
+        if progress.total() > 0 {
+            bar.set_length(progress.total());
+            bar.set_position(progress.read());
+        }
+        bar.tick();
+        std::thread::park_timeout(Duration::from_millis(120));
+    }
 }
 
 fn greet(database: &Database, data: &Place, is_new: bool) -> Result<(), Failure> {

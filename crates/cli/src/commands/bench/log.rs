@@ -12,7 +12,7 @@ use ishigaki_bench::long::Side;
 use ishigaki_bench::wal::{Variant, Workload};
 use ishigaki_bench::{Line, Origin, Target, figures, long, wal};
 use ishigaki_device::Place;
-use ishigaki_wal::{CommitRule, Log, LogKind};
+use ishigaki_wal::{CommitRule, LogKind};
 
 use super::{Bar, EXAMPLES, show};
 use crate::commands::parse_seconds;
@@ -210,9 +210,9 @@ pub(super) fn run_long(arguments: &LongArguments) -> Result<(), Failure> {
             duration: measured.seconds,
             interval: *interval,
             free_after: *free_after,
-            ..long::Settings::new(sides(&measured.log()), target, measured.origin())
+            ..long::Settings::new(Side::both(&measured.log()), target, measured.origin())
         };
-        long::run(&settings, &free, bar)
+        long::run(&settings, &long::free_up_to_now, bar)
     })
 }
 
@@ -245,20 +245,10 @@ fn measure(arguments: &FiguresArguments) -> Result<Vec<Line>, Failure> {
     }
     let targets: Result<_, _> = arguments.device.iter().map(|place| Target::open(place, "figures")).collect();
     let log = ishigaki_wal::Settings::default();
-    let (sides, origin) = (sides(&log), origin(arguments.seed));
+    let (sides, origin) = (Side::both(&log), origin(arguments.seed));
     let settings = figures::Settings { scale, targets: targets?, log, sides, origin };
     let mut bar = Bar::new();
-    let lines = figures::p1(&settings, &free, &mut bar);
+    let lines = figures::p1(&settings, &long::free_up_to_now, &mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
-}
-
-/// With and without trimming.
-fn sides(log: &ishigaki_wal::Settings) -> Vec<Side> {
-    [true, false].map(|trim| Side { trim, log: ishigaki_wal::Settings { trim, ..log.clone() } }).into()
-}
-
-/// Lets go of everything so far, as a checkpoint does.
-fn free(log: &Log, _: &Side) -> ishigaki_wal::Result<()> {
-    log.trim(log.here())
 }
