@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bank(arguments) => run_bank(arguments),
         Command::Wal(arguments) => log::run_wal(&arguments),
         Command::Long(arguments) => log::run_long(&arguments),
-        Command::Figures(arguments) => log::run_figures(arguments),
+        Command::Figures(arguments) => log::run_figures(&arguments),
     }
 }
 

@@ -36,7 +36,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
-    /// Where the database is: a directory, made if it is not there; ring:DIR to write to it by io_uring; raw:PATH for a
+    /// Where the database is: a directory, made if it is not there; ring:DIR to write to it by `io_uring`; raw:PATH for a
     /// block device that `ishigaki media format` has prepared
     #[arg(long, value_name = "PLACE", default_value = "ishigaki-data")]
     data: Place,

@@ -216,9 +216,9 @@ pub(super) fn run_long(arguments: &LongArguments) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn run_figures(arguments: FiguresArguments) -> Result<(), Failure> {
+pub(super) fn run_figures(arguments: &FiguresArguments) -> Result<(), Failure> {
     let lines = if arguments.from.is_empty() {
-        measure(&arguments)?
+        measure(arguments)?
     } else {
         let read: Result<Vec<_>, _> = arguments.from.iter().map(|path| figures::read(path)).collect();
         read?.into_iter().flatten().collect()
