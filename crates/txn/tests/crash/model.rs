@@ -28,6 +28,8 @@ pub(crate) struct Model {
     rule: CommitRule,
     committed: BTreeMap<Lsn, Committed>,
     acknowledged: BTreeSet<Lsn>,
+    /// Marks given out: what failed may be there all the same, so none is used again.
+    marks: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -40,7 +42,13 @@ struct Committed {
 impl Model {
     /// Of a database whose log acknowledges by that rule.
     pub(crate) fn new(rule: CommitRule) -> Self {
-        Self { rule, committed: BTreeMap::new(), acknowledged: BTreeSet::new() }
+        Self { rule, committed: BTreeMap::new(), acknowledged: BTreeSet::new(), marks: 0 }
+    }
+
+    /// A mark for one more transaction.
+    pub(crate) fn next_mark(&mut self, random: &mut fastrand::Rng) -> Vec<u8> {
+        self.marks += 1;
+        [&random.u64(..).to_be_bytes()[..], &self.marks.to_be_bytes()].concat()
     }
 
     pub(crate) fn commit(&mut self, lsn: Lsn, mark: Option<Vec<u8>>, effects: Vec<Effect>) {

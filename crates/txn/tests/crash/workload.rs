@@ -81,8 +81,8 @@ fn make_marks(database: &Database, model: &mut Model) -> Result<()> {
 }
 
 /// Leaves a mark of this transaction alone. A conflict is somebody else's making the table anew after a crash.
-fn leave_mark(open: &mut Open, random: &mut fastrand::Rng) -> Result<Vec<u8>> {
-    let mark = random.u64(..).to_be_bytes().to_vec();
+fn leave_mark(open: &mut Open, random: &mut fastrand::Rng, model: &mut Model) -> Result<Vec<u8>> {
+    let mark = model.next_mark(random);
     let marks = open.txn.table(MARKS)?.expect("the table of marks was made and waited for");
     open.txn.insert(marks, &mark, b"")?;
     open.effects.push(Effect::Put(MARKS.to_owned(), mark.clone(), Vec::new()));
@@ -115,7 +115,7 @@ impl Workload<'_> {
             open.txn.rollback();
             return Ok(());
         }
-        let mark = match leave_mark(&mut open, &mut self.random) {
+        let mark = match leave_mark(&mut open, &mut self.random, self.model) {
             Ok(mark) => mark,
             Err(Error::Conflict { .. }) => return Ok(()),
             Err(error) => return Err(error),
@@ -198,7 +198,7 @@ pub(crate) fn a_few_more(database: &Database, seed: Seed, model: &mut Model) -> 
         let (key, value) = (vec![random.u8(..4)], vec![random.u8(..); random.usize(..300)]);
         open.txn.put(table, &key, &value)?;
         open.effects.push(Effect::Put(name, key, value));
-        let mark = leave_mark(&mut open, &mut random)?;
+        let mark = leave_mark(&mut open, &mut random, model)?;
         let ticket = open.txn.commit()?;
         let lsn: Lsn = ticket.lsn();
         model.commit(lsn, Some(mark), open.effects);
