@@ -17,7 +17,7 @@ use ishigaki_wal::{CommitRule, Group, Log, LogKind, Settings};
 use parking_lot::Mutex;
 
 /// Inserts of all threads together.
-const INSERTS: usize = 1_000_000;
+const INSERTS: usize = 200_000;
 const RUNS: usize = 9;
 /// Bytes of a bare buffer that is emptied by forgetting.
 const BARE: usize = 256 << 10;
@@ -66,7 +66,9 @@ fn race(threads: usize, insert: impl Fn() + Sync) -> f64 {
 fn log(kind: LogKind, threads: usize, bytes: usize) -> ishigaki_wal::Result<f64> {
     let group = Group { transactions: usize::MAX, ..Group::default() };
     let (commit, segment) = (CommitRule::Watermark, ByteSize::mib(64));
-    let settings = Settings { kind, commit, streams: 1, segment, group, ..Settings::default() };
+    // Nothing trims this log, and its medium holds whatever it is given.
+    let space = ByteSize::gib(64);
+    let settings = Settings { kind, commit, streams: 1, segment, space, group, ..Settings::default() };
     let (log, _) = Log::open(Arc::new(Void::default()), settings, &mut |_, _| Ok(()))?;
     let payload = vec![7; bytes];
     let stream = log.assign();
