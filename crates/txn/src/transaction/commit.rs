@@ -41,12 +41,17 @@ impl Transaction {
         Ok(Ticket::new(home, receipt))
     }
 
-    /// A deletion makes sense only after what it deletes. Who overwrote a key first, without reading it, and then deleted it
-    /// has not said so yet.
+    /// A deletion makes sense only after what it deletes, and one that is left out because nothing is there only after
+    /// whoever had deleted that. Who overwrote a key first, without reading it, and then deleted it has not said so yet.
     fn depend_on_deleted(&mut self) {
-        let writes = self.writes.tables().iter().flat_map(|table| table.writes.values());
-        for write in writes.filter(|write| write.value.is_none() && !write.record.is_absent()) {
-            self.protocol.depend(write.record.version());
+        for TableWrites { table, writes } in self.writes.tables() {
+            for write in writes.values().filter(|write| write.value.is_none()) {
+                if write.record.is_absent() {
+                    self.protocol.depend_on_absence(table);
+                } else {
+                    self.protocol.depend(write.record.version());
+                }
+            }
         }
     }
 

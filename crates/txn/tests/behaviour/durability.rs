@@ -65,6 +65,20 @@ fn who_deletes_what_he_overwrote_unread_waits_for_what_he_deleted() {
 }
 
 #[test]
+fn who_leaves_out_a_deletion_of_nothing_waits_for_whoever_deleted_it() {
+    let (database, table) = open(settings());
+    database.session().run(|txn| txn.put(table, b"key", b"old")).unwrap();
+    let mut first = database.session().begin().unwrap();
+    assert!(first.delete(table, b"key").unwrap());
+    let deleted = first.commit().unwrap();
+    let mut second = database.session().begin().unwrap();
+    second.put(table, b"key", b"second").unwrap();
+    assert!(second.delete(table, b"key").unwrap());
+    second.commit().unwrap().wait().unwrap();
+    assert!(deleted.is_durable(), "a crash would bring the old value back");
+}
+
+#[test]
 fn who_read_nothing_waits_for_nothing() {
     let (database, table) = open(settings());
     let mut writer = database.session().begin().unwrap();
