@@ -56,5 +56,6 @@ fn distinguishing(report: &ProbeReport, case: &ProbeCase, device: &str) -> Case 
         ("trim".to_owned(), promise.trim.into()),
         ("block_size".to_owned(), promise.block_size.into()),
         ("atomic_write".to_owned(), promise.atomic_write.into()),
+        ("writes_through".to_owned(), report.writes_through.into()),
     ])
 }

@@ -126,7 +126,7 @@ struct Both {
 
 impl Both {
     fn origin(&self) -> Origin {
-        Origin::here(env!("ISHIGAKI_COMMIT"), self.seed.unwrap_or_else(Seed::from_entropy))
+        origin(self.seed)
     }
 
     fn log(&self) -> ishigaki_wal::Settings {
@@ -136,6 +136,11 @@ impl Both {
     fn show(&self, lines: &[Line]) -> Result<(), Failure> {
         show(lines, self.json)
     }
+}
+
+/// Where figures come from; a seed is drawn if none is given.
+fn origin(seed: Option<Seed>) -> Origin {
+    Origin::here(env!("ISHIGAKI_COMMIT"), seed.unwrap_or_else(Seed::from_entropy))
 }
 
 fn show(lines: &[Line], json: bool) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
-use ishigaki_bench::{Case, Line, Metric, Origin};
+use ishigaki_bench::{Origin, media};
 use ishigaki_device::{
     Device, FileDevice, Place, ProbeCase, ProbeReport, ProbeRun, ProbeSettings, RawDirectory, probe,
 };
@@ -136,7 +136,7 @@ fn run_probe(arguments: ProbeArguments) -> Result<(), Failure> {
     bar.finish_and_clear();
     let report = report.map_err(failed)?;
     let origin = Origin::here(env!("ISHIGAKI_COMMIT"), seed);
-    let text = if json { lines(&report, &origin) } else { table(&report, &place, &origin) };
+    let text = if json { lines(&report, &place, &origin) } else { table(&report, &place, &origin) };
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -179,38 +179,8 @@ impl Drop for Site {
 }
 
 /// A JSON object for each case and metric.
-fn lines(report: &ProbeReport, origin: &Origin) -> String {
-    let mut text = String::new();
-    for case in &report.cases {
-        for (metric, figure) in FIGURES {
-            let runs = case.runs.iter().map(figure).collect();
-            let line = Line::new("media", distinguishing(report, case), metric, runs, origin);
-            let _ = writeln!(text, "{}", line.json());
-        }
-    }
-    text
-}
-
-type Figure = fn(&ProbeRun) -> f64;
-
-const FIGURES: [(Metric, Figure); 4] = [
-    (Metric::Throughput, |run| run.throughput),
-    (Metric::Bandwidth, |run| run.bandwidth),
-    (Metric::LatencyP50, |run| run.latency_p50.as_secs_f64()),
-    (Metric::LatencyP99, |run| run.latency_p99.as_secs_f64()),
-];
-
-fn distinguishing(report: &ProbeReport, case: &ProbeCase) -> Case {
-    let promise = report.promise;
-    Case::from_iter([
-        ("threads".to_owned(), case.threads.into()),
-        ("size".to_owned(), case.size.as_u64().into()),
-        ("direct".to_owned(), promise.direct.into()),
-        ("trim".to_owned(), promise.trim.into()),
-        ("block_size".to_owned(), promise.block_size.into()),
-        ("atomic_write".to_owned(), promise.atomic_write.into()),
-        ("writes_through".to_owned(), report.writes_through.into()),
-    ])
+fn lines(report: &ProbeReport, place: &Place, origin: &Origin) -> String {
+    media::lines(report, &place.to_string(), origin).iter().fold(String::new(), |text, line| text + &line.json() + "\n")
 }
 
 /// What a person reads.

@@ -14,7 +14,7 @@ use ishigaki_bench::{Line, Origin, Target, figures, long, wal};
 use ishigaki_device::Place;
 use ishigaki_wal::{CommitRule, LogKind};
 
-use super::{Bar, EXAMPLES, show};
+use super::{Bar, EXAMPLES, origin, show};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
@@ -177,10 +177,6 @@ impl Measured {
         bar.0.finish_and_clear();
         show(&lines, self.json)
     }
-}
-
-fn origin(seed: Option<Seed>) -> Origin {
-    Origin::here(env!("ISHIGAKI_COMMIT"), seed.unwrap_or_else(Seed::from_entropy))
 }
 
 pub(super) fn run_wal(arguments: &WalArguments) -> Result<(), Failure> {
