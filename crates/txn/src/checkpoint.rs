@@ -22,7 +22,6 @@
 //! Parts: [`page`] and [`manifest`] are the format, [`parts`] and [`load`] write and read it, [`throttle`] limits the
 //! writing, [`trigger`] is the thread that does it in time.
 
-mod fields;
 mod files;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;

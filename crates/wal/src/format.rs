@@ -58,24 +58,6 @@ pub(crate) fn parse_spare_name(name: &str) -> Option<u64> {
     (spare_name(number) == name).then_some(number)
 }
 
-/// Reads little-endian integers out of a fixed header.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    /// The `N` bytes at `offset`; headers are as long as their fields say.
-    fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
-        self.0[offset..offset + N].try_into().expect("a slice of N bytes is an array of N bytes")
-    }
-
-    fn u32(&self, offset: usize) -> u32 {
-        u32::from_le_bytes(self.array(offset))
-    }
-
-    fn u64(&self, offset: usize) -> u64 {
-        u64::from_le_bytes(self.array(offset))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

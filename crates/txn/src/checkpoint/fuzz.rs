@@ -1,9 +1,8 @@
 //! Checkpoints' part of the door for `fuzz/`.
 
-use ishigaki_base::{Generation, LogId, Lsn, crc32c};
+use ishigaki_base::{Fields, Generation, LogId, Lsn, crc32c};
 
 use super::Start;
-use super::fields::Fields;
 use super::manifest::{self, Manifest, Part};
 use super::page::{self, Draft, Identity};
 use crate::table::TableId;

@@ -1,8 +1,7 @@
 //! The manifest: what a checkpoint is made of, and where the log goes on. `docs/format/checkpoint.md` has the byte tables.
 
-use ishigaki_base::{Generation, LogId, Lsn, crc32c};
+use ishigaki_base::{Fields, Generation, LogId, Lsn, crc32c};
 
-use super::fields::Fields;
 use super::page::Refusal;
 use crate::table::TableId;
 use ishigaki_wal::Start;

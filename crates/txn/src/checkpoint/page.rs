@@ -3,9 +3,8 @@
 //! A page says whose it is (log, checkpoint, which page of it), so that no other page can pass for it. The decoder never
 //! panics, copies nothing, and refuses what it does not know.
 
-use ishigaki_base::{LogId, Lsn, Position, crc32c};
+use ishigaki_base::{Fields, LogId, Lsn, Position, crc32c};
 
-use super::fields::Fields;
 use crate::key::{MAX_KEY, MAX_VALUE};
 use crate::table::TableId;
 

@@ -1,8 +1,8 @@
 //! The chunk: what a stream writes at once.
 
-use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
+use ishigaki_base::{Fields, Generation, LogId, Lsn, StreamId, crc32c};
 
-use super::{Fields, MAX_CHUNK, VERSION};
+use super::{MAX_CHUNK, VERSION};
 use crate::CommitRule;
 
 /// Bytes of a chunk's header.

@@ -1,8 +1,8 @@
 //! The control block: one sector that says which generation may be appended to, and from where the log is needed.
 
-use ishigaki_base::{Generation, LogId, Lsn, crc32c};
+use ishigaki_base::{Fields, Generation, LogId, Lsn, crc32c};
 
-use super::{Fields, VERSION};
+use super::VERSION;
 use crate::{Error, Result, Start};
 
 /// Bytes of the block that are used; the rest of its sector is zero.

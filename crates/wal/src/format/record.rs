@@ -1,8 +1,6 @@
 //! The record: what an engine logs under one LSN.
 
-use ishigaki_base::{Lsn, Position};
-
-use super::Fields;
+use ishigaki_base::{Fields, Lsn, Position};
 
 /// Bytes of a record's header.
 pub(crate) const RECORD_HEADER: usize = 16;
