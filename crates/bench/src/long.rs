@@ -162,7 +162,7 @@ fn figures(settings: &Settings, bytes: ByteSize, side: &Side, bandwidths: Vec<f6
 fn measure(settings: &Settings, bytes: ByteSize, side: &Side, free: &Free<'_>) -> Result<Vec<f64>> {
     let counting = Arc::new(Counting::new(settings.target.directory().clone()));
     let directory: Arc<dyn Directory> = counting.clone();
-    let log_settings = wal::Settings { streams: settings.workers as u16, ..side.log.clone() };
+    let log_settings = wal::Settings { streams: settings.workers as u16, relief: 0, ..side.log.clone() };
     let (log, _) = Log::open(directory.clone(), log_settings.clone(), &mut |_, _| Ok(()))?;
 
     let over = AtomicBool::new(false);

@@ -123,8 +123,11 @@ impl Database {
         let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
         let memory = Arc::new(Memory::new(settings.memory));
         let manifest = checkpoint::current(directory.as_ref())?;
-        let replay =
-            Replay::new(settings.log.streams, &memory, manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed));
+        let replay = Replay::new(
+            settings.log.all_streams(),
+            &memory,
+            manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed),
+        );
         let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
         let number = checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?;
         let start = manifest.as_ref().map_or_else(Start::default, |manifest| manifest.start);
@@ -150,7 +153,7 @@ impl Database {
             directory,
             Arc::clone(&log),
             Arc::clone(&tables),
-            settings.log.streams,
+            settings.log.all_streams(),
             settings.checkpoint.clone(),
             &before,
         ));

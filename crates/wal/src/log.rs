@@ -93,9 +93,10 @@ pub(crate) struct Shared {
 }
 
 impl Log {
-    /// A handle on a stream for one more session; streams are given out in turn.
+    /// A handle on a stream for one more session; [`Settings::streams`] are given out in turn.
     pub fn assign(&self) -> Stream {
-        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % self.shared.heralds.len();
+        let given = self.shared.heralds.len().min(self.shared.settings.streams.into());
+        let place = self.assigned.fetch_add(1, Ordering::Relaxed) % given;
         Stream::new(self.shared.clone(), place)
     }
 
@@ -375,14 +376,15 @@ impl Shared {
         state.is_none_or(|state| state.standing().settled() >= position.lsn())
     }
 
-    /// The stream of that place, or another one if its device slot is taken and the other one's is free.
+    /// The stream of that place; or a free one if that one is writing for a few. For many it pays to share one write: what
+    /// comes now has more company in its own stream's next group than a write of its own would be worth.
     pub(crate) fn least_busy(&self, place: usize) -> &State {
         let own = &self.streams[place];
-        if !own.is_busy() {
+        if !own.writes_for_few() {
             return own;
         }
         let (before, after) = self.streams.split_at(place);
-        after.iter().chain(before).find(|state| !state.is_busy()).unwrap_or(own)
+        after.iter().chain(before).find(|state| state.is_free()).unwrap_or(own)
     }
 
     /// The header of a chunk to be written now; its block knows what is missing.

@@ -21,9 +21,14 @@ pub struct Settings {
     pub kind: LogKind,
     /// When a commit is acknowledged, and what recovery keeps. Default: [`CommitRule::Dependencies`].
     pub commit: CommitRule,
-    /// Parallel streams, 1 to 256. Streams are not threads: any number of sessions share them. Default: one for every two
-    /// cores, at most eight: more writes at once than that cost the processor more than they save the device.
+    /// Parallel streams that sessions are given in turn, 1 to 256. Streams are not threads: any number of sessions share
+    /// them. Default: one for every two cores, at most eight: more writes at once than that cost the processor more than
+    /// they save the device.
     pub streams: u16,
+    /// Further streams under [`CommitRule::Dependencies`], which no session is given: one of them takes a commit while its
+    /// session's own stream writes for a few, so that few sessions have several writes under way, and many share one.
+    /// Default 1.
+    pub relief: u16,
     /// When a stream's group of records is written without anybody waiting for it.
     pub group: Group,
     /// Bytes of one preallocated segment of a stream, 16 KiB to 4 GiB. Default 16 MiB.
@@ -123,11 +128,13 @@ impl FromStr for CommitRule {
     }
 }
 
-/// Caps on a group: a stream writes what it holds when one of them is reached. None of them is ever waited for; a lone
-/// session that waits for its commit has it written at once (paper 1 has only the first of the three).
+/// Caps on a group: a stream writes what it holds when one of them is reached, though nobody waits for it. None of them is
+/// ever waited for; a lone session that waits for its commit has it written at once (paper 1 has only the first of the
+/// three).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Records in the buffer. Default 16, as in the paper.
+    /// Records in the buffer. Default 16, as in the paper. With [`Settings::background`] a hint: the group goes on
+    /// gathering until that took as long as a write does.
     pub transactions: usize,
     /// Bytes in the buffer. Default 256 KiB.
     pub bytes: ByteSize,
@@ -142,6 +149,7 @@ impl Default for Settings {
             kind: LogKind::Parallel,
             commit: CommitRule::Dependencies,
             streams: (cores / 2).clamp(1, 8) as u16,
+            relief: 1,
             group: Group::default(),
             segment: ByteSize::mib(16),
             space: ByteSize::gib(1),
@@ -163,8 +171,9 @@ impl Settings {
     /// Says what about the settings can not be.
     pub(crate) fn validate(&self) -> Result<()> {
         let invalid = |reason: String| Err(Error::Invalid { reason });
-        if !(1..=256).contains(&self.streams) {
-            return invalid(format!("a log has 1 to 256 streams, not {}", self.streams));
+        if self.streams == 0 || self.streams.saturating_add(self.relief) > 256 {
+            let Self { streams, relief, .. } = self;
+            return invalid(format!("a log has 1 to 256 streams, not {streams} and {relief} for relief"));
         }
         if self.segment.0 < MIN_SEGMENT || self.segment > ByteSize::gib(4) || !self.segment.0.is_multiple_of(4096) {
             let least = ByteSize(MIN_SEGMENT);
@@ -184,9 +193,13 @@ impl Settings {
         Ok(())
     }
 
-    /// How many streams there really are.
-    pub(crate) fn streams(&self) -> u16 {
-        if self.kind == LogKind::Serial { 1 } else { self.streams }
+    /// How many streams there really are. Those that sessions are given come first.
+    pub fn all_streams(&self) -> u16 {
+        match (self.kind, self.commit) {
+            (LogKind::Serial, _) => 1,
+            (LogKind::Parallel, CommitRule::Dependencies) => self.streams + self.relief,
+            (LogKind::Parallel | LogKind::Epoch { .. }, _) => self.streams,
+        }
     }
 
     /// Bytes of a serial log's buffer: what a segment holds, 4 MiB at most. Two batches of the longest chunks or more fit, and
@@ -197,7 +210,7 @@ impl Settings {
 
     /// Bytes that all segments together may really take.
     pub(crate) fn bound(&self) -> u64 {
-        self.space.0.max(self.segment.0 * u64::from(self.streams()) * LEAST_SEGMENTS)
+        self.space.0.max(self.segment.0 * u64::from(self.all_streams()) * LEAST_SEGMENTS)
     }
 
     /// The most bytes of one chunk: what a group holds, within what the format and the segment allow.
@@ -227,8 +240,10 @@ mod tests {
 
     #[test]
     fn a_log_may_have_four_segments_a_stream_whatever_its_space() {
-        let settings = Settings { space: ByteSize(0), streams: 3, segment: ByteSize::kib(16), ..Settings::default() };
-        assert_eq!(settings.bound(), 12 * (16 << 10));
+        let narrow = Settings { space: ByteSize(0), streams: 3, segment: ByteSize::kib(16), ..Settings::default() };
+        assert_eq!(narrow.bound(), 4 * 4 * (16 << 10), "the stream for relief counts");
+        let by_watermark = Settings { commit: CommitRule::Watermark, ..narrow };
+        assert_eq!(by_watermark.bound(), 3 * 4 * (16 << 10));
     }
 
     #[test]

@@ -137,11 +137,11 @@ impl Pool {
         Self {
             directory,
             length,
-            streams: settings.streams.into(),
+            streams: settings.all_streams().into(),
             bound,
             trim: settings.trim,
             patience: settings.space_wait,
-            throttle: Throttle::new(bound - length * u64::from(settings.streams)),
+            throttle: Throttle::new(bound - length * u64::from(settings.all_streams())),
             inner: Mutex::new(inner),
             live: AtomicU64::new(0),
             changed: Condvar::new(),

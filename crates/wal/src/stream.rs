@@ -9,8 +9,8 @@
 mod handle;
 
 use std::mem::replace;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -25,9 +25,13 @@ use crate::space::Need;
 use crate::{CommitRule, Dependencies, Error, Receipt, Result};
 pub use handle::Stream;
 
-/// Records that wait behind a group for the stream's own thread to take over: with so many it pays that the slot is never
-/// idle while one waiter wakes another.
+/// So many records in a group are a crowd. If one waits behind a group the stream's own thread takes over: it pays that the
+/// slot is never idle while one waiter wakes another. And what comes while one is being written stays in its stream.
 const CROWD: usize = 4;
+
+/// Where a write takes longer, the stream's own thread does it for those who do not wait for it. It takes some microseconds
+/// to wake a thread.
+const LONG_WRITE: Duration = Duration::from_micros(20);
 
 /// Groups that may pile up behind a busy device before whoever adds to them is slowed down.
 const PILED_GROUPS: u64 = 4;
@@ -44,8 +48,8 @@ pub(crate) struct State {
     changed: Condvar,
     /// How far the stream is durable and settled.
     standing: Standing,
-    /// The slot is taken: a hint for those who may choose another stream.
-    busy: AtomicBool,
+    /// Records that are being written, zero while the slot is free: a hint for those who may choose another stream.
+    under_way: AtomicUsize,
     /// Bytes of records that nobody has been held back for yet.
     unpaid: AtomicU64,
 }
@@ -64,6 +68,10 @@ struct Inner {
     room: u64,
     /// What the open group has cost so far.
     cost: u64,
+    /// Since when the open group is not empty.
+    since: Instant,
+    /// How long a write takes: a mean in which each write counts for an eighth.
+    write_time: Duration,
     /// Index of the next segment to make.
     next_segment: u64,
     /// Another thread is making that segment at the moment.
@@ -107,6 +115,8 @@ impl State {
             spares: Vec::new(),
             room,
             cost: 0,
+            since: Instant::now(),
+            write_time: Duration::ZERO,
             next_segment,
             making_segment: false,
             runs_short,
@@ -118,7 +128,7 @@ impl State {
             written: Default::default(),
             changed: Condvar::new(),
             standing: Standing::new(id, next.previous()),
-            busy: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
             unpaid: AtomicU64::new(0),
         }
     }
@@ -184,12 +194,22 @@ impl State {
         &self.standing
     }
 
-    /// Whether a group is on its way to the medium at this moment. A hint: it may have changed when it is looked at.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed)
+    /// Whether no group is on its way to the medium. A hint: it may have changed when it is looked at.
+    pub(crate) fn is_free(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0
     }
 
-    /// Writes the group if its caps are reached and the slot is free; slows the caller down when groups pile up.
+    /// Whether a group is on its way that is no crowd. A hint, too.
+    pub(crate) fn writes_for_few(&self) -> bool {
+        (1..CROWD).contains(&self.under_way.load(Ordering::Relaxed))
+    }
+
+    /// Sees to it that the group is written if its caps are reached and the slot is free; slows the caller down when groups
+    /// pile up.
+    ///
+    /// A group that has as many records as it should goes on gathering until that took as long as a write takes: with
+    /// sessions that do not wait, a slow device gets few large writes instead of many small ones, and no record waits more
+    /// than twice as long as it had to. Where nothing happens in the background nothing depends on time.
     pub(crate) fn pace(&self, shared: &Shared) {
         let caps = &shared.settings.group;
         let mut inner = self.inner.lock();
@@ -202,8 +222,17 @@ impl State {
         {
             self.changed.wait(&mut inner);
         }
-        if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
-            self.write_group(shared, inner);
+        if inner.open.is_empty() || !inner.slot.is_free() {
+            return;
+        }
+        let gathers = inner.open.bytes() < caps.bytes.0 && inner.since.elapsed() < inner.write_time;
+        if gathers && shared.settings.background {
+            return;
+        }
+        let takes_long = inner.write_time > LONG_WRITE;
+        drop(inner);
+        if !takes_long || !shared.hand_over(self.id) {
+            self.write_waiting(shared, false);
         }
     }
 
@@ -233,9 +262,14 @@ impl State {
 
     /// Writes groups as long as there are any, if nobody else is at it.
     pub(crate) fn write_on(&self, shared: &Shared) {
+        self.write_waiting(shared, true);
+    }
+
+    /// Writes the open group, or all that come, if there is any and nobody else is at it.
+    fn write_waiting(&self, shared: &Shared, all: bool) {
         let inner = self.inner.lock();
         if !inner.open.is_empty() && inner.slot.is_free() && shared.check_alive().is_ok() {
-            self.write_groups(shared, inner, true);
+            self.write_groups(shared, inner, all);
         }
     }
 
@@ -249,14 +283,13 @@ impl State {
         let Slot::Free(mut pen) = replace(&mut inner.slot, Slot::Taken) else {
             unreachable!("callers have seen, under this lock, that the slot is free");
         };
-        self.busy.store(true, Ordering::Relaxed);
         loop {
             let number = inner.number;
             let Some(mut inner_again) = self.write_one(shared, inner, &mut pen) else { return };
             if !all || inner_again.open.is_empty() {
                 let crowd = inner_again.open.records() >= CROWD;
                 inner_again.slot = Slot::Free(pen);
-                self.busy.store(false, Ordering::Relaxed);
+                self.under_way.store(0, Ordering::Relaxed);
                 self.changed.notify_all();
                 drop(inner_again);
                 // The next writer first, so that the device is idle no longer than it must.
@@ -281,13 +314,16 @@ impl State {
         pen.extend(inner.spares.drain(..));
         let last = inner.open.last();
         inner.number += 1;
+        self.under_way.store(inner.open.records(), Ordering::Relaxed);
         let mut blocks = inner.open.take();
         inner.cost = 0;
         inner.seen = false;
         drop(inner);
 
         let header = shared.chunk_header(self.id, shared.observe());
+        let begun = Instant::now();
         let written = pen.write(&mut blocks, header, last);
+        let took = begun.elapsed();
         if let Err(error) = written {
             // The bound stays where it is and the pen is gone: nothing of this stream is ever acknowledged again.
             shared.fail(error);
@@ -299,6 +335,7 @@ impl State {
         self.standing.advance(|position| shared.has_settled(position));
 
         let mut inner = self.inner.lock();
+        inner.write_time = (inner.write_time * 7 + took) / 8;
         let left = (!inner.open.is_empty()).then(|| inner.open.first());
         shared.watermark.settle(self.id, left);
         inner.open.recycle(blocks);
@@ -474,6 +511,9 @@ impl<'a> Drawn<'a> {
     }
 
     fn push(&mut self, kind: Kind, payload: &[u8]) {
+        if self.inner.open.is_empty() {
+            self.inner.since = Instant::now();
+        }
         self.inner.open.push(self.lsn, kind, &self.dependencies, payload);
         self.shared.nudge();
     }

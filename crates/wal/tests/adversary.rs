@@ -4,6 +4,8 @@
 mod bytes;
 #[path = "adversary/lives.rs"]
 mod lives;
+#[path = "adversary/pacing.rs"]
+mod pacing;
 #[path = "adversary/threads.rs"]
 mod threads;
 #[path = "adversary/watched.rs"]

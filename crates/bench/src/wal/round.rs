@@ -36,6 +36,7 @@ impl Point {
             kind: self.variant.log,
             commit: self.variant.commit,
             streams: self.workers as u16,
+            relief: 0,
             group: Group { transactions: self.group, ..settings.log.group.clone() },
             space: ByteSize::tib(1),
             ..settings.log.clone()

@@ -17,7 +17,7 @@ pub(crate) struct LogArguments {
     #[arg(long, value_name = "RULE")]
     commit: Option<CommitRule>,
 
-    /// Streams of the log; by default one for every two cores, up to 8
+    /// Streams of the log that sessions are given; by default one for every two cores, up to 8
     #[arg(long, value_name = "NUMBER")]
     streams: Option<u16>,
 

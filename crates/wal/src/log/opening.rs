@@ -137,12 +137,12 @@ impl Log {
             .update(|control| *control = Control { generation, base: next, clean: None, start, ..*control })?;
         let pool = Arc::new(Pool::new(directory, &settings, spares));
         for tail in &tails {
-            tail.count(&pool, settings.streams(), chunk_limit);
+            tail.count(&pool, settings.all_streams(), chunk_limit);
         }
         // What a trim had left to do when it was cut off.
         pool.free(start)?;
         let (mut streams, mut serial) = (Vec::new(), None);
-        for id in (0..settings.streams()).map(StreamId) {
+        for id in (0..settings.all_streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
             let (pen, next_segment) = recovery::resume(&pool, id, tail, chunk_limit)?;
             if settings.kind == LogKind::Serial {
@@ -163,8 +163,8 @@ impl Log {
             base: next,
             chunk_limit,
             block_size: control_block.block_size(),
-            watermark: Watermark::new(settings.streams, next),
-            heralds: (0..settings.streams()).map(|_| Herald::default()).collect(),
+            watermark: Watermark::new(settings.all_streams(), next),
+            heralds: (0..settings.all_streams()).map(|_| Herald::default()).collect(),
             streams,
             serial,
             epochs: Epochs::of(kind, background, next),

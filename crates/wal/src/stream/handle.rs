@@ -45,7 +45,7 @@ impl Stream {
 
     /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
     /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
-    /// another stream if this one's device slot is taken and another one's is free.
+    /// another stream if this one writes for a few at the moment and that one is free.
     pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
         if let Some(serial) = &self.shared.serial {
             // Its order says enough: whatever the record depends on is durable before it.

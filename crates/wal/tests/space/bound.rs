@@ -16,6 +16,7 @@ type Records = BTreeMap<u64, Vec<u8>>;
 fn narrow() -> Settings {
     Settings {
         streams: 2,
+        relief: 0,
         segment: ByteSize::kib(16),
         space: ByteSize::kib(128),
         space_wait: Duration::ZERO,
