@@ -52,7 +52,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Figures to be kept: about half an hour for each medium.
+    /// Figures to be kept: a good half hour for each medium.
     pub fn standard() -> Self {
         let kib = [4, 8, 16, 32, 64, 128].map(ByteSize::kib);
         Self {
@@ -101,8 +101,8 @@ pub struct Settings {
     pub origin: Origin,
 }
 
-/// The experiments of paper 1 (P1.11 to P1.13): the device test, U-1 and U-10 on every log, and long writing, whose space
-/// `free` makes free.
+/// The experiments of paper 1 (P1.11 to P1.13): the device test, U-1, U-10 and New-Order on every log, and long
+/// writing, whose space `free` makes free.
 pub fn p1(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progress) -> Result<Vec<Line>> {
     let Settings { scale, targets, log, sides, origin } = settings;
     let mut lines = Vec::new();

@@ -5,7 +5,7 @@
 //! hears how far the work is; nothing here prints or reads the environment.
 //!
 //! - [`commit`]: how long a small transaction takes until it is durable, beside the bare device's synchronous write.
-//! - [`wal`]: the log by itself under the micro-benchmarks of its paper, every kind of log and commit rule beside the others.
+//! - [`wal`]: the log by itself under the workloads of its paper, every kind of log and commit rule beside the others.
 //! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.

@@ -1,36 +1,39 @@
-//! `wal`: the log by itself under the micro-benchmarks of the parallel log's paper, U-1 and U-10 (P1.12, P1.13).
+//! `wal`: the log by itself under the workloads of the parallel log's paper: U-1, U-10 and TPC-C's New-Order (P1.12, P1.13).
 //!
-//! There are 65,536 pages with one 32-bit integer each. A transaction of U-1 adds one to a random page, one of U-10 to ten,
-//! under strict two-phase locking on pages; its log record has the bytes that the paper's BEGIN, UPDATE and COMMIT records
-//! have together. Locks are released when the record has its LSN; the worker goes on with its next transaction and
-//! acknowledges those that have become durable meanwhile (early lock release and flush pipelining, P-WAL section 3.2). So
-//! each worker stands for as many clients as it may have transactions outstanding, and that is the same for every log.
+//! U-1 and U-10 have 65,536 pages with one 32-bit integer each; a transaction adds one to a random page, or to ten. A
+//! New-Order changes, inserts and logs what TPC-C's does, and depends on the same earlier ones. All work under strict
+//! two-phase locking on pages or rows; a log record has the bytes that the paper's BEGIN, UPDATE and COMMIT records have
+//! together. Locks are released when the record has its LSN; the worker goes on with its next transaction and acknowledges
+//! those that have become durable meanwhile (early lock release and flush pipelining, P-WAL section 3.2). So each worker
+//! stands for as many clients as it may have transactions outstanding, and that is the same for every log.
 //!
 //! Everything that is to be compared runs in one call, in an order drawn anew for each round, and after each run the bare
 //! device writes as many bytes at a time with as many threads. A run counts only if the log, opened again, gives back what
 //! it acknowledged:
 //!
 //! ```text
-//! workers ──▶ pages (locks, last writers) ──▶ log ──▶ counting directory ──▶ target
-//!    │                                                                         │ close, open, replay
-//!    └── acknowledged: which, how many, after how long ──▶ check ◀── ledger ◀──┘
+//! workers ──▶ rows (locks, last writers) ──▶ log ──▶ counting directory ──▶ target
+//!    │                                                                        │ close, open, replay
+//!    └── acknowledged: which, how many, after how long ──▶ check ◀── ledger ◀─┘
 //! ```
 
 mod check;
 mod marks;
-mod pages;
+mod new_order;
 mod record;
 mod round;
+mod rows;
 mod worker;
+mod workload;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use ishigaki_wal::{self as wal, CommitRule, LogKind};
 
 use crate::{Case, Error, Line, Metric, Origin, Progress, Result, Target};
 use round::{Outcome, Point};
+
+pub use workload::Workload;
 
 /// The workload's name in figures and errors.
 const NAME: &str = "wal";
@@ -43,49 +46,6 @@ pub const COMMITS: [CommitRule; 2] = [CommitRule::Watermark, CommitRule::Depende
 
 /// Transactions that a worker may have outstanding where epochs acknowledge: so many that it never waits for them.
 const OUTSTANDING_IN_EPOCHS: usize = 1 << 16;
-
-/// What a transaction does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
-    /// Updates one page.
-    U1,
-    /// Updates ten pages.
-    U10,
-}
-
-impl Workload {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::U1, Self::U10];
-
-    /// How many pages a transaction updates.
-    pub fn updates(self) -> usize {
-        match self {
-            Self::U1 => 1,
-            Self::U10 => 10,
-        }
-    }
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::U1 => "u1",
-            Self::U10 => "u10",
-        })
-    }
-}
-
-impl FromStr for Workload {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "u1" => Ok(Self::U1),
-            "u10" => Ok(Self::U10),
-            _ => Err(Error::Invalid { setting: "workload", reason: format!("there are u1 and u10, not `{text}`") }),
-        }
-    }
-}
 
 /// One side of the comparison: a kind of log under a commit rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +85,7 @@ pub struct Settings {
     pub log: wal::Settings,
     /// What is written to.
     pub target: Target,
-    /// Where the figures come from; its seed draws pages and order.
+    /// Where the figures come from; its seed draws rows and order.
     pub origin: Origin,
 }
 
@@ -149,8 +109,9 @@ impl Settings {
     fn validate(&self) -> Result<()> {
         let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
         if self.workloads.is_empty() {
-            return invalid("workload", "give u1, u10 or both");
+            return invalid("workload", "give at least one of u1, u10 and tpcc");
         }
+        self.workloads.iter().try_for_each(|workload| workload.validate())?;
         if self.variants.is_empty() {
             return invalid("log", "give at least one log and one commit rule");
         }
@@ -237,18 +198,4 @@ fn figures(settings: &Settings, point: &Point, outcomes: &[Outcome]) -> Vec<Line
         Line::new(NAME, case.clone(), metric, outcomes.iter().map(figure).collect(), &settings.origin)
     };
     FIGURES.into_iter().map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_and_written_alike() {
-        for workload in Workload::ALL {
-            assert_eq!(workload.to_string().parse::<Workload>().unwrap(), workload);
-        }
-        let refused = "u2".parse::<Workload>().unwrap_err().to_string();
-        assert!(refused.contains("u1 and u10, not `u2`"), "{refused}");
-    }
 }

@@ -18,11 +18,28 @@ fn line(bench: &str, parts: &serde_json::Value, metric: Metric, runs: &[f64]) ->
 
 /// U-1 on one medium: two logs with one, two and four workers; the device test; long writing.
 fn fixed() -> Vec<Line> {
+    let mut lines = of_logs("u1");
+    for threads in [1, 16] {
+        for size in [4096, 8192] {
+            let parts = serde_json::json!({"threads": threads, "size": size, "device": "ssd"});
+            lines.push(line("media", &parts, Metric::Bandwidth, &[f64::from(threads * size) * 1e4]));
+        }
+    }
+    for trim in [false, true] {
+        let parts = serde_json::json!({"write": 8192, "trim": trim, "workers": 4, "interval": 1.0, "device": "ssd"});
+        lines.push(line("long", &parts, Metric::Bandwidth, &[3e8, 2e8, 1e8]));
+        lines.push(line("long", &parts, Metric::Ratio, &[0.33]));
+    }
+    lines
+}
+
+/// A workload on two logs with one, two and four workers.
+fn of_logs(workload: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for (log, commit, each) in [("parallel", "watermark", 100e3), ("serial", "watermark", 50e3)] {
         for workers in [1, 2, 4] {
             let parts = serde_json::json!({
-                "workload": "u1", "log": log, "commit": commit, "workers": workers, "group": 16, "device": "ssd"
+                "workload": workload, "log": log, "commit": commit, "workers": workers, "group": 16, "device": "ssd"
             });
             let throughput = each * if log == "serial" { 1.0 } else { f64::from(workers) };
             let figures = [
@@ -39,17 +56,6 @@ fn fixed() -> Vec<Line> {
             lines
                 .extend(figures.map(|(metric, value)| line("wal", &parts, metric, &[value * 0.9, value, value * 1.1])));
         }
-    }
-    for threads in [1, 16] {
-        for size in [4096, 8192] {
-            let parts = serde_json::json!({"threads": threads, "size": size, "device": "ssd"});
-            lines.push(line("media", &parts, Metric::Bandwidth, &[f64::from(threads * size) * 1e4]));
-        }
-    }
-    for trim in [false, true] {
-        let parts = serde_json::json!({"write": 8192, "trim": trim, "workers": 4, "interval": 1.0, "device": "ssd"});
-        lines.push(line("long", &parts, Metric::Bandwidth, &[3e8, 2e8, 1e8]));
-        lines.push(line("long", &parts, Metric::Ratio, &[0.33]));
     }
     lines
 }
@@ -117,6 +123,23 @@ fn the_page_lays_fixed_lines_beside_the_papers_figures() {
 }
 
 #[test]
+fn new_order_has_its_plots_and_the_papers_figures() {
+    let lines = of_logs("tpcc");
+    let plots = figures::plots(&lines).unwrap();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
+    assert_eq!(names, ["throughput", "bandwidth", "share", "latency"].map(|what| format!("p1-tpcc-{what}-ssd")));
+    let page = figures::page(&lines, &plots);
+    for word in [
+        "### TPC-C: New-Order, 8 warehouses",
+        "| *the paper: P-WAL, best* | 16 | 16 | 67.8 k/s | 533 MB/s | 64% | 4.7 ms (mean) | | | 55% | |",
+        "in the paper 2.3 times. Until a commit is known its transactions take 4.8 times as long there",
+        "![TPC-C on ssd: throughput](p1-tpcc-throughput-ssd.svg)",
+    ] {
+        assert!(page.contains(word), "{word} is not in\n{page}");
+    }
+}
+
+#[test]
 fn without_lines_there_are_no_plots() {
     assert!(figures::plots(&[]).unwrap().is_empty());
 }
@@ -140,12 +163,12 @@ fn the_experiments_of_paper_1_run_and_are_written() {
     let out = directory.path().join("figures");
     let files = figures::write(&out, &lines).unwrap();
     assert!(files.iter().all(|file| file.is_file()));
-    assert_eq!(files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg")).count(), 10);
+    assert_eq!(files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg")).count(), 14);
     let read = figures::read(&out.join("p1.jsonl")).unwrap();
     let what = |lines: &[Line]| lines.iter().map(|line| (line.case.clone(), line.metric)).collect::<Vec<_>>();
     assert!(what(&read) == what(&lines), "the lines that were written are read");
     let page = std::fs::read_to_string(out.join("p1.md")).unwrap();
-    for word in ["U-1:", "U-10:", "Device test", "Long writing", "| epoch |", "| serial |"] {
+    for word in ["U-1:", "U-10:", "TPC-C:", "Device test", "Long writing", "| epoch |", "| serial |"] {
         assert!(page.contains(word), "{word}");
     }
 }

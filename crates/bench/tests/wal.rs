@@ -42,7 +42,7 @@ fn every_log_and_rule_and_number_of_workers_is_a_case() {
     let short = LogKind::Epoch { time: Duration::from_millis(3) };
     let logs = LOGS.map(|log| if log == LogKind::EPOCH { short } else { log });
     let settings = wal::Settings {
-        workloads: vec![Workload::U1, Workload::U10],
+        workloads: Workload::ALL.to_vec(),
         variants: Variant::product(&logs, &COMMITS),
         workers: vec![1, 2],
         rounds: 1,
@@ -50,7 +50,7 @@ fn every_log_and_rule_and_number_of_workers_is_a_case() {
         ..small(target.clone())
     };
     let lines = wal::run(&settings, &mut Silent).unwrap();
-    let cases = 2 * 2 * LOGS.len() * COMMITS.len();
+    let cases = Workload::ALL.len() * 2 * LOGS.len() * COMMITS.len();
     assert_eq!(lines.len(), cases * FIGURES);
     for lines in lines.chunks(FIGURES) {
         let case = &lines[0].case;
@@ -109,6 +109,7 @@ fn settings_without_sense_are_refused() {
     full.directory().create("something", 512).unwrap();
     for bad in [
         wal::Settings { workloads: vec![], ..good.clone() },
+        wal::Settings { workloads: vec![Workload::Tpcc { warehouses: 0 }], ..good.clone() },
         wal::Settings { variants: vec![], ..good.clone() },
         wal::Settings { workers: vec![1, 0], ..good.clone() },
         wal::Settings { groups: vec![0], ..good.clone() },

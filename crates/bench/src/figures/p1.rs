@@ -1,13 +1,14 @@
 //! Which charts the lines of paper 1's experiments give.
 //!
-//! Each medium has its own: the device test (their figure 3), throughput of U-1 and U-10 (7 and 9), bandwidth (8 and 10),
-//! its share of the device's, latency in its two parts (13), and long writing (15).
+//! Each medium has its own: the device test (their figure 3), throughput of U-1, U-10 and New-Order (7, 9 and 11),
+//! bandwidth (8, 10 and 12), its share of the device's, latency in its two parts (13 and 14), and long writing (15).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::chart::{Axis, Chart, Point, Series};
+use super::paper::{BEST, Best};
 use super::units::Unit;
 use crate::{Line, Metric};
 
@@ -43,7 +44,7 @@ pub(super) fn charts(lines: &[Line]) -> Vec<Chart> {
     for device in devices(lines) {
         let lines: Vec<&Line> = lines.iter().filter(|line| text(line, "device") == device).collect();
         charts.extend(device_test(&lines, &device));
-        for (workload, name) in [("u1", "U-1"), ("u10", "U-10")] {
+        for Best { workload, name, .. } in BEST {
             let of_workload = |line: &&&Line| line.bench == "wal" && text(line, "workload") == workload;
             let lines: Vec<&Line> = lines.iter().filter(of_workload).copied().collect();
             charts.extend(workers(&lines, &device, workload, name));

@@ -12,9 +12,9 @@ pub(super) fn page(lines: &[Line], plots: &[(String, String)]) -> String {
     let mut page = String::from(
         "# The experiments of paper 1, run\n\n\
          The parallel write-ahead log's paper (Kamiya, Kawashima, Hoshino, Tatebe: P-WAL, 2017) measures a log by itself: \
-         the device test, the micro-benchmarks U-1 and U-10, the two parts of latency, and long writing. Here they are \
-         run on this log. Figures of different machines can not be compared as they stand; what can be are ratios: how far \
-         the parallel log is from the serial one, and from what the device gives. All lines are in \
+         the device test, the micro-benchmarks U-1 and U-10, TPC-C's New-Order, the two parts of latency, and long \
+         writing. Here they are run on this log. Figures of different machines can not be compared as they stand; what can \
+         be are ratios: how far the parallel log is from the serial one, and from what the device gives. All lines are in \
          [p1.jsonl](p1.jsonl).\n\n\
          | | machine |\n|---|---|\n",
     );
@@ -88,13 +88,12 @@ fn workload(page: &mut String, lines: &[&Line], paper: &Best) {
     if lines.is_empty() {
         return;
     }
-    let title =
-        if paper.workload == "u1" { "U-1: one update a transaction" } else { "U-10: ten updates a transaction" };
     let _ = write!(
         page,
-        "\n### {title}\n\n\
+        "\n### {}: {}\n\n\
          | log | workers | group | transactions | bandwidth | share of device | known p50 | known p99 | flushed p50 | \
-         waiting | writes each |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+         waiting | writes each |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        paper.name, paper.does
     );
     let optional = |value: Option<f64>, unit: Unit| value.map_or_else(String::new, |value| unit.show(value));
     let _ = writeln!(

@@ -11,7 +11,7 @@ use ishigaki_device::{Directory, ProbeCase, ProbeSettings, SECTOR, probe};
 use ishigaki_wal::{self as wal, Group, Log};
 
 use super::check::{Promised, check};
-use super::pages::Pages;
+use super::rows::Rows;
 use super::worker::{Tally, Window, Worker};
 use super::{Settings, Variant, Workload};
 use crate::Result;
@@ -113,9 +113,9 @@ fn measure(
     round: usize,
 ) -> Result<Measured> {
     let (log, _) = Log::open(counting.clone(), log.clone(), &mut |_, _| Ok(()))?;
-    let pages = Pages::new();
+    let rows = Rows::new(point.workload.rows());
     let before = counting.count();
-    let Work { tallies, extent, result } = work(settings, point, &log, &pages, counting, round);
+    let Work { tallies, extent, result } = work(settings, point, &log, &rows, counting, round);
     result?;
     log.flush()?;
     let count = counting.count().since(before);
@@ -130,7 +130,7 @@ fn measure(
         acknowledged.push(tally.acknowledged);
         appended.push(tally.appended);
     }
-    let promised = Promised { acknowledged, left: Some((appended, pages.values())) };
+    let promised = Promised { acknowledged, left: Some((appended, rows.values())) };
     Ok(Measured { known, flushed, spent, promised, extent, count })
 }
 
@@ -144,7 +144,7 @@ struct Work {
 }
 
 /// All workers beside each other, until the time is over or the log fails.
-fn work(settings: &Settings, point: &Point, log: &Log, pages: &Pages, counting: &Counting, round: usize) -> Work {
+fn work(settings: &Settings, point: &Point, log: &Log, rows: &Rows, counting: &Counting, round: usize) -> Work {
     let (together, failed, window) = (Barrier::new(point.workers), AtomicBool::new(false), OnceLock::new());
     let warm = (settings.duration / 10).min(Duration::from_millis(500));
     let begin = || {
@@ -155,7 +155,7 @@ fn work(settings: &Settings, point: &Point, log: &Log, pages: &Pages, counting: 
     let done: Vec<(Tally, wal::Result<()>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..point.workers as u32)
             .map(|number| {
-                let worker = Worker::new(log, pages, point, number, seed.derive(u64::from(number)).generator());
+                let worker = Worker::new(log, rows, point, number, seed.derive(u64::from(number)).generator());
                 let (begin, failed) = (&begin, &failed);
                 scope.spawn(move || worker.work(begin(), failed))
             })
@@ -211,7 +211,8 @@ mod tests {
         };
         let counting = Arc::new(Counting::new(settings.target.directory().clone()));
         let (log, _) = Log::open(counting.clone(), point.log(&settings), &mut |_, _| Ok(())).unwrap();
-        let Work { tallies, result, .. } = work(&settings, point, &log, &Pages::new(), &counting, 0);
+        let Work { tallies, result, .. } =
+            work(&settings, point, &log, &Rows::new(point.workload.rows()), &counting, 0);
         assert!(result.is_err(), "the cut is noticed");
         drop(log);
         let acknowledged: Vec<_> = tallies.into_iter().map(|tally| tally.acknowledged).collect();
@@ -227,11 +228,13 @@ mod tests {
     fn what_workers_acknowledged_survives_a_power_cut_and_nothing_is_there_in_part() {
         let name = "what_workers_acknowledged_survives_a_power_cut_and_nothing_is_there_in_part";
         seeded_runs(name, 5, |seed| {
-            for workload in [Workload::U1, Workload::U10] {
+            // Orders of two warehouses, so that the workers meet in districts and in stock.
+            let workloads = [Workload::U1, Workload::U10, Workload::Tpcc { warehouses: 2 }];
+            for (place, workload) in (0..).zip(workloads) {
                 for commit in [CommitRule::Watermark, CommitRule::Dependencies] {
                     let variant = Variant { log: LogKind::Parallel, commit };
                     let point = Point { workload, variant, workers: 3, group: 4, outstanding: 40 };
-                    cut_at(seed.derive(workload as u64).generator().u64(60..300), &point, seed);
+                    cut_at(seed.derive(place).generator().u64(60..300), &point, seed);
                 }
             }
         });

@@ -10,10 +10,11 @@ use ishigaki_wal::{self as wal, Dependencies, Log, Receipt, Stream};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
+use super::Workload;
 use super::marks::Marks;
-use super::pages::{PAGES, Page, Pages};
 use super::record::{Update, Writer};
 use super::round::Point;
+use super::rows::{Row, Rows};
 use crate::counting::{Count, Counting};
 use crate::latency::Latencies;
 
@@ -108,11 +109,12 @@ struct Queue {
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     log: &'a Log,
-    pages: &'a Pages,
+    rows: &'a Rows,
     stream: Stream,
+    workload: Workload,
+    number: u32,
     writer: Writer,
     random: Rng,
-    updates: usize,
     /// By stream: a record goes to another one if the worker's own is busy.
     queues: Vec<Queue>,
     outstanding: usize,
@@ -121,7 +123,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(log: &'a Log, pages: &'a Pages, point: &Point, number: u32, mut random: Rng) -> Self {
+    pub(super) fn new(log: &'a Log, rows: &'a Rows, point: &Point, number: u32, mut random: Rng) -> Self {
         let tally = Tally {
             known: Latencies::new(),
             flushed: Latencies::new(),
@@ -131,11 +133,12 @@ impl<'a> Worker<'a> {
         };
         Self {
             log,
-            pages,
+            rows,
             stream: log.assign(),
-            writer: Writer::new(point.workload, number, &mut random),
+            workload: point.workload,
+            number,
+            writer: Writer::new(number, &mut random),
             random,
-            updates: point.workload.updates(),
             queues: (0..point.workers).map(|_| Queue::default()).collect(),
             outstanding: 0,
             most: point.outstanding,
@@ -172,38 +175,25 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Updates random pages and appends the record: locks are held from before the first update until it has its LSN.
+    /// Changes rows and appends the record: locks are held from before the first change until it has its LSN.
     fn transact(&mut self) -> wal::Result<Receipt> {
-        let pages = self.draw_pages();
-        let mut locked: SmallVec<[MutexGuard<'_, Page>; 10]> =
-            pages.iter().map(|&page| self.pages.lock(page)).collect();
+        let rows = self.workload.draw(self.number, &mut self.random);
+        let mut locked: SmallVec<[MutexGuard<'_, Row>; 16]> = rows.iter().map(|&row| self.rows.lock(row)).collect();
         let mut dependencies = Dependencies::default();
-        for (place, (page, locked)) in pages.iter().zip(&mut locked).enumerate() {
+        let update = |(&row, locked): (&u32, &MutexGuard<'_, Row>)| {
             dependencies.add(locked.writer);
-            let before = locked.value;
-            self.writer.update(place, Update { page: *page, before, after: before + 1 });
-        }
-        let receipt = self.stream.append_after(&dependencies, self.writer.finish(self.tally.appended))?;
-        for page in &mut locked {
-            page.value += 1;
-            page.writer = receipt.position();
+            Update { row, before: locked.value, after: locked.value + 1 }
+        };
+        let updates: SmallVec<[Update; 16]> = rows.iter().zip(&locked).map(update).collect();
+        let record = self.writer.write(self.tally.appended, &updates, self.workload.inserts(&updates));
+        let receipt = self.stream.append_after(&dependencies, record)?;
+        for (row, update) in locked.iter_mut().zip(&updates) {
+            row.value = update.after;
+            row.writer = receipt.position();
         }
         drop(locked);
         self.stream.pace_after(&receipt);
         Ok(receipt)
-    }
-
-    /// Different ones, in the order in which they are locked.
-    fn draw_pages(&mut self) -> SmallVec<[u32; 10]> {
-        let mut pages = SmallVec::new();
-        while pages.len() < self.updates {
-            let page = self.random.u32(0..PAGES);
-            if !pages.contains(&page) {
-                pages.push(page);
-            }
-        }
-        pages.sort_unstable();
-        pages
     }
 
     fn push(&mut self, begun: Instant, receipt: Receipt) {
@@ -240,5 +230,66 @@ impl<'a> Worker<'a> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::Variant;
+    use ishigaki_base::Position;
+    use ishigaki_base::random::Seed;
+    use ishigaki_device::MemoryDirectory;
+    use ishigaki_wal::{CommitRule, Group, LogKind};
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    /// A log that writes nothing by itself, so that nothing settles and every dependency is named.
+    fn still(workers: u16) -> Arc<Log> {
+        let settings = wal::Settings {
+            kind: LogKind::Parallel,
+            commit: CommitRule::Dependencies,
+            streams: workers,
+            group: Group { transactions: 4096, ..Group::default() },
+            background: false,
+            ..wal::Settings::default()
+        };
+        Log::open(Arc::new(MemoryDirectory::new()), settings, &mut |_, _| Ok(())).unwrap().0
+    }
+
+    #[test]
+    fn an_order_depends_on_the_one_before_it_in_its_district_and_on_those_that_changed_its_stock() {
+        let workload = Workload::Tpcc { warehouses: 1 };
+        let variant = Variant { log: LogKind::Parallel, commit: CommitRule::Dependencies };
+        let point = Point { workload, variant, workers: 3, group: 4096, outstanding: 4096 };
+        let (log, rows) = (still(3), Rows::new(workload.rows()));
+        let mut workers =
+            [0, 1, 2].map(|number| Worker::new(&log, &rows, &point, number, Seed(1).derive(number.into()).generator()));
+        let mut writers: HashMap<u32, Position> = HashMap::new();
+        let (mut districts, mut stock) = (0, 0);
+        for _ in 0..10 {
+            for (number, worker) in workers.iter_mut().enumerate() {
+                let drawn = workload.draw(number as u32, &mut worker.random.clone());
+                let receipt = worker.transact().unwrap();
+                let mut expected = Dependencies::default();
+                for (place, &row) in drawn.iter().enumerate() {
+                    let last = writers.insert(row, receipt.position()).unwrap_or(Position::NONE);
+                    expected.add(last);
+                    let other = last != Position::NONE && last.stream() != receipt.position().stream();
+                    *if place == 0 { &mut districts } else { &mut stock } += u32::from(other);
+                    let row = rows.lock(row);
+                    assert_eq!(row.writer, receipt.position());
+                    assert!(row.value > 0);
+                }
+                let others = |dependencies: &Dependencies| {
+                    let all = dependencies.iter().filter(|position| position.stream() != receipt.position().stream());
+                    let mut all: Vec<Position> = all.collect();
+                    all.sort_unstable();
+                    all
+                };
+                assert_eq!(others(receipt.dependencies()), others(&expected));
+            }
+        }
+        assert!(districts >= 5 && stock > 0, "workers met in {districts} districts and {stock} items' stock");
     }
 }

@@ -26,7 +26,7 @@ Examples:
   ishigaki bench bank --data /srv/bank --seconds 30                  transfers under contention, then an audit
   ishigaki bench bank --data /srv/bank --check                       the audit alone, for instance after a crash
   ishigaki bench wal --device /srv/bench --workers 1,2,4 --json      kinds of log and rules of commit, U-1
-  ishigaki bench wal --device ssd,nvm:500ns --log parallel,serial,epoch --workload u1,u10
+  ishigaki bench wal --device ssd,nvm:500ns --log parallel,serial,epoch --workload u1,u10,tpcc
   ishigaki bench long --device /srv/bench --seconds 60               long writing, with trim and without
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn";
 

@@ -18,14 +18,14 @@ use super::{Bar, EXAMPLES, origin, show};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
-/// The log by itself under U-1 and U-10 of its paper, every kind of log beside the others
+/// The log by itself under the workloads of its paper, every kind of log beside the others
 ///
 /// Everything listed is swept, in one run, in an order drawn anew for each round; after each run the bare device writes as
 /// many bytes at a time with as many threads. A run counts only if the log, opened again, gives back what it acknowledged.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct WalArguments {
-    /// What a transaction does: u1 updates one page, u10 ten
+    /// What a transaction does: u1 updates one page, u10 ten, tpcc takes an order in one of 8 warehouses (tpcc:N for N)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "u1")]
     workload: Vec<Workload>,
 
