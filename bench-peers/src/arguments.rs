@@ -6,16 +6,18 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use ishigaki_base::random::Seed;
 
-use crate::engine::{self, Configuration, Engine};
+use crate::engine::{self, Clients, Configuration, Engine};
 use crate::workload::{MOST_CLIENTS, Workload};
 
 const EXAMPLES: &str = "\
 Examples:
-  peers --data /srv/bench                                        everything: about a quarter of an hour
+  peers --data /srv/bench                                        everything: about half an hour
   peers --data /srv/bench --json > peers.jsonl                   the same as JSON lines
-  peers --from peers.jsonl                                       the table of kept lines
+  peers --from peers.jsonl                                       the tables of kept lines
+  peers --from peers.jsonl --from syncs.jsonl --page peers.md    the same, put into a page
   peers --data /srv/bench --engines ishigaki,rocksdb --clients 16 --workload one --rounds 9
   peers --data /srv/bench --ishigaki streams=1 --ishigaki streams=4   two configurations beside each other
+  peers --data /srv/bench --engines ishigaki-tasks,rocksdb --clients 16,256 --task-threads 1,2
   peers --data /srv/bench --sync-counts --seconds 1              what each engine syncs for a transaction
 
 Where other programs use the machine, `chrt -f 10 peers …` keeps them from having a say.";
@@ -23,7 +25,8 @@ Where other programs use the machine, `chrt -f 10 peers …` keeps them from hav
 /// The same durable updates on Ishigaki and on its rivals, alternating in one run
 ///
 /// A transaction updates one row (or ten) of 65,536 and is durable before its client begins the next. Each client is a
-/// thread that blocks. After every run the store is opened again and every row compared with its last acknowledged update.
+/// thread that blocks, and for `ishigaki (tasks)` a task of few threads. After every run the store is opened again and
+/// every row compared with its last acknowledged update.
 #[derive(Debug, Parser)]
 #[command(name = "peers", version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -35,9 +38,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     engines: Vec<Name>,
 
-    /// How many clients there are at once; each number is measured on its own
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,4,16,64", value_parser = parse_clients)]
+    /// How many clients there are at once; each number is measured on its own [default: 1,4,16,64, and 16,64,256 tasks]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = parse_clients)]
     pub(crate) clients: Vec<usize>,
+
+    /// How many threads run the tasks of `ishigaki (tasks)`; several: as many beside each other
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1", value_parser = parse_clients)]
+    task_threads: Vec<usize>,
 
     /// Updates in a transaction
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "one,ten")]
@@ -51,7 +58,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) rounds: u16,
 
-    /// Ishigaki's settings, as in `streams=4,segment=64MiB`; several times: as many configurations beside each other
+    /// Ishigaki's settings, as in `streams=4,segment=64MiB` or `default`; several times: as many configurations beside each
+    /// other. If it is not given: the default, and for threads one stream and two beside it
     #[arg(long, value_name = "SETTINGS")]
     ishigaki: Vec<Configuration>,
 
@@ -63,19 +71,24 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Trace one run of each instead (with strace) and print which syncs and writes a transaction took
-    #[arg(long, conflicts_with = "json")]
+    /// Trace one run of each instead (with strace) and give which syncs and writes a transaction took
+    #[arg(long)]
     pub(crate) sync_counts: bool,
 
-    /// Measure nothing and print the table of the JSON lines in this file
+    /// Measure nothing and print the tables of the JSON lines in this file; several times: of all of them together
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "json", "sync_counts"])]
-    pub(crate) from: Option<PathBuf>,
+    pub(crate) from: Vec<PathBuf>,
+
+    /// Put the tables between the marks of this page in Markdown instead of printing them
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) page: Option<PathBuf>,
 }
 
 /// An engine's name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Name {
     Ishigaki,
+    IshigakiTasks,
     #[cfg(feature = "rocksdb")]
     #[value(name = "rocksdb")]
     RocksDb,
@@ -96,10 +109,10 @@ impl Arguments {
 
     fn engine(&self, name: Name) -> Vec<Box<dyn Engine>> {
         let one: Box<dyn Engine> = match name {
-            Name::Ishigaki if self.ishigaki.is_empty() => Box::new(engine::Ishigaki::new(Configuration::default())),
-            Name::Ishigaki => {
-                let all = self.ishigaki.iter().cloned();
-                return all.map(|each| Box::new(engine::Ishigaki::new(each)) as Box<dyn Engine>).collect();
+            Name::Ishigaki => return self.ours(Configuration::usual, &[Clients::Threads]),
+            Name::IshigakiTasks => {
+                let threads: Vec<Clients> = self.task_threads.iter().copied().map(Clients::Tasks).collect();
+                return self.ours(|| vec![Configuration::default()], &threads);
             }
             #[cfg(feature = "rocksdb")]
             Name::RocksDb => Box::new(engine::RocksDb),
@@ -111,6 +124,18 @@ impl Arguments {
             Name::FilePerClient => Box::new(engine::FilePerClient),
         };
         vec![one]
+    }
+
+    /// Every configuration that was given, or the usual ones, with every kind of clients.
+    fn ours(&self, usual: impl FnOnce() -> Vec<Configuration>, clients: &[Clients]) -> Vec<Box<dyn Engine>> {
+        let configurations = if self.ishigaki.is_empty() { usual() } else { self.ishigaki.clone() };
+        let ours = |configuration: Configuration| {
+            let with = move |clients: &Clients| {
+                Box::new(engine::Ishigaki::new(configuration.clone(), *clients)) as Box<dyn Engine>
+            };
+            clients.iter().map(with)
+        };
+        configurations.into_iter().flat_map(ours).collect()
     }
 }
 
@@ -145,6 +170,19 @@ mod tests {
     fn each_configuration_of_ishigaki_takes_part() {
         let chosen = ["--engines", "ishigaki,redb", "--ishigaki", "streams=1", "--ishigaki", "streams=2"];
         assert_eq!(names(&chosen), ["ishigaki streams=1", "ishigaki streams=2", "redb"]);
+    }
+
+    #[test]
+    fn tasks_take_part_in_each_configuration_on_each_number_of_threads() {
+        let chosen = ["--engines", "ishigaki-tasks", "--ishigaki", "streams=1", "--ishigaki", "default"];
+        let threads = ["--task-threads", "1,2"];
+        let expected = [
+            "ishigaki streams=1 (tasks)",
+            "ishigaki streams=1 (tasks, 2 threads)",
+            "ishigaki (tasks)",
+            "ishigaki (tasks, 2 threads)",
+        ];
+        assert_eq!(names(&[&chosen[..], &threads[..]].concat()), expected);
     }
 
     #[test]

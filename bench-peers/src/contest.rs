@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ishigaki_base::random::Seed;
-use ishigaki_bench::Progress;
+use ishigaki_bench::pace::Run;
+use ishigaki_bench::{Progress, Rounds};
 use tempfile::TempDir;
 
-use crate::drive::{Plan, Run};
+use crate::drive::Plan;
 use crate::engine::{Engine, Store};
 use crate::workload::Workload;
 
@@ -25,7 +26,7 @@ pub(crate) struct Settings {
     /// A directory on the medium; made if it is not there.
     pub(crate) data: PathBuf,
     pub(crate) workloads: Vec<Workload>,
-    /// How many clients there are at once; each number is measured on its own.
+    /// How many clients there are at once; each number is measured on its own. None: each engine's usual ones.
     pub(crate) clients: Vec<usize>,
     /// Measured time of each run.
     pub(crate) measured: Duration,
@@ -33,26 +34,24 @@ pub(crate) struct Settings {
     pub(crate) seed: Seed,
 }
 
-/// One kind of run: workload, clients, and the engine's place in the list.
-pub(crate) type Bout = (Workload, usize, usize);
-
-/// The rounds of one bout.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Rounds {
-    /// Transactions in a second.
-    pub(crate) throughput: Vec<f64>,
-    /// Seconds that half, 99% and 99.9% of the transactions stayed within.
-    pub(crate) quantiles: [Vec<f64>; 3],
-}
-
-impl Rounds {
-    fn add(&mut self, run: &Run) {
-        self.throughput.push(run.throughput());
-        for (values, share) in self.quantiles.iter_mut().zip([0.5, 0.99, 0.999]) {
-            values.push(run.latencies.quantile(share));
+impl Settings {
+    /// What each round measures: by workload, clients and engine.
+    pub(crate) fn bouts(&self, engines: &[Box<dyn Engine>]) -> Vec<Bout> {
+        let mut bouts = Vec::new();
+        for &workload in &self.workloads {
+            for (number, engine) in engines.iter().enumerate() {
+                let clients = if self.clients.is_empty() { engine.usual_clients() } else { &self.clients };
+                bouts.extend(clients.iter().map(|&clients| (workload, clients, number)));
+            }
         }
+        bouts.sort_unstable();
+        bouts.dedup();
+        bouts
     }
 }
+
+/// One kind of run: workload, clients, and the engine's place in the list.
+pub(crate) type Bout = (Workload, usize, usize);
 
 /// A fresh directory below the given one, gone at the end.
 pub(crate) fn site(data: &Path) -> Result<TempDir> {
@@ -68,12 +67,7 @@ pub(crate) fn run(
     progress: &mut dyn Progress,
 ) -> Result<BTreeMap<Bout, Rounds>> {
     let site = site(&settings.data)?;
-    let mut bouts: Vec<Bout> = Vec::new();
-    for &workload in &settings.workloads {
-        for &clients in &settings.clients {
-            bouts.extend((0..engines.len()).map(|engine| (workload, clients, engine)));
-        }
-    }
+    let mut bouts = settings.bouts(engines);
     let of = (bouts.len() * settings.rounds) as u64;
     let (mut done, mut random) = (0, settings.seed.generator());
     let mut results: BTreeMap<Bout, Rounds> = BTreeMap::new();
@@ -112,7 +106,7 @@ pub(crate) fn once(
     rustix::fs::syncfs(File::open(directory)?).context("writing back what is dirty")?;
     let run = drive(store.as_ref())?;
     store.close().context("closing the store")?;
-    if let Err(reason) = engine.check(directory, &run.history(plan)).context("reading the store again")? {
+    if let Err(reason) = engine.check(directory, &plan.history(&run)).context("reading the store again")? {
         return Ok(Err(reason));
     }
     fs::remove_dir_all(directory)?;
@@ -190,6 +184,19 @@ mod tests {
         assert_eq!(results.len(), engines.len() * 4);
         assert!(results.values().all(|rounds| rounds.throughput.len() == 1 && rounds.throughput[0] > 0.0));
         assert!(fs::read_dir(data.path()).unwrap().next().is_none(), "nothing is left behind");
+    }
+
+    #[test]
+    fn each_engine_has_its_usual_clients_unless_others_are_given() {
+        let arguments = ["peers", "--data", "x", "--engines", "ishigaki-tasks,redb"];
+        let engines = Arguments::try_parse_from(arguments).unwrap().engines();
+        let of = |clients: &[usize]| {
+            let settings =
+                Settings { workloads: vec![Workload::Ten], clients: clients.to_vec(), ..settings(Path::new("x")) };
+            settings.bouts(&engines).iter().map(|&(_, clients, engine)| (clients, engine)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), [(1, 1), (4, 1), (16, 0), (16, 1), (64, 0), (64, 1), (256, 0)]);
+        assert_eq!(of(&[256, 2]), [(2, 0), (2, 1), (256, 0), (256, 1)]);
     }
 
     #[test]

@@ -18,13 +18,14 @@ mod sqlite;
 use std::path::Path;
 
 use anyhow::Result;
+use ishigaki_bench::pace::Run;
 
-use crate::drive::{Plan, Run};
+use crate::drive::Plan;
 use crate::workload::History;
 
 pub(crate) use file_per_client::FilePerClient;
 pub(crate) use fjall::Fjall;
-pub(crate) use ishigaki::{Configuration, Ishigaki};
+pub(crate) use ishigaki::{Clients, Configuration, Ishigaki};
 pub(crate) use lmdb::Lmdb;
 pub(crate) use one_file::OneFile;
 pub(crate) use redb::Redb;
@@ -52,6 +53,10 @@ pub(crate) trait Engine: Sync {
     fn version(&self) -> String;
     /// How it is set, in a line.
     fn settings(&self) -> String;
+    /// With how many clients it is measured if nothing else is asked for.
+    fn usual_clients(&self) -> &'static [usize] {
+        &[1, 4, 16, 64]
+    }
     /// A new store in this empty directory, with all rows in it, ready to run.
     fn create(&self, directory: &Path, plan: &Plan) -> Result<Box<dyn Store>>;
     /// Opens a closed store again and compares what is in it with what was acknowledged. The inner error says what is wrong.

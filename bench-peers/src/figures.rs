@@ -1,30 +1,61 @@
-//! Figures: what the rounds come to, as lines that programs read and as a table for people.
+//! Figures: what the rounds come to, as lines that programs read; [`page`] shows them to people.
 //!
 //! Beside each engine's own figures there are ratios, round by round: Ishigaki against the best rival of that case, and
 //! everybody's throughput against both bare loops'. The best rival is the one with the best median throughput, for latency
 //! too: behind a lock that is not fair few clients are quick while the others starve, and starving leaves few samples.
 
+mod page;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use ishigaki_bench::{Case, Line, Metric, Origin};
+use ishigaki_bench::{Case, Line, Metric, Origin, Rounds, median};
 
-use crate::contest::{Bout, Rounds};
+use crate::contest::Bout;
 use crate::engine::{Engine, Side};
+use crate::syncs::{Calls, Kind};
+
+pub(crate) use page::{insert, tables};
 
 /// The workload's name in figures.
 const BENCH: &str = "peers";
+
+/// What Ishigaki's ratios to the best rival are of.
+const RATIOS: [&str; 4] = ["throughput", "latency_p50", "latency_p99", "latency_p999"];
 
 /// The lines of all bouts: by workload and clients, in the order of the engines.
 pub(crate) fn lines(engines: &[Box<dyn Engine>], results: &BTreeMap<Bout, Rounds>, origin: &Origin) -> Vec<Line> {
     let mut lines = Vec::new();
     for (bout, rounds) in results {
-        lines.extend(own(engines, *bout, rounds, origin));
+        lines.extend(rounds.lines(BENCH, &own(engines, *bout), origin));
         let (workload, clients, _) = *bout;
         let peers = results.range((workload, clients, 0)..=(workload, clients, usize::MAX));
         let peers: Vec<(usize, &Rounds)> = peers.map(|(&(_, _, engine), rounds)| (engine, rounds)).collect();
         lines.extend(ratios(engines, *bout, rounds, &peers, origin));
     }
+    lines
+}
+
+/// The lines of one traced run: the calls of each kind that a transaction took, and the bytes that it wrote. The case says
+/// how many transactions there were.
+pub(crate) fn calls(
+    engines: &[Box<dyn Engine>],
+    bout: Bout,
+    transactions: u64,
+    calls: &Calls,
+    origin: &Origin,
+) -> Vec<Line> {
+    let mut case = own(engines, bout);
+    case.insert("transactions".to_owned(), transactions.into());
+    let line =
+        |case, metric, count: u64| Line::new(BENCH, case, metric, vec![count as f64 / transactions as f64], origin);
+    let of_kind = |kind: Kind| {
+        let mut case = case.clone();
+        case.insert("call".to_owned(), kind.name().into());
+        case.insert("durable".to_owned(), kind.makes_durable().into());
+        line(case, Metric::Calls, calls.of(kind))
+    };
+    let mut lines: Vec<Line> = Kind::ALL.map(of_kind).into();
+    lines.push(line(case, Metric::BytesWritten, calls.bytes));
     lines
 }
 
@@ -36,14 +67,10 @@ fn case(engines: &[Box<dyn Engine>], (workload, clients, engine): Bout) -> Case 
     ])
 }
 
-fn own(engines: &[Box<dyn Engine>], bout: Bout, rounds: &Rounds, origin: &Origin) -> Vec<Line> {
+fn own(engines: &[Box<dyn Engine>], bout: Bout) -> Case {
     let mut case = case(engines, bout);
     case.insert("version".to_owned(), engines[bout.2].version().into());
-    let line = |metric, runs: &Vec<f64>| Line::new(BENCH, case.clone(), metric, runs.clone(), origin);
-    let mut lines = vec![line(Metric::Throughput, &rounds.throughput)];
-    let metrics = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999];
-    lines.extend(metrics.into_iter().zip(&rounds.quantiles).map(|(metric, runs)| line(metric, runs)));
-    lines
+    case
 }
 
 fn ratios(
@@ -65,9 +92,10 @@ fn ratios(
     let rivals = || peers.iter().filter(|(engine, _)| side(*engine) == Side::Rival);
     let best = rivals().max_by(|a, b| median(&a.1.throughput).total_cmp(&median(&b.1.throughput)));
     if let (Side::Ours, Some((best, theirs))) = (side(bout.2), best) {
-        add(Metric::Ratio, "throughput", *best, &rounds.throughput, &theirs.throughput);
-        for (at, of) in ["latency_p50", "latency_p99", "latency_p999"].into_iter().enumerate() {
-            add(Metric::Ratio, of, *best, &rounds.quantiles[at], &theirs.quantiles[at]);
+        let values = |rounds: &Rounds| [&rounds.throughput].into_iter().chain(&rounds.quantiles).cloned().collect();
+        let (ours, theirs): (Vec<Vec<f64>>, Vec<Vec<f64>>) = (values(rounds), values(theirs));
+        for (of, (ours, theirs)) in RATIOS.into_iter().zip(ours.iter().zip(&theirs)) {
+            add(Metric::Ratio, of, *best, ours, theirs);
         }
     }
     if side(bout.2) != Side::Bare {
@@ -76,87 +104,6 @@ fn ratios(
         }
     }
     lines
-}
-
-/// As [`Line`] computes it.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => sorted[count / 2],
-        count => f64::midpoint(sorted[count / 2 - 1], sorted[count / 2]),
-    }
-}
-
-/// The figures for a person, in Markdown: a table for each workload and number of clients, the fastest first.
-pub(crate) fn table(lines: &[Line]) -> String {
-    let mut text = String::new();
-    let Some(first) = lines.first() else { return text };
-    let _ =
-        writeln!(text, "{}, source {}, seed {}, {} rounds", first.machine, first.commit, first.seed, first.runs.len());
-    let word = |line: &Line, name: &str| line.case.get(name).map(|value| value.to_string().replace('"', ""));
-    let mut groups: Vec<(Option<String>, Option<String>)> = Vec::new();
-    for line in lines {
-        let group = (word(line, "workload"), word(line, "clients"));
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
-    for group in groups {
-        let lines: Vec<&Line> =
-            lines.iter().filter(|line| (word(line, "workload"), word(line, "clients")) == group).collect();
-        let (workload, clients) = (group.0.unwrap_or_default(), group.1.unwrap_or_default());
-        let _ = writeln!(text, "\nworkload {workload}, {clients} clients\n");
-        let _ = writeln!(text, "| engine | transactions/s | min to max | p50 | p99 | p99.9 | to the best rival |");
-        let _ = writeln!(text, "|---|---:|---:|---:|---:|---:|---|");
-        let mut rows: Vec<&Line> = lines.iter().copied().filter(|line| line.metric == Metric::Throughput).collect();
-        rows.sort_by(|a, b| b.median.total_cmp(&a.median));
-        for row in rows {
-            let engine = word(row, "engine");
-            let of = |metric| {
-                let found = lines.iter().find(|line| line.metric == metric && word(line, "engine") == engine);
-                found.map_or_else(|| "-".to_owned(), |line| time(line.median))
-            };
-            let ratio = |of: &str| {
-                lines
-                    .iter()
-                    .find(|line| {
-                        line.metric == Metric::Ratio
-                            && word(line, "engine") == engine
-                            && word(line, "of").as_deref() == Some(of)
-                    })
-                    .map(|line| {
-                        let to = word(line, "to").unwrap_or_default();
-                        format!("{:.2} ({:.2} to {:.2}) of {to}'s {of}", line.median, line.min, line.max)
-                    })
-            };
-            let ratios: Vec<String> = ["throughput", "latency_p50"].into_iter().filter_map(ratio).collect();
-            let _ = writeln!(
-                text,
-                "| {} {} | {:.0} | {:.0} to {:.0} | {} | {} | {} | {} |",
-                engine.clone().unwrap_or_default(),
-                word(row, "version").unwrap_or_default(),
-                row.median,
-                row.min,
-                row.max,
-                of(Metric::LatencyP50),
-                of(Metric::LatencyP99),
-                of(Metric::LatencyP999),
-                ratios.join("; "),
-            );
-        }
-    }
-    text
-}
-
-/// Three digits that matter, or so: `81.2 us`.
-fn time(seconds: f64) -> String {
-    match seconds {
-        small if small < 1e-3 => format!("{:.1} µs", small * 1e6),
-        middle if middle < 1.0 => format!("{:.2} ms", middle * 1e3),
-        large => format!("{large:.2} s"),
-    }
 }
 
 #[cfg(test)]
@@ -170,27 +117,37 @@ mod tests {
 
     #[test]
     fn the_best_rival_is_the_one_with_the_best_median() {
-        let arguments = ["peers", "--data", "x", "--engines", "ishigaki,redb,fjall,one-file"];
+        let arguments = ["--engines", "ishigaki,ishigaki-tasks,redb,fjall,one-file", "--ishigaki", "default"];
+        let arguments = ["peers", "--data", "x"].iter().chain(&arguments);
         let engines = Arguments::try_parse_from(arguments).unwrap().engines();
         let names: Vec<String> = engines.iter().map(|engine| engine.name()).collect();
-        assert_eq!(names, ["ishigaki", "redb", "fjall", "one-file"]);
-        // redb has the best single round, fjall the best median; the loop is nobody's rival.
-        let throughput = [[200.0, 300.0, 400.0], [90.0, 900.0, 80.0], [100.0, 150.0, 100.0], [800.0, 600.0, 800.0]];
+        assert_eq!(names, ["ishigaki", "ishigaki (tasks)", "redb", "fjall", "one-file"]);
+        // redb has the best single round, fjall the best median; the loop is nobody's rival, and neither are tasks.
+        let throughput = [
+            [200.0, 300.0, 400.0],
+            [900.0, 600.0, 400.0],
+            [90.0, 900.0, 80.0],
+            [100.0, 150.0, 100.0],
+            [800.0, 600.0, 800.0],
+        ];
         let results = throughput.into_iter().enumerate().map(|(engine, runs)| {
             let quantiles = [0; 3].map(|_| runs.iter().map(|run| 1.0 / run).collect());
-            ((Workload::One, 4, engine), Rounds { throughput: runs.to_vec(), quantiles })
+            ((Workload::One, 16, engine), Rounds { throughput: runs.to_vec(), quantiles })
         });
         let origin = Origin { machine: "m".into(), commit: "c".into(), seed: Seed(1) };
         let lines = lines(&engines, &results.collect(), &origin);
-        let find = |metric, of: &str, to: &str| {
+        let find = |engine: &str, metric, of: &str, to: &str| {
             let is = |line: &&Line| line.metric == metric && line.case["of"] == of && line.case["to"] == to;
-            let found = lines.iter().filter(|line| line.case["engine"] == "ishigaki" && line.case.contains_key("of"));
-            found.clone().find(is).map(|line| line.runs.clone())
+            let mut found = lines.iter().filter(|line| line.case["engine"] == engine && line.case.contains_key("of"));
+            found.find(is).map(|line| line.runs.clone())
         };
-        assert_eq!(find(Metric::Ratio, "throughput", "fjall"), Some(vec![2.0, 2.0, 4.0]));
-        assert_eq!(find(Metric::Ratio, "throughput", "redb"), None);
-        assert_eq!(find(Metric::Ratio, "latency_p50", "fjall"), Some(vec![0.5, 0.5, 0.25]));
-        assert_eq!(find(Metric::ShareOfDevice, "throughput", "one-file"), Some(vec![0.25, 0.5, 0.5]));
-        assert!(table(&lines).contains("2.00 (2.00 to 4.00) of fjall's throughput"));
+        assert_eq!(find("ishigaki", Metric::Ratio, "throughput", "fjall"), Some(vec![2.0, 2.0, 4.0]));
+        assert_eq!(find("ishigaki", Metric::Ratio, "throughput", "redb"), None);
+        assert_eq!(find("ishigaki", Metric::Ratio, "latency_p50", "fjall"), Some(vec![0.5, 0.5, 0.25]));
+        assert_eq!(find("ishigaki", Metric::ShareOfDevice, "throughput", "one-file"), Some(vec![0.25, 0.5, 0.5]));
+        assert_eq!(find("ishigaki (tasks)", Metric::Ratio, "throughput", "fjall"), Some(vec![9.0, 4.0, 4.0]));
+        let tables = tables(&lines);
+        assert!(tables.contains("| 2.00 (2.00 to 4.00) of fjall's throughput |"), "{tables}");
+        assert!(tables.contains("| one | 16 | ishigaki (tasks) | fjall | 4.00 (4.00 to 9.00) | 0.25 (0.11 to 0.25) |"));
     }
 }

@@ -4,7 +4,7 @@
 //! arguments ─▶ contest: rounds × workloads × clients × engines, shuffled
 //!                 │ one run: engine.create ─▶ store.drive (clients) ─▶ close ─▶ engine.check against the history
 //!                 ▼
-//!              figures: medians, ratios to the best rival ─▶ JSON lines or a table
+//!              figures: medians, ratios to the best rival ─▶ JSON lines, tables, or a page with them
 //! ```
 //!
 //! What is updated is in [`workload`], who takes part in [`engine`], how clients are driven in [`drive`]. What the figures
@@ -15,19 +15,18 @@ mod contest;
 mod drive;
 mod engine;
 mod figures;
-mod latency;
 mod syncs;
 mod workload;
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::random::Seed;
+use ishigaki_bench::figures::read;
 use ishigaki_bench::{Line, Origin, Progress};
 
 use arguments::Arguments;
@@ -35,10 +34,10 @@ use engine::Engine;
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    if let Some(path) = &arguments.from {
-        return show(&figures::table(&kept(path)?));
-    }
-    let Some(data) = arguments.data.clone() else { return Ok(()) };
+    let Some(data) = arguments.data.clone() else {
+        let kept: Vec<Vec<Line>> = arguments.from.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        return show(&arguments, &kept.concat(), "");
+    };
     let settings = contest::Settings {
         data,
         workloads: arguments.workload.clone(),
@@ -48,38 +47,36 @@ fn main() -> Result<()> {
         seed: arguments.seed.unwrap_or_else(Seed::from_entropy),
     };
     let engines = arguments.engines();
-    let mut bar = Bar::new();
-    if arguments.sync_counts {
-        let table = syncs::table(&settings, &engines, &mut bar);
-        bar.0.finish_and_clear();
-        return show(&format!("{}\n{}", introduce(&engines), table?));
-    }
-    let results = contest::run(&settings, &engines, &mut bar);
-    bar.0.finish_and_clear();
     let origin = Origin::here(env!("PEERS_COMMIT"), settings.seed);
-    let lines = figures::lines(&engines, &results?, &origin);
-    if arguments.json {
-        let text: String = lines.iter().map(|line| line.json() + "\n").collect();
-        return show(&text);
-    }
-    show(&format!("{}\n{}", introduce(&engines), figures::table(&lines)))
+    let mut bar = Bar::new();
+    let lines = if arguments.sync_counts {
+        syncs::run(&settings, &engines, &origin, &mut bar)
+    } else {
+        contest::run(&settings, &engines, &mut bar).map(|results| figures::lines(&engines, &results, &origin))
+    };
+    bar.0.finish_and_clear();
+    show(&arguments, &lines?, &introduce(&engines))
 }
 
-fn show(text: &str) -> Result<()> {
+/// As JSON, in a page, or as tables under their introduction.
+fn show(arguments: &Arguments, lines: &[Line], introduction: &str) -> Result<()> {
+    let text = if arguments.json {
+        lines.iter().map(|line| line.json() + "\n").collect()
+    } else if let Some(path) = &arguments.page {
+        let about = || path.display().to_string();
+        let page = fs::read_to_string(path).with_context(about)?;
+        let page = figures::insert(&page, &figures::tables(lines)).with_context(about)?;
+        return fs::write(path, page).with_context(about);
+    } else {
+        format!("{introduction}{}", figures::tables(lines))
+    };
     Ok(io::stdout().lock().write_all(text.as_bytes())?)
 }
 
 /// Who takes part, with versions and settings.
 fn introduce(engines: &[Box<dyn Engine>]) -> String {
     let line = |engine: &dyn Engine| format!("{} {}: {}\n", engine.name(), engine.version(), engine.settings());
-    engines.iter().map(|engine| line(engine.as_ref())).collect()
-}
-
-fn kept(path: &Path) -> Result<Vec<Line>> {
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let line =
-        |(number, line)| serde_json::from_str(line).with_context(|| format!("{}, line {}", path.display(), number + 1));
-    text.lines().enumerate().map(line).collect()
+    engines.iter().map(|engine| line(engine.as_ref())).chain(["\n".to_owned()]).collect()
 }
 
 /// On a terminal; elsewhere it is silent.

@@ -9,7 +9,6 @@
 mod trace;
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,13 +16,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use ishigaki_bench::Progress;
+use ishigaki_bench::{Line, Origin, Progress};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::contest::{self, Settings};
 use crate::drive::Plan;
 use crate::engine::Engine;
-use trace::{Calls, Descriptors, Kind};
+use crate::figures;
+use trace::Descriptors;
+
+pub(crate) use trace::{Calls, Kind};
 
 /// Longest wait for `strace` to attach.
 const ATTACH: Duration = Duration::from_secs(10);
@@ -32,36 +34,25 @@ const ATTACH: Duration = Duration::from_secs(10);
 const CALLS: &str = "trace=write,writev,pwrite64,pwritev,?pwritev2,fsync,fdatasync,msync,sync_file_range,syncfs,sync,\
                      ?io_uring_enter,?io_submit";
 
-/// Runs every bout once, traced, and gives a table in Markdown.
-pub(crate) fn table(settings: &Settings, engines: &[Box<dyn Engine>], progress: &mut dyn Progress) -> Result<String> {
+/// Runs every bout once, traced.
+pub(crate) fn run(
+    settings: &Settings,
+    engines: &[Box<dyn Engine>],
+    origin: &Origin,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Line>> {
     let site = contest::site(&settings.data)?;
-    let mut text = String::from("| workload | clients | engine | transactions |");
-    for kind in Kind::ALL {
-        let _ = write!(text, " {} |", kind.name());
+    let bouts = settings.bouts(engines);
+    let (mut lines, of) = (Vec::new(), bouts.len() as u64);
+    for (done, &bout) in (0..).zip(&bouts) {
+        let (workload, clients, engine) = bout;
+        let engine = engines[engine].as_ref();
+        progress.step(&format!("{}, {clients} clients, {}", engine.name(), workload.name()), done, of);
+        let plan = Plan::new(workload, clients, settings.seed.derive(done), settings.measured);
+        let (transactions, calls) = count(engine, site.path(), &plan, done)?;
+        lines.extend(figures::calls(engines, bout, transactions, &calls, origin));
     }
-    text.push_str(" bytes written |\n|---|---:|---|---:|");
-    text.push_str(&"---:|".repeat(Kind::ALL.len() + 1));
-    text.push('\n');
-    let of = (settings.workloads.len() * settings.clients.len() * engines.len()) as u64;
-    let mut done = 0;
-    for &workload in &settings.workloads {
-        for &clients in &settings.clients {
-            for engine in engines {
-                progress.step(&format!("{}, {clients} clients, {}", engine.name(), workload.name()), done, of);
-                let plan = Plan::new(workload, clients, settings.seed.derive(done), settings.measured);
-                let calls = count(engine.as_ref(), site.path(), &plan, done)?;
-                let (transactions, calls) = calls;
-                let each = |count: u64| count as f64 / transactions as f64;
-                let _ = write!(text, "| {} | {clients} | {} | {transactions} |", workload.name(), engine.name());
-                for kind in Kind::ALL {
-                    let _ = write!(text, " {:.3} |", each(calls.of(kind)));
-                }
-                let _ = writeln!(text, " {:.0} |", each(calls.bytes));
-                done += 1;
-            }
-        }
-    }
-    Ok(text)
+    Ok(lines)
 }
 
 /// How many transactions were acknowledged under the eyes of `strace`, and which calls they took.
@@ -80,6 +71,12 @@ fn count(engine: &dyn Engine, site: &Path, plan: &Plan, number: u64) -> Result<(
     let transactions = run.done.iter().sum();
     let text = fs::read_to_string(&output).with_context(|| output.display().to_string())?;
     Ok((transactions, trace::calls(&text, &descriptors)))
+}
+
+/// The calls of a trace of files that were opened without a flag.
+#[cfg(test)]
+pub(crate) fn calls_of(text: &str) -> Calls {
+    trace::calls(text, &Descriptors::new())
 }
 
 fn attach(output: &Path, words: &Path) -> Result<Child> {

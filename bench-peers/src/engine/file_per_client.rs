@@ -8,11 +8,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use ishigaki_bench::pace::Run;
 use ishigaki_device::AlignedBuffer;
 use rustix::fs::OFlags;
 
 use super::{Engine, Side, Store, slot};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{History, Row, Workload};
 
 /// Bytes of each file.

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use ishigaki_bench::pace::Run;
 
 use super::{Engine, Side, Store};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{self, History, Row, key_of};
 
 /// fjall.

@@ -12,9 +12,10 @@ use std::path::Path;
 use anyhow::Result;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use ishigaki_bench::pace::Run;
 
 use super::{Engine, Side, Store};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{self, History, Row, Workload, key_of};
 
 /// Bytes that the map may grow to.

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow};
+use ishigaki_bench::pace::Run;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Engine, Side, Store, slot};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{History, Row, Workload};
 
 const FILE: &str = "log";
@@ -180,7 +181,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let plan = Plan::new(Workload::Ten, 3, Seed(3), Duration::from_millis(20));
         let store = OneFile.create(directory.path(), &plan).unwrap();
-        let history = store.drive(&plan).unwrap().history(&plan);
+        let history = plan.history(&store.drive(&plan).unwrap());
         store.close().unwrap();
         assert_eq!(OneFile.check(directory.path(), &history).unwrap(), Ok(()));
         let file = OpenOptions::new().write(true).open(directory.path().join(FILE)).unwrap();

@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ishigaki_bench::pace::Run;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::{Engine, Side, Store};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{self, History, Row, VALUE};
 
 const FILE: &str = "rows.redb";

@@ -12,10 +12,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ishigaki_bench::pace::Run;
 use rocksdb::{DB, IteratorMode, Options, WriteBatch, WriteOptions};
 
 use super::{Engine, Side, Store};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{self, History, Row, key_of};
 
 /// Bytes of a memtable.

@@ -11,11 +11,12 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use ishigaki_bench::pace::Run;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::{Engine, Side, Store};
-use crate::drive::{self, Plan, Run};
+use crate::drive::{self, Plan};
 use crate::workload::{self, History, Row};
 
 const FILE: &str = "rows.sqlite";

@@ -10,7 +10,7 @@ const DSYNC: u64 = 0o10_000;
 
 /// What a call means for durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// `fdatasync`.
     DataSync,
     /// `fsync`, `syncfs` and `sync`: metadata too.
@@ -26,10 +26,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
+    pub(crate) const ALL: [Self; 6] =
         [Self::DataSync, Self::FullSync, Self::RangeSync, Self::DurableWrite, Self::PlainWrite, Self::Submit];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::DataSync => "fdatasync",
             Self::FullSync => "fsync",
@@ -39,18 +39,23 @@ impl Kind {
             Self::Submit => "io_uring, aio",
         }
     }
+
+    /// Whether something is durable when it returns.
+    pub(crate) fn makes_durable(self) -> bool {
+        !matches!(self, Self::PlainWrite | Self::Submit)
+    }
 }
 
 /// How many calls there were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     counts: [u64; Kind::ALL.len()],
     /// That writes answered to have written.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Calls {
-    pub(super) fn of(&self, kind: Kind) -> u64 {
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
         self.counts[kind as usize]
     }
 }

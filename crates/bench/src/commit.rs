@@ -13,7 +13,6 @@
 
 mod device;
 mod engine;
-mod pace;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,9 +20,9 @@ use std::time::Duration;
 use ishigaki_base::ByteSize;
 use ishigaki_wal as wal;
 
+use crate::pace::Pace;
 use crate::site::Site;
-use crate::{Case, Error, Line, Metric, Origin, Progress, Result};
-use pace::{Pace, Run};
+use crate::{Case, Error, Line, Metric, Origin, Progress, Result, Rounds};
 
 /// The workload's name in figures and errors.
 const NAME: &str = "commit";
@@ -76,22 +75,6 @@ impl Settings {
             return invalid("value", "the transactions of this workload are small; give at most 1 MiB");
         }
         Ok(())
-    }
-}
-
-/// The rounds of one side at one session count.
-#[derive(Default)]
-struct Rounds {
-    throughput: Vec<f64>,
-    quantiles: [Vec<f64>; 3],
-}
-
-impl Rounds {
-    fn add(&mut self, run: &Run) {
-        self.throughput.push(run.throughput());
-        for (values, share) in self.quantiles.iter_mut().zip([0.5, 0.99, 0.999]) {
-            values.push(run.latencies.quantile(share));
-        }
     }
 }
 
@@ -161,11 +144,7 @@ fn figures(
     let line = |case, metric, runs| Line::new(NAME, case, metric, runs, &settings.origin);
     let mut lines = Vec::new();
     for (target, rounds) in [("engine", engine), ("device", bare)] {
-        lines.push(line(case(target, None), Metric::Throughput, rounds.throughput.clone()));
-        let metrics = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999];
-        for (metric, values) in metrics.into_iter().zip(&rounds.quantiles) {
-            lines.push(line(case(target, None), metric, values.clone()));
-        }
+        lines.extend(rounds.lines(NAME, &case(target, None), &settings.origin));
     }
     let over = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<f64>>();
     lines.push(line(case("engine", None), Metric::Writes, writes));

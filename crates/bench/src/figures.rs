@@ -23,6 +23,8 @@ use ishigaki_base::ByteSize;
 use ishigaki_device::ProbeSettings;
 use ishigaki_wal::{self as engine, LogKind};
 
+pub use units::Unit;
+
 use crate::wal::{COMMITS, LOGS, Variant, Workload};
 use crate::{Error, Line, Origin, Progress, Result, Target, long, media, wal};
 

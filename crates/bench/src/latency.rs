@@ -1,4 +1,4 @@
-//! Latencies of one round: a histogram per thread, added up at the end.
+//! Latencies of one round: a histogram per worker, added up at the end.
 
 use std::time::Duration;
 
@@ -9,31 +9,42 @@ const LONGEST: Duration = Duration::from_mins(10);
 
 /// How long operations took, to three significant digits.
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies {
+pub struct Latencies {
     nanoseconds: Histogram<u64>,
 }
 
-impl Latencies {
-    pub(crate) fn new() -> Self {
+impl Default for Latencies {
+    fn default() -> Self {
         let longest = LONGEST.as_nanos() as u64;
         let nanoseconds = Histogram::new_with_bounds(1, longest, 3).expect("fixed bounds that a histogram accepts");
         Self { nanoseconds }
     }
+}
 
-    pub(crate) fn record(&mut self, time: Duration) {
+impl Latencies {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One operation took this long.
+    pub fn record(&mut self, time: Duration) {
         self.nanoseconds.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Takes in those of another worker.
+    #[expect(clippy::missing_panics_doc, reason = "all histograms have the same bounds")]
+    pub fn add(&mut self, other: &Self) {
         self.nanoseconds.add(&other.nanoseconds).expect("both have the same bounds");
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many operations there were.
+    pub fn count(&self) -> u64 {
         self.nanoseconds.len()
     }
 
     /// The time in seconds that this share of the operations stayed within.
-    pub(crate) fn quantile(&self, share: f64) -> f64 {
+    pub fn quantile(&self, share: f64) -> f64 {
         self.nanoseconds.value_at_quantile(share) as f64 / 1e9
     }
 }

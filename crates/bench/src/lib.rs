@@ -9,6 +9,7 @@
 //! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
+//! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
@@ -21,13 +22,17 @@ mod line;
 pub mod long;
 pub mod media;
 mod origin;
+pub mod pace;
 mod progress;
+mod rounds;
 mod site;
 mod target;
 pub mod wal;
 
 pub use error::{Error, Result};
-pub use line::{Case, Line, Metric, table};
+pub use latency::Latencies;
+pub use line::{Case, Line, Metric, median, table};
 pub use origin::Origin;
 pub use progress::{Progress, Silent};
+pub use rounds::Rounds;
 pub use target::Target;

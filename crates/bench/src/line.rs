@@ -38,6 +38,10 @@ pub enum Metric {
     ShareOfDevice,
     /// Device writes that one transaction took.
     Writes,
+    /// Calls into the kernel that one transaction took; the case says which.
+    Calls,
+    /// Bytes that one transaction gave to such calls.
+    BytesWritten,
 }
 
 impl Metric {
@@ -49,7 +53,8 @@ impl Metric {
             Self::LatencyP50 | Self::LatencyP99 | Self::LatencyP999 | Self::UntilFlushedP50 | Self::UntilFlushedP99 => {
                 "s"
             }
-            Self::ShareOfWaiting | Self::Ratio | Self::ShareOfDevice | Self::Writes => "1",
+            Self::ShareOfWaiting | Self::Ratio | Self::ShareOfDevice | Self::Writes | Self::Calls => "1",
+            Self::BytesWritten => "B",
         }
     }
 
@@ -66,6 +71,8 @@ impl Metric {
             Self::Ratio => "ratio",
             Self::ShareOfDevice => "share of device",
             Self::Writes => "writes",
+            Self::Calls => "calls",
+            Self::BytesWritten => "bytes written",
         }
     }
 }
@@ -103,18 +110,12 @@ impl Line {
         let mut sorted = runs.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len().is_multiple_of(2) {
-            f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
-        } else {
-            at(middle)
-        };
         Self {
             bench: bench.to_owned(),
             case,
             metric,
             unit: metric.unit().to_owned(),
-            median,
+            median: median(&runs),
             min: at(0),
             max: at(sorted.len().wrapping_sub(1)),
             runs,
@@ -138,6 +139,18 @@ impl Line {
             "B/s" => format!("{:.1} MB/s", value / 1e6),
             _ => format!("{value:.2}"),
         }
+    }
+}
+
+/// The middle of the values, or the mean of the two that are; 0 of none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        count if count.is_multiple_of(2) => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
     }
 }
 

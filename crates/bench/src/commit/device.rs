@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ishigaki_device::{AlignedBuffer, Device, Directory, FileDirectory};
 
-use super::pace::{Pace, Run};
 use super::{NAME, Settings};
+use crate::pace::{Pace, Run};
 use crate::site::Site;
 use crate::{Error, Result};
 
@@ -59,7 +59,7 @@ impl Bare {
             .map(|(device, block)| {
                 move |turn: u64| {
                     block[..8].copy_from_slice(&turn.to_le_bytes());
-                    Ok(device.write_durable(offset(turn), block)?)
+                    device.write_durable(offset(turn), block).map_err(Error::from)
                 }
             })
             .collect();

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_txn::{self as txn, Database, Session, TableId, Transaction};
 
-use super::pace::{Pace, Run};
 use super::{NAME, Settings};
 use crate::counting::Counting;
+use crate::pace::{Pace, Run};
 use crate::site::Site;
 use crate::{Error, Result};
 

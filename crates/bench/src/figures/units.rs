@@ -2,7 +2,7 @@
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub enum Unit {
     /// Things: workers, threads.
     Count,
     /// Per second.
@@ -19,7 +19,7 @@ pub(super) enum Unit {
 
 impl Unit {
     /// With three digits that matter: `1.82 M/s`, `144 µs`, `97%`, `64 KiB`.
-    pub(super) fn show(self, value: f64) -> String {
+    pub fn show(self, value: f64) -> String {
         match self {
             Self::Count => digits(value),
             Self::Rate => with_prefix(value, "/s"),
