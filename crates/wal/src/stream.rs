@@ -6,23 +6,25 @@
 //! for it wake, and one of those who wait for the next: that one writes. So flushing clocks itself: nobody waits for a
 //! timer or a group to fill, nobody wakes in vain, and a lone session's commit is one device write.
 
+mod drawn;
 mod handle;
 
 use std::mem::replace;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
+use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::bell::Bell;
 use crate::buffer::Group;
 use crate::dependencies::Standing;
-use crate::format::{Kind, LONGEST_RECORD, RECORD_HEADER};
+use crate::format::RECORD_HEADER;
 use crate::log::Shared;
 use crate::segment::{Pen, Segment};
 use crate::space::Need;
-use crate::{CommitRule, Dependencies, Error, Receipt, Result};
+use crate::{Error, Result};
+pub(crate) use drawn::Drawn;
 pub use handle::Stream;
 
 /// So many records in a group are a crowd. If one waits behind a group the stream's own thread takes over: it pays that the
@@ -443,86 +445,6 @@ impl State {
             // Nothing was tried: the next turn may find more.
             Err(Error::Full { .. }) => self.inner.lock().runs_short = true,
             Err(error) => tracing::warn!(%error, stream = %self.id, "no segment could be prepared ahead"),
-        }
-    }
-}
-
-/// An LSN that has been drawn in a stream: the parallel log's [`Draw`].
-#[derive(Debug)]
-pub(crate) struct Drawn<'a> {
-    shared: &'a Shared,
-    state: &'a State,
-    inner: MutexGuard<'a, Inner>,
-    lsn: Lsn,
-    /// What the record will name.
-    dependencies: Dependencies,
-    room: usize,
-    used: bool,
-}
-
-impl<'a> Drawn<'a> {
-    pub(crate) fn new(
-        shared: &'a Shared,
-        state: &'a State,
-        payload: usize,
-        dependencies: &Dependencies,
-    ) -> Result<Self> {
-        shared.check_open()?;
-        if payload as u64 > LONGEST_RECORD {
-            return Err(Error::Invalid {
-                reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
-            });
-        }
-        let inner = state.reserve(shared, state.inner.lock(), payload, dependencies.len())?;
-        // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
-        shared.check_open()?;
-        let dependencies = match shared.settings.commit {
-            CommitRule::Watermark => Dependencies::default(),
-            CommitRule::Dependencies => state.standing.unsettled(dependencies, |position| shared.has_settled(position)),
-        };
-        let idle = inner.open.is_empty() && !inner.slot.is_taken();
-        let lsn = shared.watermark.draw(state.id, idle);
-        let draw = Self { shared, state, inner, lsn, dependencies, room: payload, used: false };
-        if !draw.dependencies.is_empty() {
-            let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
-            state.standing.expect(receipt);
-        }
-        Ok(draw)
-    }
-
-    /// The LSN.
-    pub(crate) fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-
-    fn position(&self) -> Position {
-        Position::new(self.lsn, self.state.id)
-    }
-
-    /// Puts the record into the stream's buffer.
-    ///
-    /// # Panics
-    /// When `payload` is longer than announced to [`Stream::draw`].
-    pub(crate) fn record(mut self, payload: &[u8]) -> Lsn {
-        assert!(payload.len() <= self.room, "a record is no longer than the room drawn for it");
-        self.used = true;
-        self.push(Kind::Payload, payload);
-        self.lsn
-    }
-
-    fn push(&mut self, kind: Kind, payload: &[u8]) {
-        if self.inner.open.is_empty() {
-            self.inner.since = Instant::now();
-        }
-        self.inner.open.push(self.lsn, kind, &self.dependencies, payload);
-        self.shared.nudge();
-    }
-}
-
-impl Drop for Drawn<'_> {
-    fn drop(&mut self) {
-        if !self.used {
-            self.push(Kind::Filler, &[]);
         }
     }
 }

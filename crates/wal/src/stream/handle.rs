@@ -57,7 +57,7 @@ impl Stream {
             CommitRule::Dependencies => self.shared.least_busy(self.place),
         };
         let draw = Drawn::new(&self.shared, state, payload.len(), dependencies)?;
-        let receipt = Receipt { position: draw.position(), dependencies: draw.dependencies.clone() };
+        let receipt = draw.receipt();
         draw.record(payload);
         Ok(receipt)
     }
