@@ -6,6 +6,7 @@ mod bytes;
 mod lives;
 #[path = "adversary/threads.rs"]
 mod threads;
+mod trial;
 #[path = "adversary/watched.rs"]
 mod watched;
 #[path = "adversary/workbench.rs"]

@@ -36,7 +36,7 @@ impl Medium {
         if self != Self::Raw {
             return medium;
         }
-        drop(RawDirectory::format(medium.medium(8 << 20).unwrap()).unwrap());
+        drop(RawDirectory::format(medium.medium(64 << 20).unwrap()).unwrap());
         medium.survivors(seed)
     }
 
