@@ -10,7 +10,7 @@ use ishigaki_base::{ByteSize, ErrorKind, StreamId};
 use ishigaki_device::Fault;
 use ishigaki_wal::{CommitRule, Error, Group, Log, LogKind, Result, Settings};
 
-use trial::{Model, Trial, Way, checked_bytes, each_way, flip_checked, flip_written};
+use trial::{Model, Trial, Way, checked_bytes, each_way, failures, flip_checked, flip_written};
 
 /// Survivors looked at for every cut.
 const SEEDS: u64 = 8;
@@ -72,15 +72,7 @@ fn work(log: &Log, model: &mut Model, seed: Seed, turns: usize, way: Way) -> Res
 fn nothing_acknowledged_is_lost_and_nothing_dropped_returns_wherever_the_power_is_cut() {
     each_way("nothing_acknowledged_is_lost_and_nothing_dropped_returns_wherever_the_power_is_cut", 2, |seed, way| {
         let turns = 60;
-        for operation in 0..TRIAL.complete(seed, turns, way).operations() {
-            let (medium, model) = TRIAL.cut_at(operation, seed, turns, way);
-            for survivor in 0..SEEDS {
-                let (mut model, survivors) = (model.clone(), medium.survivors(seed.derive(survivor)));
-                TRIAL.live(&survivors, &mut model, seed.derive(!survivor), 6, way).unwrap();
-                // A third life: what the second recovery dropped must not be there now.
-                TRIAL.recover(&survivors, &mut model, seed.derive(survivor), way).unwrap();
-            }
-        }
+        TRIAL.cut_at_each(TRIAL.complete(seed, turns, way).operations(), seed, turns, 6, SEEDS, way);
     });
 }
 
@@ -127,10 +119,7 @@ fn what_a_dead_process_wrote_and_the_next_one_showed_survives_a_power_cut() {
 fn after_any_failed_write_or_sync_nothing_is_acknowledged_and_reopening_works() {
     each_way("after_any_failed_write_or_sync_nothing_is_acknowledged_and_reopening_works", 2, |seed, way| {
         let turns = 40;
-        let complete = TRIAL.complete(seed, turns, way);
-        let writes = (0..complete.writes()).map(|nth| Fault::WriteError { nth });
-        let syncs = (0..complete.syncs()).map(|nth| Fault::SyncError { nth });
-        for fault in writes.chain(syncs) {
+        for fault in failures(&TRIAL.complete(seed, turns, way)) {
             let medium = way.medium.fresh(seed);
             medium.inject(fault);
             let mut model = Model::default();

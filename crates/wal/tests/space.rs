@@ -12,7 +12,7 @@ use ishigaki_base::{ByteSize, ErrorKind, StreamId};
 use ishigaki_device::{Fault, SimDirectory};
 use ishigaki_wal::{Group, Inspection, Log, LogKind, Result, Settings, inspect};
 
-use trial::{Model, Trial, Way, each_way};
+use trial::{Model, Trial, Way, each_way, failures};
 
 /// Survivors looked at for every cut.
 const SEEDS: u64 = 3;
@@ -90,14 +90,7 @@ fn operations(seed: Seed, turns: usize, way: Way) -> u64 {
 fn a_trimmed_log_loses_nothing_behind_its_start_wherever_the_power_is_cut() {
     each_way("a_trimmed_log_loses_nothing_behind_its_start_wherever_the_power_is_cut", 1, |seed, way| {
         let turns = 80;
-        for operation in 0..operations(seed, turns, way) {
-            let (medium, model) = TRIAL.cut_at(operation, seed, turns, way);
-            for survivor in 0..SEEDS {
-                let (mut model, survivors) = (model.clone(), medium.survivors(seed.derive(survivor)));
-                TRIAL.live(&survivors, &mut model, seed.derive(!survivor), 20, way).unwrap();
-                TRIAL.recover(&survivors, &mut model, seed.derive(survivor), way).unwrap();
-            }
-        }
+        TRIAL.cut_at_each(operations(seed, turns, way), seed, turns, 20, SEEDS, way);
     });
 }
 
@@ -124,10 +117,7 @@ fn a_recovery_of_a_trimmed_log_may_itself_be_cut_anywhere() {
 fn any_failed_write_or_sync_closes_a_trimmed_log_and_reopening_works() {
     each_way("any_failed_write_or_sync_closes_a_trimmed_log_and_reopening_works", 1, |seed, way| {
         let turns = 60;
-        let complete = TRIAL.complete(seed, turns, way);
-        let writes = (0..complete.writes()).map(|nth| Fault::WriteError { nth });
-        let syncs = (0..complete.syncs()).map(|nth| Fault::SyncError { nth });
-        for fault in writes.chain(syncs) {
+        for fault in failures(&TRIAL.complete(seed, turns, way)) {
             let medium = way.medium.fresh(seed);
             medium.inject(fault);
             let mut model = Model::default();

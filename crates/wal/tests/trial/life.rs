@@ -16,6 +16,12 @@ pub(crate) struct Trial {
     pub(crate) work: fn(&Log, &mut Model, Seed, usize, Way) -> Result<()>,
 }
 
+/// Every write and every sync that there was, to fail in a life that does the same.
+pub(crate) fn failures(of: &SimDirectory) -> impl Iterator<Item = Fault> + use<> {
+    let writes = (0..of.writes()).map(|nth| Fault::WriteError { nth });
+    writes.chain((0..of.syncs()).map(|nth| Fault::SyncError { nth }))
+}
+
 impl Trial {
     /// Opens one record after the other or in parallel, from the beginning or from where the rest is elsewhere, and checks
     /// against the model.
@@ -73,6 +79,19 @@ impl Trial {
         let lived = self.live(&medium, &mut model, seed, turns, way);
         assert!(lived.is_err(), "the cut at {operation} is noticed");
         (medium, model)
+    }
+
+    /// Cuts the power at each of so many operations of a life. Some survivors of each live on for `more` turns, and are then
+    /// opened once more: what was dropped must not be there again.
+    pub(crate) fn cut_at_each(&self, operations: u64, seed: Seed, turns: usize, more: usize, survivors: u64, way: Way) {
+        for operation in 0..operations {
+            let (medium, model) = self.cut_at(operation, seed, turns, way);
+            for survivor in 0..survivors {
+                let (mut model, survivors) = (model.clone(), medium.survivors(seed.derive(survivor)));
+                self.live(&survivors, &mut model, seed.derive(!survivor), more, way).unwrap();
+                self.recover(&survivors, &mut model, seed.derive(survivor), way).unwrap();
+            }
+        }
     }
 
     /// Cuts the recovery of this medium at each of its operations and hands on what survives.

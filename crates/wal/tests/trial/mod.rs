@@ -9,7 +9,7 @@ mod model;
 mod rot;
 mod way;
 
-pub(crate) use life::Trial;
+pub(crate) use life::{Trial, failures};
 pub(crate) use model::{Model, Shown};
 pub(crate) use rot::{checked_bytes, flip_bit, flip_checked, flip_written};
 pub(crate) use way::{Medium, Way, each_way};
