@@ -9,7 +9,8 @@
 //! - A power cut finds, for every sector with writes in flight, its last durable bytes or those of **any** of these writes,
 //!   each sector on its own: writes are torn, lost and reordered.
 //! - A sync makes durable all that was written before it; a `write_durable` its own bytes only.
-//! - The runs of a `write_all_durable` are in flight all at once until it returns, and durable together then.
+//! - The runs of a `write_all_durable` are in flight all at once until it returns, and durable together then; or one is
+//!   durable before the next begins, as a setting says.
 //! - A write that fails has reached any subset of its sectors. What it reached is in flight.
 //! - A sync that fails leaves what was in flight **lost**: reads still see it, a power cut may still find it, but no later
 //!   sync makes it durable, although it reports success. Only writing the sector again helps.
@@ -70,6 +71,9 @@ pub struct SimSettings {
     pub seed: Seed,
     /// The block size of its devices, as a [`crate::Promise`] allows it.
     pub block_size: usize,
+    /// Whether the runs of a `write_all_durable` are in flight all at once, as by a ring, and one operation; else each is
+    /// a `write_durable` of its own.
+    pub runs_at_once: bool,
     /// How much all devices together may hold; unlimited when `None`.
     pub capacity: Option<ByteSize>,
     /// What goes wrong; more can be added by [`SimDirectory::inject`].
@@ -77,9 +81,9 @@ pub struct SimSettings {
 }
 
 impl Default for SimSettings {
-    /// Seed 0, blocks of 512 bytes, no limit, no faults.
+    /// Seed 0, blocks of 512 bytes, runs at once, no limit, no faults.
     fn default() -> Self {
-        Self { seed: Seed(0), block_size: SECTOR, capacity: None, faults: Vec::new() }
+        Self { seed: Seed(0), block_size: SECTOR, runs_at_once: true, capacity: None, faults: Vec::new() }
     }
 }
 
@@ -144,7 +148,8 @@ impl SimDirectory {
     }
 
     /// How many operations there were: writes, syncs and trims of devices; creations, renames, removals and syncs of the
-    /// directory. Several runs written at once are one operation and one write. The next one has this index. Requests that were refused before they reached the medium do not count.
+    /// directory. Several runs written at once are one operation and one write. The next one has this index. Requests that
+    /// were refused before they reached the medium do not count.
     pub fn operations(&self) -> u64 {
         self.medium.lock().counts().operations
     }

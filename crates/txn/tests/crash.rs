@@ -13,6 +13,7 @@ mod model;
 mod workload;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
@@ -102,7 +103,7 @@ fn run_into(fault: Option<Fault>, seed: Seed, way: Way) -> (SimDirectory, Model,
     (directory, model, result)
 }
 
-/// Cuts the power at every operation of the workload and shows `check` what survives, in two threads.
+/// Cuts the power at every operation of the workload and shows `check` what survives.
 fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Way) + Sync) {
     every_way(name, |seed, way| {
         let (complete, model, result) = run_into(None, seed, way);
@@ -110,20 +111,23 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Way) +
         let operations = complete.operations();
         let commits = model.commits();
         assert!(operations > 40 && commits > 40, "the workload has only {operations} operations and {commits} commits");
-        std::thread::scope(|scope| {
-            for half in 0..2 {
-                let check = &check;
-                scope.spawn(move || {
-                    for operation in (half..operations).step_by(2) {
-                        let (directory, model, result) = run_into(Some(Fault::PowerCut { operation }), seed, way);
-                        assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
-                        for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
-                            check(&directory.survivors(survivors), &model, survivors, way);
-                        }
-                    }
-                });
+        cut_each(operations, |operation| {
+            let (directory, model, result) = run_into(Some(Fault::PowerCut { operation }), seed, way);
+            assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
+            for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
+                check(&directory.survivors(survivors), &model, survivors, way);
             }
         });
+    });
+}
+
+/// Calls `cut` for each of so many operations, in two threads.
+fn cut_each(operations: u64, cut: impl Fn(u64) + Sync) {
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            let cut = &cut;
+            scope.spawn(move || (half..operations).step_by(2).for_each(cut));
+        }
     });
 }
 
@@ -183,34 +187,42 @@ fn a_process_that_dies_leaves_whole_transactions_too() {
 fn threads_that_lose_power_leave_whole_transactions() {
     every_way("threads_that_lose_power_leave_whole_transactions", |seed, way| {
         for run in (0..100).map(|run| seed.derive(run)) {
-            let directory = fresh(run, way);
-            directory.inject(Fault::PowerCut { operation: 10 + run.0 % 150 });
-            let log = ishigaki_wal::Settings { background: true, ..settings(way).log };
-            let opened =
-                place(&directory, way).and_then(|place| Database::open_in(place, Settings { log, ..settings(way) }));
-            let Ok(database) = opened else { continue };
-            let mut model = std::thread::scope(|scope| {
-                let work = |thread| {
-                    let database = &database;
-                    scope.spawn(move || {
-                        let mut model = Model::new(way.commit);
-                        let _ = workload::run(database, run.derive(thread), &mut model);
-                        model
-                    })
-                };
-                let threads: Vec<_> = (0..2).map(work).collect();
-                let mut model = Model::new(way.commit);
-                for thread in threads {
-                    model.merge(thread.join().unwrap());
-                }
-                model
-            });
-            for survivors in (0..5).map(|index| run.derive(100 + index)) {
-                model.clone().check(&open(&directory.survivors(survivors), way).unwrap());
-            }
-            model.check(&open(&directory.survivors(run), way).unwrap());
+            threads_that_lose_power(10 + run.0 % 150, run, way, |_, _| ());
         }
     });
+}
+
+/// Two threads commit, and a third does something else until they are done, while the power goes at that operation. Checks
+/// what survives.
+fn threads_that_lose_power(operation: u64, seed: Seed, way: Way, beside: impl FnOnce(&Database, &AtomicBool) + Send) {
+    let directory = fresh(seed, way);
+    directory.inject(Fault::PowerCut { operation });
+    let log = ishigaki_wal::Settings { background: true, ..settings(way).log };
+    let opened = place(&directory, way).and_then(|place| Database::open_in(place, Settings { log, ..settings(way) }));
+    let Ok(database) = opened else { return };
+    let done = AtomicBool::new(false);
+    let mut model = std::thread::scope(|scope| {
+        let (database, done) = (&database, &done);
+        let work = |thread| {
+            scope.spawn(move || {
+                let mut model = Model::new(way.commit);
+                let _ = workload::run(database, seed.derive(thread), &mut model);
+                model
+            })
+        };
+        let threads: Vec<_> = (0..2).map(work).collect();
+        scope.spawn(move || beside(database, done));
+        let mut model = Model::new(way.commit);
+        for thread in threads {
+            model.merge(thread.join().unwrap());
+        }
+        done.store(true, Ordering::Relaxed);
+        model
+    });
+    for survivors in (0..5).map(|index| seed.derive(100 + index)) {
+        model.clone().check(&open(&directory.survivors(survivors), way).unwrap());
+    }
+    model.check(&open(&directory.survivors(seed), way).unwrap());
 }
 
 #[test]

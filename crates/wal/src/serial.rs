@@ -196,7 +196,8 @@ impl SerialLog {
     /// Draws an LSN and puts the record into the buffer. Nothing is written to the medium here (a segment may be made, when
     /// none was prepared), so a caller may hold locks; but it waits while the buffer is full.
     ///
-    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), or a log that is closed.
+    /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), a full log ([`Error::Full`],
+    /// at once), or a log that is closed.
     pub(crate) fn append(&self, ctx: &impl Context, payload: &[u8]) -> Result<Lsn> {
         ctx.check_open()?;
         let words = words_of(payload.len());
@@ -222,6 +223,18 @@ impl SerialLog {
             });
         }
         Draw::new(self, ctx, payload)
+    }
+
+    /// Returns when a record of `payload` bytes could have been appended. Holds nothing while it waits for a trim.
+    pub(crate) fn wait_for_room(&self, ctx: &impl Context, payload: usize) -> Result<()> {
+        // What was promised and is not needed comes back with the next chunks.
+        if self.staffed.load(Ordering::SeqCst) {
+            self.wanted.0.fetch_max(self.last_drawn().0, Ordering::SeqCst);
+            self.alarm.ring();
+        } else {
+            self.turn(ctx)?;
+        }
+        self.room.wait_for(ctx, words_of(payload) * WORD as u64)
     }
 
     fn append_alone(&self, ctx: &impl Context, mut buffer: MutexGuard<'_, Buffer>, payload: &[u8]) -> Result<Lsn> {

@@ -10,7 +10,9 @@
 //! All segments together stay within a bound. *Live* are those that streams have; only a trim makes them fewer. When they
 //! become many, sessions are slowed down, in [`Pool::pace`], where they hold no locks: the less there is left, the
 //! more, so that the log's growth meets the speed of whoever trims ([`throttle`]). One segment per stream is kept from that,
-//! for those who hold locks already; only when that is gone too does an append wait, for a time, and then fail.
+//! for those who hold locks already; only when that is gone too does an append wait, for a time, and then fail. Who holds
+//! something that a trim needs is refused instead, and waits when it has let go of that
+//! ([`Stream::try_append_after`](crate::Stream::try_append_after)).
 //!
 //! A segment is freed in three steps, each durable before the next: the start is in the control block, the segment is
 //! renamed to a spare, its bytes are blanked. Of one stream the lowest segment goes first, and no second one before that is

@@ -348,6 +348,7 @@ impl State {
     }
 
     /// Makes sure that a record of `payload` bytes can be written whenever its group's turn comes, before it has an LSN.
+    /// Where only a trim could make room, it is refused with [`Error::Full`]: the caller may be in the trim's way.
     fn reserve<'a>(
         &'a self,
         shared: &Shared,
@@ -363,21 +364,8 @@ impl State {
             );
             return Err(Error::Invalid { reason });
         }
-        let mut full_since = None;
         while inner.room < cost {
-            // Under the lock: nobody makes a segment for a log that has come to rest.
-            shared.check_open()?;
-            if inner.making_segment {
-                self.changed.wait(&mut inner);
-                continue;
-            }
-            let changes = shared.pool.changes();
-            inner = match self.add_segment(shared, inner, Need::Append) {
-                Err(Error::Full { .. }) => {
-                    self.wait_for_room(shared, changes, *full_since.get_or_insert_with(Instant::now))?
-                }
-                other => other?,
-            };
+            inner = self.extend(shared, inner)?;
         }
         self.unpaid.fetch_add((RECORD_HEADER + payload) as u64, Ordering::Relaxed);
         inner.room -= cost;
@@ -385,8 +373,34 @@ impl State {
         Ok(inner)
     }
 
-    /// The log is full. What was reserved and is not needed comes back when the group is written; then only a trim helps.
-    fn wait_for_room<'a>(&'a self, shared: &Shared, changes: u64, since: Instant) -> Result<MutexGuard<'a, Inner>> {
+    /// Makes room by a segment, or waits until somebody else has who is at it.
+    fn extend<'a>(&'a self, shared: &Shared, mut inner: MutexGuard<'a, Inner>) -> Result<MutexGuard<'a, Inner>> {
+        // Under the lock: nobody makes a segment for a log that has come to rest.
+        shared.check_open()?;
+        if inner.making_segment {
+            self.changed.wait(&mut inner);
+            return Ok(inner);
+        }
+        self.add_segment(shared, inner, Need::Append)
+    }
+
+    /// Returns when there is the room that [`reserve`](Self::reserve) asks for; others may take it before the caller does.
+    /// What was reserved and is not needed comes back when the group is written; then only a trim helps.
+    pub(crate) fn wait_for_room(&self, shared: &Shared, payload: usize, dependencies: usize) -> Result<()> {
+        let began = Instant::now();
+        let mut inner = self.inner.lock();
+        let cost = inner.open.cost(payload, dependencies, shared.block_size);
+        while inner.room < cost {
+            let changes = shared.pool.changes();
+            inner = match self.extend(shared, inner) {
+                Err(Error::Full { .. }) => self.wait_when_full(shared, changes, began)?,
+                extended => extended?,
+            };
+        }
+        Ok(())
+    }
+
+    fn wait_when_full<'a>(&'a self, shared: &Shared, changes: u64, since: Instant) -> Result<MutexGuard<'a, Inner>> {
         let mut inner = self.inner.lock();
         if inner.slot.is_taken() {
             self.changed.wait(&mut inner);

@@ -8,6 +8,7 @@ mod lives;
 mod pacing;
 #[path = "adversary/threads.rs"]
 mod threads;
+mod trial;
 #[path = "adversary/watched.rs"]
 mod watched;
 #[path = "adversary/workbench.rs"]

@@ -1,14 +1,19 @@
 //! Commits without a thread each: futures on one small executor, over every kind of log and rule.
 
+mod trial;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use ishigaki_base::random::Seed;
 use ishigaki_base::{Lsn, Position};
-use ishigaki_device::{Fault, MemoryDirectory, SimDirectory};
+use ishigaki_device::{Fault, MemoryDirectory};
 use ishigaki_wal::{CommitRule, Dependencies, Error, Log, LogKind, Receipt, Settings};
+
+use trial::Medium;
 
 const KINDS: [LogKind; 3] = [LogKind::Parallel, LogKind::Serial, LogKind::Epoch { time: Duration::from_millis(2) }];
 
@@ -87,19 +92,22 @@ fn every_task_is_woken_when_its_record_and_what_it_depends_on_is_durable() {
 #[test]
 fn a_failed_write_wakes_every_task_with_the_error() {
     every_way(|settings| {
-        let directory = SimDirectory::with_seed(ishigaki_base::random::Seed(7));
-        let (log, _) = Log::open(Arc::new(directory.clone()), settings, &mut |_, _| Ok(())).unwrap();
-        directory.inject(Fault::WriteError { nth: directory.writes() });
-        let tasks = (0..10_u8).map(|number| {
-            let stream = log.assign();
-            Box::pin(async move {
-                // Where nobody could wait any more there is no record either.
-                let Ok(receipt) = stream.append_after(&Dependencies::default(), &[number; 50]) else { return };
-                let error = stream.settled(receipt).await.unwrap_err();
-                assert!(matches!(error, Error::Failed { .. }), "{error}");
-            }) as Task
-        });
-        run(tasks.collect());
+        for medium in Medium::ALL {
+            let sim = medium.fresh(Seed(7));
+            let directory = medium.directory(&sim).unwrap();
+            let (log, _) = Log::open(directory, settings.clone(), &mut |_, _| Ok(())).unwrap();
+            sim.inject(Fault::WriteError { nth: sim.writes() });
+            let tasks = (0..10_u8).map(|number| {
+                let stream = log.assign();
+                Box::pin(async move {
+                    // Where nobody could wait any more there is no record either.
+                    let Ok(receipt) = stream.append_after(&Dependencies::default(), &[number; 50]) else { return };
+                    let error = stream.settled(receipt).await.unwrap_err();
+                    assert!(matches!(error, Error::Failed { .. }), "{error}");
+                }) as Task
+            });
+            run(tasks.collect());
+        }
     });
 }
 

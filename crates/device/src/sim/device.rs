@@ -58,7 +58,11 @@ impl Device for SimDevice {
 
     fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> Result<()> {
         self.bounds().check_transfers(writes)?;
-        self.medium.lock().write(self.id, &self.name, writes, true)
+        let mut medium = self.medium.lock();
+        if medium.settings().runs_at_once {
+            return medium.write(self.id, &self.name, writes, true);
+        }
+        writes.iter().try_for_each(|run| medium.write(self.id, &self.name, &[*run], true))
     }
 
     fn sync(&self) -> Result<()> {

@@ -134,6 +134,15 @@ fn of_runs_written_together_a_later_one_may_survive_without_an_earlier_one() {
 }
 
 #[test]
+fn of_runs_written_one_after_the_other_no_later_one_survives_without_an_earlier_one() {
+    let (directory, device) = one_device(SimSettings { runs_at_once: false, ..SimSettings::default() });
+    directory.inject(Fault::PowerCut { operation: directory.operations() + 1 });
+    let (one, two, three) = (filled(1, 1), filled(1, 1), filled(1, 1));
+    assert!(is_power_cut(device.write_all_durable(&[(at(0), &one), (at(1), &two), (at(2), &three)])));
+    assert_eq!(outcomes(&directory, 3), BTreeSet::from([vec![1, 0, 0], vec![1, 1, 0]]));
+}
+
+#[test]
 fn runs_written_together_are_durable_when_it_returns_and_nothing_else_is() {
     let (directory, device) = one_device(SimSettings::default());
     write(&device, 0, 1);

@@ -27,12 +27,11 @@ impl Gates {
         Self((0..streams).map(|_| Gate::default()).collect())
     }
 
-    /// Lets a commit of `bytes` through. What is returned is held until all its writes are installed.
-    pub(crate) fn enter(&self, stream: StreamId, bytes: usize) -> RwLockReadGuard<'_, ()> {
+    /// Lets a commit in. What is returned is held until all its writes are installed; a checkpoint waits for that, so
+    /// nobody waits for a checkpoint meanwhile.
+    pub(crate) fn enter(&self, stream: StreamId) -> Passage<'_> {
         let gate = &self.0[usize::from(stream.0)];
-        let passage = gate.passage.read();
-        gate.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        passage
+        Passage { gate, _open: gate.passage.read() }
     }
 
     /// Looks at something while no commit is between its draw and the last of its writes.
@@ -46,6 +45,20 @@ impl Gates {
     /// Bytes of redo that went through all gates so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|gate| gate.bytes.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// A commit's way through a gate, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Passage<'a> {
+    gate: &'a Gate,
+    _open: RwLockReadGuard<'a, ()>,
+}
+
+impl Passage<'_> {
+    /// So many bytes of redo have an LSN.
+    pub(crate) fn count(&self, bytes: usize) {
+        self.gate.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -64,8 +77,9 @@ mod tests {
                 let (gates, drawn, installed) = (&gates, &drawn, &installed);
                 scope.spawn(move || {
                     for _ in 0..2000 {
-                        let _passage = gates.enter(StreamId(stream % 2), 3);
+                        let passage = gates.enter(StreamId(stream % 2));
                         drawn.fetch_add(1, Ordering::SeqCst);
+                        passage.count(3);
                         std::thread::yield_now();
                         installed.fetch_add(1, Ordering::SeqCst);
                     }

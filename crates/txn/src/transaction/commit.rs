@@ -10,6 +10,7 @@ use super::Transaction;
 use crate::memory;
 use crate::protocol::Protocol;
 use crate::redo::{self, Encoder};
+use crate::session::Home;
 use crate::table::TableId;
 use crate::write_set::{TableWrites, Write};
 use crate::{Result, Ticket};
@@ -27,11 +28,7 @@ impl Transaction {
         let home = Arc::clone(&self.home);
         let receipt = match self.encode() {
             Some(payload) => {
-                // A checkpoint never begins between these two.
-                let passage = home.database.checkpointer.gates.enter(home.stream.id(), payload.len());
-                let receipt = home.stream.append_after(self.protocol.depends_on(), &payload)?;
-                self.install(receipt.position());
-                drop(passage);
+                let receipt = self.append_and_install(&home, &payload)?;
                 self.release(true);
                 home.stream.pace_after(&receipt);
                 receipt
@@ -39,6 +36,27 @@ impl Transaction {
             None => self.commit_unchanged()?,
         };
         Ok(Ticket::new(home, receipt))
+    }
+
+    /// Draws the LSN and makes the writes visible. A checkpoint never begins between the two; but it does while this waits
+    /// for space in the log, since nothing else can make any.
+    fn append_and_install(&mut self, home: &Home, payload: &[u8]) -> Result<Receipt> {
+        loop {
+            let passage = home.database.checkpointer.gates.enter(home.stream.id());
+            let dependencies = self.protocol.depends_on();
+            match home.stream.try_append_after(dependencies, payload) {
+                Ok(receipt) => {
+                    passage.count(payload.len());
+                    self.install(receipt.position());
+                    return Ok(receipt);
+                }
+                Err(ishigaki_wal::Error::Full { .. }) => {
+                    drop(passage);
+                    home.stream.wait_for_room(dependencies, payload.len())?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// A deletion makes sense only after what it deletes, and one that is left out because nothing is there only after

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use ishigaki_device::Directory;
 use ishigaki_txn::CheckpointSettings;
+use ishigaki_wal::{CommitRule, LogKind};
 
 use super::*;
 
@@ -252,6 +253,73 @@ fn checkpoints_are_made_by_themselves_when_enough_was_committed_or_time_has_pass
         database.session().run(rows).unwrap();
         wait_for("a checkpoint", has_one);
     }
+}
+
+#[test]
+fn commits_that_wait_for_space_let_the_checkpoint_begin_that_makes_it() {
+    const PATIENCE: Duration = Duration::from_secs(8);
+    for kind in [LogKind::Parallel, LogKind::Serial] {
+        for commit in [CommitRule::Watermark, CommitRule::Dependencies] {
+            let log = narrow(kind, commit, PATIENCE);
+            let database =
+                Database::open_in(Arc::new(MemoryDirectory::new()), Settings { log, ..on_demand() }).unwrap();
+            let table = database.session().run(|txn| txn.create_table("table")).unwrap();
+            std::thread::scope(|scope| {
+                // Far more than there is space for: some are held back when they have committed, others before.
+                let put = |key: u8| {
+                    let session = database.session();
+                    scope.spawn(move || session.run(|txn| txn.put(table, &[key], &[key; 9_000])))
+                };
+                let commits: Vec<_> = (0..40).map(put).collect();
+                wait_for("a full log", || database.log().space().live == database.log().space().bound);
+                let began = Instant::now();
+                while commits.iter().any(|commit| !commit.is_finished()) {
+                    database.checkpoint().unwrap();
+                }
+                assert!(began.elapsed() < PATIENCE / 2, "{kind} by {commit:?}: {:?}", began.elapsed());
+                for commit in commits {
+                    commit.join().unwrap().unwrap();
+                }
+            });
+            assert_eq!(everything(&database)[0].2.len(), 40);
+        }
+    }
+}
+
+#[test]
+fn commits_beside_checkpoints_at_the_bound_of_the_log_neither_stall_nor_fail() {
+    const PATIENCE: Duration = Duration::from_secs(8);
+    for kind in [LogKind::Parallel, LogKind::Serial] {
+        let log = ishigaki_wal::Settings { background: true, ..narrow(kind, CommitRule::Dependencies, PATIENCE) };
+        let database = Database::open_in(Arc::new(MemoryDirectory::new()), Settings { log, ..on_demand() }).unwrap();
+        let table = database.session().run(|txn| txn.create_table("table")).unwrap();
+        std::thread::scope(|scope| {
+            let writer = |number: u8| {
+                let session = database.session();
+                scope.spawn(move || {
+                    let mut longest = Duration::ZERO;
+                    for turn in 0..40 {
+                        let began = Instant::now();
+                        session.run(|txn| txn.put(table, &[number, turn], &[turn; 9_000])).unwrap();
+                        longest = longest.max(began.elapsed());
+                    }
+                    longest
+                })
+            };
+            let writers: Vec<_> = (0..8).map(writer).collect();
+            while writers.iter().any(|writer| !writer.is_finished()) {
+                database.checkpoint().unwrap();
+            }
+            let longest = writers.into_iter().map(|writer| writer.join().unwrap()).max().unwrap();
+            assert!(longest < PATIENCE / 2, "{kind}: one commit took {longest:?}");
+        });
+    }
+}
+
+/// A log of eight small segments at most.
+fn narrow(kind: LogKind, commit: CommitRule, space_wait: Duration) -> ishigaki_wal::Settings {
+    let (segment, space) = (ByteSize::kib(16), ByteSize::kib(128));
+    ishigaki_wal::Settings { kind, commit, segment, space, space_wait, ..settings().log }
 }
 
 #[test]

@@ -2,8 +2,6 @@
 //!
 //! Records before a checkpoint's start are not replayed, so what a checkpoint got wrong would be missing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::*;
 
 /// Turns from one checkpoint to the next.
@@ -58,7 +56,7 @@ fn is_of_checkpoint(name: &str) -> bool {
     name.starts_with("checkpoint")
 }
 
-/// Cuts the power at every operation and shows `check` what survives, in two threads.
+/// Cuts the power at every operation and shows `check` what survives.
 fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Way) + Sync) {
     every_way(name, |seed, way| {
         let (complete, _, made, result) = run_into(None, seed, way);
@@ -66,18 +64,11 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Way) +
         let operations = complete.operations();
         assert_eq!(made.current, 8);
         assert!(way.raw || complete.devices().iter().any(|(name, _)| is_of_checkpoint(name)));
-        std::thread::scope(|scope| {
-            for half in 0..2 {
-                let check = &check;
-                scope.spawn(move || {
-                    for operation in (half..operations).step_by(2) {
-                        let (directory, model, _, result) = run_into(Some(Fault::PowerCut { operation }), seed, way);
-                        assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
-                        for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
-                            check(&directory.survivors(survivors), &model, survivors, way);
-                        }
-                    }
-                });
+        cut_each(operations, |operation| {
+            let (directory, model, _, result) = run_into(Some(Fault::PowerCut { operation }), seed, way);
+            assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
+            for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
+                check(&directory.survivors(survivors), &model, survivors, way);
             }
         });
     });
@@ -256,42 +247,11 @@ fn threads_that_commit_beside_a_checkpoint_and_lose_power_leave_whole_transactio
     every_way("threads_that_commit_beside_a_checkpoint_and_lose_power_leave_whole_transactions", |seed, way| {
         let mut checkpoints = 0;
         for run in (0..100).map(|run| seed.derive(run)) {
-            let directory = fresh(run, way);
-            directory.inject(Fault::PowerCut { operation: 10 + run.0 % 400 });
-            let log = ishigaki_wal::Settings { background: true, ..settings(way).log };
-            let opened =
-                place(&directory, way).and_then(|place| Database::open_in(place, Settings { log, ..settings(way) }));
-            let Ok(database) = opened else { continue };
-            let done = AtomicBool::new(false);
-            let mut model = std::thread::scope(|scope| {
-                let work = |thread| {
-                    let database = &database;
-                    scope.spawn(move || {
-                        let mut model = Model::new(way.commit);
-                        let _ = workload::run(database, run.derive(thread), &mut model);
-                        model
-                    })
-                };
-                let threads: Vec<_> = (0..2).map(work).collect();
-                let checkpointer = scope.spawn(|| {
-                    let mut made = 0;
-                    while !done.load(Ordering::Relaxed) && database.checkpoint().is_ok() {
-                        made += 1;
-                    }
-                    made
-                });
-                let mut model = Model::new(way.commit);
-                for thread in threads {
-                    model.merge(thread.join().unwrap());
+            threads_that_lose_power(10 + run.0 % 400, run, way, |database, done| {
+                while !done.load(Ordering::Relaxed) && database.checkpoint().is_ok() {
+                    checkpoints += 1;
                 }
-                done.store(true, Ordering::Relaxed);
-                checkpoints += checkpointer.join().unwrap();
-                model
             });
-            for survivors in (0..5).map(|index| run.derive(100 + index)) {
-                model.clone().check(&open(&directory.survivors(survivors), way).unwrap());
-            }
-            model.check(&open(&directory.survivors(run), way).unwrap());
         }
         assert!(checkpoints > 100, "{checkpoints}");
     });

@@ -67,29 +67,39 @@ impl Room {
         }
     }
 
-    /// Promises room for `bytes` more, and makes segments for it if it must. A full medium is an error of kind
-    /// `Exhausted`; nothing is promised then.
+    /// Promises room for `bytes` more, and makes segments for it if it must. A full medium and a full log are errors of kind
+    /// `Exhausted`; nothing is promised then. Never waits for a trim: its callers have others wait behind them.
     pub(crate) fn promise(&self, ctx: &impl Context, bytes: u64) -> Result<()> {
-        let mut full_since = None;
         while !self.try_promise(bytes) {
-            let changes = ctx.pool().changes();
-            let next = self.making.lock();
-            let budget = self.budget.lock();
-            let still = budget.outstanding + bytes >= budget.ceiling;
-            drop(budget);
-            if still {
-                match self.add_segment(ctx, next, Need::Append) {
-                    // What was promised and is not needed comes back with the next chunks; then only a trim helps.
-                    Err(Error::Full { .. }) => {
-                        self.is_wanted.store(true, Ordering::SeqCst);
-                        ctx.pool().wait(changes, *full_since.get_or_insert_with(Instant::now))?;
-                    }
-                    other => other?,
-                }
-            }
+            self.extend(ctx, bytes)?;
         }
         self.unpaid.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns when `bytes` more could have been promised: after a trim, if the log is full.
+    pub(crate) fn wait_for(&self, ctx: &impl Context, bytes: u64) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            // Both before the look: whatever makes room after it tells so.
+            let changes = ctx.pool().changes();
+            self.is_wanted.store(true, Ordering::SeqCst);
+            match self.extend(ctx, bytes) {
+                Err(Error::Full { .. }) => ctx.pool().wait(changes, began)?,
+                extended => return extended,
+            }
+        }
+    }
+
+    /// Makes segments until `bytes` more fit.
+    fn extend(&self, ctx: &impl Context, bytes: u64) -> Result<()> {
+        loop {
+            let next = self.making.lock();
+            if self.budget.lock().fits(bytes) {
+                return Ok(());
+            }
+            self.add_segment(ctx, next, Need::Append)?;
+        }
     }
 
     /// Bytes that were promised since this was asked last.
@@ -99,7 +109,7 @@ impl Room {
 
     fn try_promise(&self, bytes: u64) -> bool {
         let mut budget = self.budget.lock();
-        let fits = budget.outstanding + bytes < budget.ceiling;
+        let fits = budget.fits(bytes);
         if fits {
             budget.outstanding += bytes;
         }
@@ -194,6 +204,10 @@ impl Room {
 }
 
 impl Budget {
+    fn fits(&self, bytes: u64) -> bool {
+        self.outstanding + bytes < self.ceiling
+    }
+
     fn set_room(&mut self, chunk_limit: u64, room: u64) {
         self.room = room;
         self.ceiling = ceiling(chunk_limit, room);

@@ -7,7 +7,7 @@ use ishigaki_base::{Lsn, Position, StreamId};
 use super::{Drawn, State};
 use crate::log::Shared;
 use crate::serial::SerialLog;
-use crate::{CommitRule, Dependencies, Draw, Receipt, Result, Settled};
+use crate::{CommitRule, Dependencies, Draw, Error, Receipt, Result, Settled};
 
 /// A handle on one of a log's streams. Cheap to clone; any number of sessions may share a stream.
 #[derive(Clone, Debug)]
@@ -37,16 +37,23 @@ impl Stream {
     /// Errors come before there is an LSN: a full medium ([`Error::Device`] of kind `Exhausted`), a full log, after
     /// [`Settings::space_wait`](crate::Settings::space_wait) ([`Error::Full`]), or a log that is closed.
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
-        match &self.shared.serial {
+        self.with_room(&Dependencies::default(), payload.len(), || match &self.shared.serial {
             Some(serial) => serial.append(&*self.shared, payload),
-            None => Ok(self.draw(payload.len())?.record(payload)),
-        }
+            None => Ok(self.draw_in(self.state(), payload.len(), &Dependencies::default())?.record(payload)),
+        })
     }
 
     /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
     /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
     /// another stream if this one writes for a few at the moment and that one is free.
     pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
+        self.with_room(dependencies, payload.len(), || self.try_append_after(dependencies, payload))
+    }
+
+    /// [`append_after`](Self::append_after) for somebody in whose way a trim may be: at the bound of the log's space, where
+    /// that one waits, it is refused with [`Error::Full`]. The caller then steps aside, has
+    /// [`wait_for_room`](Self::wait_for_room) wait, and tries again.
+    pub fn try_append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
         if let Some(serial) = &self.shared.serial {
             // Its order says enough: whatever the record depends on is durable before it.
             let position = Position::new(serial.append(&*self.shared, payload)?, SerialLog::STREAM);
@@ -56,19 +63,49 @@ impl Stream {
             CommitRule::Watermark => self.state(),
             CommitRule::Dependencies => self.shared.least_busy(self.place),
         };
+        match self.append_in(state, dependencies, payload) {
+            // Room is waited for in the own stream.
+            Err(Error::Full { .. }) if state.id() != self.id() => self.append_in(self.state(), dependencies, payload),
+            appended => appended,
+        }
+    }
+
+    fn append_in(&self, state: &State, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
         let draw = Drawn::new(&self.shared, state, payload.len(), dependencies)?;
         let receipt = draw.receipt();
         draw.record(payload);
         Ok(receipt)
     }
 
+    /// Returns when the log has room for a record of `payload` bytes with these dependencies: at once, or after a
+    /// [`trim`](crate::Log::trim). It is not kept: whoever comes first has it.
+    ///
+    /// Errors: a full log, after [`Settings::space_wait`](crate::Settings::space_wait) ([`Error::Full`]), a full medium, or
+    /// a log that is closed.
+    pub fn wait_for_room(&self, dependencies: &Dependencies, payload: usize) -> Result<()> {
+        match &self.shared.serial {
+            Some(serial) => serial.wait_for_room(&*self.shared, payload),
+            None => self.state().wait_for_room(&self.shared, payload, dependencies.len()),
+        }
+    }
+
+    /// Tries until there is room. Nobody else waits behind whoever waits for it.
+    fn with_room<R>(&self, dependencies: &Dependencies, payload: usize, attempt: impl Fn() -> Result<R>) -> Result<R> {
+        loop {
+            match attempt() {
+                Err(Error::Full { .. }) => self.wait_for_room(dependencies, payload)?,
+                done => return done,
+            }
+        }
+    }
+
     /// Draws an LSN for a record of at most `payload` bytes that is not decided yet. Until the [`Draw`] is used or dropped
     /// nobody else gets at this stream; so its holder must not use the log in any other way meanwhile.
     pub fn draw(&self, payload: usize) -> Result<Draw<'_>> {
-        if let Some(serial) = &self.shared.serial {
-            return Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?));
-        }
-        Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &Dependencies::default())?))
+        self.with_room(&Dependencies::default(), payload, || match &self.shared.serial {
+            Some(serial) => Ok(Draw::of_serial(serial.draw(&*self.shared, payload)?)),
+            None => Ok(Draw::of_stream(Drawn::new(&self.shared, self.state(), payload, &Dependencies::default())?)),
+        })
     }
 
     /// To be called after [`append`](Self::append), when locks are released: writes the group if its caps are reached

@@ -5,29 +5,37 @@ use std::sync::atomic::Ordering;
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind, crc32c};
-use ishigaki_device::{AlignedBuffer, Directory, MemoryDirectory, MemorySettings, SimDirectory, SimSettings};
+use ishigaki_device::{
+    AlignedBuffer, Directory, MemoryDirectory, MemorySettings, RawDirectory, SimDirectory, SimSettings,
+};
 use ishigaki_testkit::seeded;
 use ishigaki_wal::{Group, Settings, inspect};
 
+use super::trial::{Medium, flip_bit};
 use super::watched::*;
 use super::workbench::*;
 
 #[test]
 fn a_flipped_bit_in_a_chunk_that_others_follow_is_damage_not_the_end() {
-    let directory = SimDirectory::with_seed(Seed(1));
-    let settings = Settings { segment: ByteSize::mib(1), ..quiet(1) };
-    let (log, ..) = open(Arc::new(directory.clone()), settings.clone()).unwrap();
-    let mut payload = vec![0; 2000]; // has sectors of zeros
-    payload[..100].fill(1);
-    for _ in 0..5 {
-        commit(&log.assign(), &payload);
+    for medium in Medium::ALL {
+        let directory = medium.fresh(Seed(1));
+        let open = |directory: &SimDirectory| {
+            let settings = Settings { segment: ByteSize::mib(1), ..quiet(1) };
+            open(medium.directory(directory)?, settings)
+        };
+        let (log, ..) = open(&directory).unwrap();
+        let mut payload = vec![0; 2000]; // has sectors of zeros
+        payload[..100].fill(1);
+        for _ in 0..5 {
+            commit(&log.assign(), &payload);
+        }
+        let next = directory.process_crash();
+        drop(log);
+        flip_bit(medium.directory(&next).unwrap().as_ref(), "wal-000-00000000", 100, 0);
+        let opened = open(&next).map(|(_, recovery, _)| recovery.records);
+        let error = opened.expect_err("five records were acknowledged and can not be shown");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{medium:?}: {error}");
     }
-    let next = directory.process_crash();
-    drop(log);
-    next.flip_bit("wal-000-00000000", 100, 0).unwrap();
-    let opened = open(Arc::new(next), settings).map(|(_, recovery, _)| recovery.records);
-    let error = opened.expect_err("five records were acknowledged and can not be shown");
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
 #[test]
@@ -175,30 +183,37 @@ fn opening_a_long_log_does_not_hold_all_of_its_segments_open() {
 fn a_full_medium_loses_nothing_and_can_be_reopened_wherever_it_filled_up() {
     for kib in (4..160).step_by(12) {
         let settings = MemorySettings { capacity: Some(ByteSize::kib(kib)), ..MemorySettings::default() };
-        let directory = Arc::new(MemoryDirectory::with(settings));
-        let mut acknowledged = 0;
-        for round in 0..3 {
-            let (log, recovery, _) = match open(directory.clone(), quiet(2)) {
-                Ok(opened) => opened,
+        fill_up(&(Arc::new(MemoryDirectory::with(settings)) as _), kib);
+        // A raw device has its tables of names beside it, and is no shorter than this.
+        let device = MemoryDirectory::new().create("disk", (512 + 64 + kib) << 10).unwrap();
+        fill_up(&(Arc::new(RawDirectory::format(device).unwrap()) as _), kib);
+    }
+}
+
+/// Three lives of a log on a medium of so many KiB, each until it is full.
+fn fill_up(directory: &Arc<dyn Directory>, kib: u64) {
+    let mut acknowledged = 0;
+    for round in 0..3 {
+        let (log, recovery, _) = match open(directory.clone(), quiet(2)) {
+            Ok(opened) => opened,
+            Err(error) => {
+                assert!(acknowledged == 0, "{error} in round {round} of {kib} KiB");
+                assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+                continue;
+            }
+        };
+        assert_eq!(recovery.records, acknowledged);
+        let mut refused = 0;
+        while refused < 4 {
+            let stream = log.assign();
+            match stream.append(&[9; 1500]) {
+                Ok(lsn) => stream.wait(lsn).map(|()| acknowledged += 1).unwrap(),
                 Err(error) => {
-                    assert!(acknowledged == 0, "{error} in round {round} of {kib} KiB");
                     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
-                    continue;
-                }
-            };
-            assert_eq!(recovery.records, acknowledged);
-            let mut refused = 0;
-            while refused < 4 {
-                let stream = log.assign();
-                match stream.append(&[9; 1500]) {
-                    Ok(lsn) => stream.wait(lsn).map(|()| acknowledged += 1).unwrap(),
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
-                        refused += 1;
-                    }
+                    refused += 1;
                 }
             }
-            if round == 0 { log.close().unwrap() } else { drop(log) }
         }
+        if round == 0 { log.close().unwrap() } else { drop(log) }
     }
 }

@@ -12,6 +12,7 @@ use ishigaki_device::{Fault, MemoryDirectory, MemorySettings, SimDirectory};
 use ishigaki_testkit::seeded_runs;
 use ishigaki_wal::{Error, Group, Log, Result, Settings};
 
+use super::trial::Medium;
 use super::watched::*;
 use super::workbench::*;
 
@@ -205,9 +206,11 @@ fn threads_whose_power_is_cut_lose_nothing_that_was_acknowledged() {
     seeded_runs("threads_whose_power_is_cut_lose_nothing_that_was_acknowledged", 60, |seed| {
         watchdog(move || {
             let mut random = seed.generator();
-            let directory = SimDirectory::with_seed(seed);
+            let medium = *random.choice(&Medium::ALL).unwrap();
+            let directory = medium.fresh(seed);
             let settings = Settings { background: random.bool(), ..any_settings(&mut random) };
-            let (log, ..) = open(Arc::new(directory.clone()), settings.clone()).unwrap();
+            let open = |directory: &SimDirectory| open(medium.directory(directory)?, settings.clone());
+            let (log, ..) = open(&directory).unwrap();
             let after = random.u64(..300);
             directory.inject(if random.bool() {
                 Fault::PowerCut { operation: directory.operations() + after }
@@ -222,8 +225,7 @@ fn threads_whose_power_is_cut_lose_nothing_that_was_acknowledged() {
             drop(log);
             let deeds: Vec<_> = deeds.into_iter().flatten().collect();
             for survivor in 0..4 {
-                let survivors = Arc::new(directory.survivors(seed.derive(survivor)));
-                let (_, recovery, records) = open(survivors, settings.clone()).unwrap();
+                let (_, recovery, records) = open(&directory.survivors(seed.derive(survivor))).unwrap();
                 for (lsn, payload, acknowledged) in &deeds {
                     assert!(!acknowledged || *lsn <= recovery.cut.0, "{lsn} was acknowledged");
                     assert_eq!(records.get(lsn), (*lsn <= recovery.cut.0).then_some(payload));

@@ -116,6 +116,10 @@ impl Device for WatchedDevice {
         (self.of.hook)("write", &self.name)?;
         self.inner.write_durable(offset, bytes)
     }
+    fn write_all_durable(&self, writes: &[(u64, &[u8])]) -> DeviceResult<()> {
+        (self.of.hook)("write", &self.name)?;
+        self.inner.write_all_durable(writes)
+    }
     fn sync(&self) -> DeviceResult<()> {
         self.inner.sync()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ishigaki_base::{ByteSize, Lsn};
 use ishigaki_device::Directory;
-use ishigaki_wal::{CommitRule, Group, Log, Recovery, Result, Settings, Stream};
+use ishigaki_wal::{CommitRule, Group, Log, LogKind, Recovery, Result, Settings, Stream};
 
 /// How long something that must happen is given to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,12 +59,6 @@ pub(crate) fn any_settings(random: &mut fastrand::Rng) -> Settings {
     let segment = ByteSize::kib(*random.choice(&[16, 20, 64, 256]).unwrap());
     let bytes = ByteSize::kib(*random.choice(&[4, 8, 16, 64]).unwrap());
     let group = Group { transactions: random.usize(1..8), bytes, time: Duration::from_millis(1) };
-    Settings {
-        streams: random.u16(1..=5),
-        segment,
-        group,
-        commit: CommitRule::Watermark,
-        background: false,
-        ..Settings::default()
-    }
+    let (kind, streams) = if random.bool() { (LogKind::Parallel, random.u16(1..=5)) } else { (LogKind::Serial, 1) };
+    Settings { kind, streams, segment, group, commit: CommitRule::Watermark, background: false, ..Settings::default() }
 }

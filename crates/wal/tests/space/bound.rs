@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
 use ishigaki_device::{Directory, MemoryDirectory, SimDirectory};
-use ishigaki_wal::{CommitRule, Error, Group, Log, Recovery, Settings, Start, inspect};
+use ishigaki_wal::{CommitRule, Dependencies, Error, Group, Log, LogKind, Recovery, Settings, Start, inspect};
 
 type Records = BTreeMap<u64, Vec<u8>>;
 
@@ -124,6 +124,34 @@ fn an_append_at_the_bound_waits_for_a_trim() {
         }
     });
     assert_eq!(log.last_drawn(), Lsn(400));
+}
+
+#[test]
+fn who_waits_for_space_keeps_nobody_else_waiting() {
+    const PATIENCE: Duration = Duration::from_secs(8);
+    let nothing = Dependencies::default();
+    for kind in [LogKind::Parallel, LogKind::Serial] {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, ..) = open(&directory, Settings { kind, space_wait: PATIENCE, ..narrow() });
+        let stream = log.stream(StreamId(0)).unwrap();
+        let is_refused = || matches!(stream.try_append_after(&nothing, &[7; 1000]), Err(Error::Full { .. }));
+        // What was reserved and is not needed comes back when it is written, until there is nothing left.
+        while !is_refused() {
+            (0..1000).find(|_| is_refused()).expect("a megabyte does not fit");
+            log.flush().unwrap();
+        }
+        let (drawn, began) = (log.last_drawn(), Instant::now());
+        std::thread::scope(|scope| {
+            let appending = scope.spawn(|| stream.append(&[8; 1000]).unwrap());
+            let waiting = scope.spawn(|| stream.wait_for_room(&nothing, 1000).unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(is_refused() && log.last_drawn() == drawn && !appending.is_finished() && !waiting.is_finished());
+            log.trim(log.here()).unwrap();
+            assert_eq!(appending.join().unwrap(), drawn.next());
+            waiting.join().unwrap();
+        });
+        assert!(began.elapsed() < PATIENCE / 2, "{kind}: {:?}", began.elapsed());
+    }
 }
 
 #[test]
