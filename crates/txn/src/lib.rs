@@ -45,6 +45,7 @@ pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};
 pub use memory::MemoryUse;
 pub use protocol::Age;
+pub use redo::{Operation, operations};
 pub use session::Session;
 pub use settings::{CheckpointSettings, Settings};
 pub use table::TableId;

@@ -5,8 +5,11 @@
 //! nothing, and refuses what it does not know: an unknown version or tag, a number that is too large or not in its
 //! shortest form, a length beyond the end, a write before its table was named.
 
+use ishigaki_base::Lsn;
+
 use crate::key::{Key, MAX_KEY, MAX_VALUE, Value};
 use crate::table::TableId;
+use crate::{Error, Result};
 
 /// The only version there is.
 const VERSION: u8 = 1;
@@ -22,13 +25,29 @@ const PUT: u8 = 0x04;
 /// Removes a key.
 const DELETE: u8 = 0x05;
 
-/// One change.
+/// One change that a committed transaction made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation<'a> {
+#[allow(missing_docs, reason = "table, name, key and value are what they are called")]
+pub enum Operation<'a> {
+    /// Makes a table, with a number that none had before.
     Create { table: TableId, name: &'a [u8] },
+    /// Removes a table and all that is in it.
     Drop { table: TableId, name: &'a [u8] },
+    /// Stores a value under a key, whatever was there.
     Put { table: TableId, key: &'a [u8], value: &'a [u8] },
+    /// Removes a key.
     Delete { table: TableId, key: &'a [u8] },
+}
+
+/// What a record of a database's log says that its transaction changed, in order; `lsn` is the record's, for the error of
+/// one that is not to be understood. For readers of the log's [`Changes`](ishigaki_wal::Changes).
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] for what no database of this version has written.
+pub fn operations(lsn: Lsn, record: &[u8]) -> Result<Vec<Operation<'_>>> {
+    let read = Decoder::new(record).and_then(Iterator::collect);
+    read.map_err(|reason| Error::Corrupt { lsn: lsn.0, reason })
 }
 
 /// Builds a record.

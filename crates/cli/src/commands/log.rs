@@ -1,19 +1,21 @@
 //! `ishigaki log`: a look at a write-ahead log, without changing it.
 
+mod changes;
 mod report;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ishigaki_device::FileDirectory;
+use ishigaki_device::{Directory, Place};
 
 use crate::failure::{EXIT_CODES, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
   ishigaki log inspect ./ishigaki-data           streams, generations, LSN ranges, where the log stops and why
-  ishigaki log inspect --json ./ishigaki-data    the same for programs";
+  ishigaki log inspect --json ./ishigaki-data    the same for programs
+  ishigaki log changes --from 1000 DIR           what was committed since LSN 1000, transaction by transaction";
 
 /// Look at a write-ahead log
 #[derive(Debug, Args)]
@@ -31,32 +33,74 @@ enum Command {
     /// it can be read, and the exit code is 4.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
     Inspect {
-        /// The directory of a database
-        #[arg(value_name = "DIR")]
-        directory: PathBuf,
+        /// The database: a directory, raw:DEVICE or another place
+        #[arg(value_name = "PLACE")]
+        place: Place,
         /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what committed transactions changed, in the order of the log
+    ///
+    /// What recovery would give is shown, transaction by transaction in LSN order; what lies before the last checkpoint is
+    /// not in the log any more. Keys and values are shown in hexadecimal. Nothing is changed. The database is best not in
+    /// use meanwhile: then what is shown ends somewhere, or the log looks damaged there.
+    #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+    Changes {
+        /// The database: a directory, raw:DEVICE or another place
+        #[arg(value_name = "PLACE")]
+        place: Place,
+        /// Begin with this LSN instead of with the first there is
+        #[arg(long, value_name = "LSN")]
+        from: Option<u64>,
+        /// Print one JSON object for each transaction
         #[arg(long)]
         json: bool,
     },
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Command::Inspect { directory, json } = &arguments.command;
-    if !directory.is_dir() {
-        return Err(Failure::invalid(format!("{}: there is no such directory", directory.display())));
-    }
-    let files = FileDirectory::open(directory).map_err(|error| Failure::of(error.kind(), error))?;
-    let inspection = ishigaki_wal::inspect(&files).map_err(|error| match error {
-        ishigaki_wal::Error::Device(cause) if matches!(*cause, ishigaki_device::Error::NotFound { .. }) => {
-            Failure::invalid(format!("{}: there is no log in this directory", directory.display()))
+    match &arguments.command {
+        Command::Inspect { place, json } => inspect(place, *json),
+        Command::Changes { place, from, json } => {
+            let (directory, name) = open(place)?;
+            changes::run(directory.as_ref(), &name, *from, *json)
         }
-        other => Failure::of(other.kind(), other).without_hint(),
-    })?;
-    let text = if *json { report::json(&inspection) } else { report::text(&inspection) };
+    }
+}
+
+fn inspect(place: &Place, json: bool) -> Result<(), Failure> {
+    let (directory, name) = open(place)?;
+    let inspection = ishigaki_wal::inspect(directory.as_ref()).map_err(|error| failure(&name, error))?;
+    let text = if json { report::json(&inspection) } else { report::text(&inspection) };
     io::stdout().write_all(text.as_bytes())?;
     match inspection.problem {
         // The hint would be to look at the log.
         Some(problem) => Err(Failure::of(problem.kind(), problem).without_hint()),
         None => Ok(()),
+    }
+}
+
+/// The directory and its name. It is not made if it is not there.
+fn open(place: &Place) -> Result<(Arc<dyn Directory>, String), Failure> {
+    let name = match place {
+        Place::File(path) | Place::Ring(path) => {
+            if !path.is_dir() {
+                return Err(Failure::invalid(format!("{}: there is no such directory", path.display())));
+            }
+            path.display().to_string()
+        }
+        other => other.to_string(),
+    };
+    let directory = place.open().map_err(|error| Failure::of(error.kind(), error))?;
+    Ok((directory, name))
+}
+
+fn failure(place: &str, error: ishigaki_wal::Error) -> Failure {
+    match error {
+        ishigaki_wal::Error::Device(cause) if matches!(*cause, ishigaki_device::Error::NotFound { .. }) => {
+            Failure::invalid(format!("{place}: there is no log in this directory"))
+        }
+        other => Failure::of(other.kind(), other).without_hint(),
     }
 }

@@ -70,3 +70,37 @@ fn a_damaged_log_is_shown_as_far_as_it_goes_and_not_opened() {
     assert_eq!(refused.stdout, "");
     assert!(refused.stderr.contains("hint: `ishigaki log inspect"), "{}", refused.stderr);
 }
+
+fn changes() -> Program {
+    Program::new().args(["log", "changes"])
+}
+
+#[test]
+fn what_was_committed_is_shown_transaction_by_transaction() {
+    let directory = stones();
+    sql(directory.path()).args(["-c", "DELETE FROM stones WHERE id = 2"]).succeeds();
+    let answer = changes().arg("--json").arg(directory.path()).succeeds();
+    let shown: Vec<Value> = answer.stdout.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let puts = |change: &Value| change["operations"].as_array().unwrap().iter().filter(|o| o["put"].is_u64()).count();
+    let inserted = shown.iter().find(|change| puts(change) == 3).expect("three rows in one transaction");
+    let table = &inserted["operations"][0]["put"];
+    let last = shown.last().unwrap();
+    assert_eq!(&last["operations"][0]["delete"], table, "{last}");
+    assert_eq!(last["operations"][0]["key"], inserted["operations"][1]["key"], "{last}");
+
+    let from = last["lsn"].to_string();
+    let answer = changes().args(["--from", &from]).arg(directory.path()).succeeds();
+    let expected = format!("LSN {from} in stream {}\n  delete ", last["stream"]);
+    assert!(answer.stdout.starts_with(&expected), "{}", answer.stdout);
+    assert_eq!(answer.stdout.lines().count(), 2, "{}", answer.stdout);
+}
+
+#[test]
+fn changes_that_a_checkpoint_has_taken_are_not_there_any_more() {
+    let directory = stones();
+    sql(directory.path()).args(["-c", "CHECKPOINT", "-c", "DELETE FROM stones WHERE id = 2"]).succeeds();
+    let answer = changes().arg(directory.path()).succeeds();
+    assert!(answer.stdout.contains("delete") && !answer.stdout.contains("put"), "{}", answer.stdout);
+    let refused = changes().args(["--from", "1"]).arg(directory.path()).fails_with(1);
+    assert!(refused.stderr.contains("trimmed"), "{}", refused.stderr);
+}

@@ -115,3 +115,10 @@ fn what_is_not_known_is_refused() {
         assert!(refusal.contains(reason), "{record:?}: {refusal}");
     }
 }
+
+#[test]
+fn what_is_no_record_is_told_from_one_by_its_lsn() {
+    let record = encode(&[Change::Create(7, b"stones".to_vec())]);
+    assert_eq!(operations(Lsn(3), &record).unwrap(), [Operation::Create { table: TableId(7), name: b"stones" }]);
+    assert!(matches!(operations(Lsn(3), &record[..4]), Err(Error::Corrupt { lsn: 3, .. })));
+}

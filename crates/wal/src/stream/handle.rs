@@ -39,7 +39,9 @@ impl Stream {
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
         self.with_room(&Dependencies::default(), payload.len(), || match &self.shared.serial {
             Some(serial) => serial.append(&*self.shared, payload),
-            None => Ok(self.draw_in(self.state(), payload.len(), &Dependencies::default())?.record(payload)),
+            None => {
+                Ok(Drawn::new(&self.shared, self.state(), payload.len(), &Dependencies::default())?.record(payload))
+            }
         })
     }
 
