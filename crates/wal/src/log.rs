@@ -405,6 +405,19 @@ impl Shared {
         }
     }
 
+    /// Notes who waits for records of that stream these days: tasks, or threads.
+    pub(crate) fn note_waiting(&self, receipt: &Receipt, as_task: bool) {
+        if let Some(stream) = self.streams.get(usize::from(receipt.position.stream().0)) {
+            stream.note_waiting(as_task);
+        }
+    }
+
+    /// Writes what the stream of that place holds, if that can be done at once and takes no longer than a task may hold its
+    /// executor up. Where another thread writes or decides, it is left to that one.
+    pub(crate) fn write_briefly(&self, place: usize) -> bool {
+        self.epochs.is_none() && self.streams.get(place).is_some_and(|stream| stream.write_briefly(self))
+    }
+
     /// Leaves a stream's free slot to its own thread. False if it must not have one.
     pub(crate) fn hand_over(&self, stream: StreamId) -> bool {
         let place = usize::from(stream.0);

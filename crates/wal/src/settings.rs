@@ -45,6 +45,10 @@ pub struct Settings {
     /// Whether a thread of the log enforces [`Group::time`] and prepares segments ahead. Without it nothing happens but
     /// what callers do, in their own threads: the same calls do the same writes, which crash tests need. Default true.
     pub background: bool,
+    /// How long a task that awaits a commit ([`Settled`](crate::Settled)) may hold up its executor's thread by writing itself,
+    /// when everybody else there has given way. Where writes take longer, a thread of the log does it; with zero always.
+    /// Default 1 ms, which tells flash from disk.
+    pub hold: Duration,
     /// Threads that [`Log::recover`](crate::Log::recover) works with, the caller's own among them. With more than one
     /// there are a few further ones that only wait for the device. Default: one per core.
     pub recovery_threads: usize,
@@ -156,6 +160,7 @@ impl Default for Settings {
             space_wait: Duration::from_secs(10),
             trim: true,
             background: true,
+            hold: Duration::from_millis(1),
             recovery_threads: cores,
         }
     }

@@ -10,7 +10,7 @@ mod drawn;
 mod handle;
 
 use std::mem::replace;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
@@ -48,6 +48,8 @@ pub(crate) struct State {
     written: [Bell; 4],
     /// Told when the slot is free, a segment made, or the log has failed.
     changed: Condvar,
+    /// Tasks wait for its records, not threads: a hint.
+    awaited: AtomicBool,
     /// How far the stream is durable and settled.
     standing: Standing,
     /// Records that are being written, zero while the slot is free: a hint for those who may choose another stream.
@@ -129,6 +131,7 @@ impl State {
             inner: Mutex::new(inner),
             written: Default::default(),
             changed: Condvar::new(),
+            awaited: AtomicBool::new(false),
             standing: Standing::new(id, next.previous()),
             under_way: AtomicUsize::new(0),
             unpaid: AtomicU64::new(0),
@@ -231,9 +234,9 @@ impl State {
         if gathers && shared.settings.background {
             return;
         }
-        let takes_long = inner.write_time > LONG_WRITE;
+        let leaves = !self.writes_for_tasks(shared, &inner) && inner.write_time > LONG_WRITE;
         drop(inner);
-        if !takes_long || !shared.hand_over(self.id) {
+        if !leaves || !shared.hand_over(self.id) {
             self.write_waiting(shared, false);
         }
     }
@@ -255,6 +258,30 @@ impl State {
         } else {
             inner.seen = true;
         }
+        true
+    }
+
+    /// Notes who waits for records of this stream these days: tasks, or threads.
+    pub(crate) fn note_waiting(&self, as_task: bool) {
+        if self.awaited.load(Ordering::Relaxed) != as_task {
+            self.awaited.store(as_task, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether tasks write by themselves. Then nobody else should: whom another thread wakes is served later by many an
+    /// executor than whom its own has made ready.
+    fn writes_for_tasks(&self, shared: &Shared, inner: &Inner) -> bool {
+        self.awaited.load(Ordering::Relaxed) && inner.write_time < shared.settings.hold
+    }
+
+    /// See [`Shared::write_briefly`].
+    pub(crate) fn write_briefly(&self, shared: &Shared) -> bool {
+        let inner = self.inner.lock();
+        let goes = !inner.open.is_empty() && inner.slot.is_free() && self.writes_for_tasks(shared, &inner);
+        if !goes || shared.check_alive().is_err() {
+            return false;
+        }
+        self.write_group(shared, inner);
         true
     }
 
@@ -289,7 +316,7 @@ impl State {
             let number = inner.number;
             let Some(mut inner_again) = self.write_one(shared, inner, &mut pen) else { return };
             if !all || inner_again.open.is_empty() {
-                let crowd = inner_again.open.records() >= CROWD;
+                let crowd = inner_again.open.records() >= CROWD && !self.writes_for_tasks(shared, &inner_again);
                 inner_again.slot = Slot::Free(pen);
                 self.under_way.store(0, Ordering::Relaxed);
                 self.changed.notify_all();

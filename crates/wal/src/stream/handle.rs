@@ -143,6 +143,7 @@ impl Stream {
 
     /// Returns when the record of that receipt may be acknowledged, by the log's [`CommitRule`](crate::CommitRule).
     pub fn settle(&self, receipt: &Receipt) -> Result<()> {
+        self.shared.note_waiting(receipt, false);
         self.shared.acknowledge(self.place, receipt)
     }
 
