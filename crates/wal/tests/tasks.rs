@@ -20,8 +20,10 @@ const KINDS: [LogKind; 3] = [LogKind::Parallel, LogKind::Serial, LogKind::Epoch 
 fn every_way(test: impl Fn(Settings)) {
     for kind in KINDS {
         for commit in [CommitRule::Watermark, CommitRule::Dependencies] {
-            for background in [true, false] {
-                test(Settings { kind, commit, background, streams: 2, ..Settings::default() });
+            for (background, hold) in
+                [(true, Settings::default().hold), (true, Duration::ZERO), (false, Duration::ZERO)]
+            {
+                test(Settings { kind, commit, background, hold, streams: 2, ..Settings::default() });
             }
         }
     }

@@ -56,8 +56,8 @@ pub(crate) struct Passage<'a> {
 }
 
 impl Passage<'_> {
-    /// So many bytes of redo have an LSN.
-    pub(crate) fn count(&self, bytes: usize) {
+    /// So many bytes of redo went through.
+    pub(crate) fn leave(self, bytes: usize) {
         self.gate.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
@@ -79,9 +79,9 @@ mod tests {
                     for _ in 0..2000 {
                         let passage = gates.enter(StreamId(stream % 2));
                         drawn.fetch_add(1, Ordering::SeqCst);
-                        passage.count(3);
                         std::thread::yield_now();
                         installed.fetch_add(1, Ordering::SeqCst);
+                        passage.leave(3);
                     }
                 });
             }

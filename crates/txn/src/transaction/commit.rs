@@ -28,7 +28,19 @@ impl Transaction {
         let home = Arc::clone(&self.home);
         let receipt = match self.encode() {
             Some(payload) => {
-                let receipt = self.append_and_install(&home, &payload)?;
+                let (passage, receipt) = loop {
+                    let passage = home.database.checkpointer.gates.enter(home.stream.id());
+                    match home.stream.try_append_after(self.protocol.depends_on(), &payload) {
+                        Ok(receipt) => break (passage, receipt),
+                        Err(refusal) => {
+                            drop(passage);
+                            self.wait_for_space(&home, refusal, payload.len())?;
+                        }
+                    }
+                };
+                // A checkpoint never begins between the draw of the LSN and this.
+                self.install(receipt.position());
+                passage.leave(payload.len());
                 self.release(true);
                 home.stream.pace_after(&receipt);
                 receipt
@@ -38,24 +50,13 @@ impl Transaction {
         Ok(Ticket::new(home, receipt))
     }
 
-    /// Draws the LSN and makes the writes visible. A checkpoint never begins between the two; but it does while this waits
-    /// for space in the log, since nothing else can make any.
-    fn append_and_install(&mut self, home: &Home, payload: &[u8]) -> Result<Receipt> {
-        loop {
-            let passage = home.database.checkpointer.gates.enter(home.stream.id());
-            let dependencies = self.protocol.depends_on();
-            match home.stream.try_append_after(dependencies, payload) {
-                Ok(receipt) => {
-                    passage.count(payload.len());
-                    self.install(receipt.position());
-                    return Ok(receipt);
-                }
-                Err(ishigaki_wal::Error::Full { .. }) => {
-                    drop(passage);
-                    home.stream.wait_for_room(dependencies, payload.len())?;
-                }
-                Err(error) => return Err(error.into()),
-            }
+    /// Waits for space in the log if that is what an append lacked. A checkpoint must be able to begin meanwhile: nothing
+    /// else makes any.
+    #[cold]
+    fn wait_for_space(&self, home: &Home, refusal: ishigaki_wal::Error, payload: usize) -> Result<()> {
+        match refusal {
+            ishigaki_wal::Error::Full { .. } => Ok(home.stream.wait_for_room(self.protocol.depends_on(), payload)?),
+            other => Err(other.into()),
         }
     }
 

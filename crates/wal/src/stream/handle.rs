@@ -61,22 +61,22 @@ impl Stream {
             let position = Position::new(serial.append(&*self.shared, payload)?, SerialLog::STREAM);
             return Ok(Receipt { position, dependencies: Dependencies::default() });
         }
-        let state = match self.shared.settings.commit {
+        let mut state = match self.shared.settings.commit {
             CommitRule::Watermark => self.state(),
             CommitRule::Dependencies => self.shared.least_busy(self.place),
         };
-        match self.append_in(state, dependencies, payload) {
-            // Room is waited for in the own stream.
-            Err(Error::Full { .. }) if state.id() != self.id() => self.append_in(self.state(), dependencies, payload),
-            appended => appended,
+        loop {
+            match Drawn::new(&self.shared, state, payload.len(), dependencies) {
+                Ok(draw) => {
+                    let receipt = draw.receipt();
+                    draw.record(payload);
+                    return Ok(receipt);
+                }
+                // Room is waited for in the own stream.
+                Err(Error::Full { .. }) if state.id() != self.id() => state = self.state(),
+                Err(error) => return Err(error),
+            }
         }
-    }
-
-    fn append_in(&self, state: &State, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
-        let draw = Drawn::new(&self.shared, state, payload.len(), dependencies)?;
-        let receipt = draw.receipt();
-        draw.record(payload);
-        Ok(receipt)
     }
 
     /// Returns when the log has room for a record of `payload` bytes with these dependencies: at once, or after a

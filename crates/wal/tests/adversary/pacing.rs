@@ -1,7 +1,9 @@
 //! How writes follow the load: who shares one, and how much goes into it.
 
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -115,4 +117,41 @@ fn records_that_come_faster_than_a_write_takes_go_into_one() {
 #[test]
 fn without_threads_of_its_own_a_log_writes_every_full_group() {
     assert_eq!(Slow::new(false).writes_of(1000, Duration::ZERO), 500);
+}
+
+/// In which thread the log writes what a task waits for, if a task may hold its executor up that long.
+fn writes_for_a_task(hold: Duration) -> thread::ThreadId {
+    let writers = Arc::new(Mutex::new(Vec::new()));
+    let seen = writers.clone();
+    let directory = Arc::new(Watched::with_hook(move |operation, name| {
+        if operation == "write" && name.starts_with("wal-000") {
+            seen.lock().unwrap().push(thread::current().id());
+        }
+        Ok(())
+    }));
+    let (log, ..) = open(directory, Settings { hold, background: true, ..quiet(1) }).unwrap();
+    let stream = log.assign();
+    let receipt = stream.append_after(&Dependencies::default(), b"a record").unwrap();
+    writers.lock().unwrap().clear();
+    let mut settled = pin!(stream.settled(receipt));
+    let waker = Waker::from(Arc::new(Waking(thread::current())));
+    while settled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        thread::park_timeout(PATIENCE);
+    }
+    let writers = writers.lock().unwrap();
+    writers[0]
+}
+
+struct Waking(thread::Thread);
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn a_task_writes_itself_where_that_is_short() {
+    assert_eq!(writes_for_a_task(Duration::from_hours(1)), thread::current().id());
+    assert_ne!(writes_for_a_task(Duration::ZERO), thread::current().id());
 }
