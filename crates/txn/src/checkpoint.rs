@@ -95,6 +95,9 @@ pub struct CheckpointProgress {
     pub estimated_rows: u64,
 }
 
+/// How often the log's space is looked at while one stream fills it.
+const LOOKS: u64 = 16;
+
 /// Makes checkpoints of one database, one at a time.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
@@ -156,11 +159,12 @@ impl Checkpointer {
         settings: CheckpointSettings,
         before: &Before,
     ) -> Self {
+        let step = log.space().bound.0 / LOOKS;
         Self {
             directory,
             log,
             tables,
-            gates: Gates::new(streams),
+            gates: Gates::new(streams, step),
             generation: before.generation,
             settings,
             clock: SystemClock::new(),
@@ -210,8 +214,8 @@ impl Checkpointer {
     fn is_due(&self, since: Duration) -> bool {
         let redo = self.beyond.load(Ordering::Relaxed).wrapping_add(self.gates.bytes());
         let space = self.log.space();
-        if redo > 0 && space.live.0 > space.bound.0 / 2 {
-            // Before sessions are slowed down for lack of space.
+        if redo > 0 && space.live > space.easy {
+            // Sessions begin to be slowed down for lack of space.
             return true;
         }
         // A checkpoint writes everything: it waits until the log is at least as long.

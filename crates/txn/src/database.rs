@@ -298,6 +298,11 @@ impl Shared {
         self.settings.range_protection
     }
 
+    /// Sees now whether a checkpoint is due, if checkpoints are made by themselves.
+    pub(crate) fn look_after_the_log(&self) {
+        self.trigger.iter().for_each(Trigger::look);
+    }
+
     /// Fails once the log has failed or was closed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Relaxed) {

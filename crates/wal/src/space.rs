@@ -52,6 +52,8 @@ pub struct Space {
     pub bound: ByteSize,
     /// Bytes of the segments of streams: they hold records or are about to. Only a trim makes them fewer.
     pub live: ByteSize,
+    /// While no more bytes than these are live, nobody is slowed down. A trim should come before.
+    pub easy: ByteSize,
 }
 
 /// Why somebody wants a segment.
@@ -154,7 +156,8 @@ impl Pool {
     pub(crate) fn space(&self) -> Space {
         let inner = self.inner.lock();
         let live = self.live.load(Ordering::Relaxed);
-        Space { used: ByteSize(inner.used), bound: ByteSize(self.bound), live: ByteSize(live) }
+        let easy = ByteSize(self.throttle.easy());
+        Space { used: ByteSize(inner.used), bound: ByteSize(self.bound), live: ByteSize(live), easy }
     }
 
     /// Where the log is.

@@ -11,7 +11,11 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 /// One gate per stream of the log.
 #[derive(Debug)]
-pub(crate) struct Gates(Box<[Gate]>);
+pub(crate) struct Gates {
+    gates: Box<[Gate]>,
+    /// Bytes through one gate after which the log's space deserves a look.
+    step: u64,
+}
 
 /// A gate on cache lines of its own.
 #[derive(Debug, Default)]
@@ -23,20 +27,20 @@ struct Gate {
 }
 
 impl Gates {
-    pub(crate) fn new(streams: u16) -> Self {
-        Self((0..streams).map(|_| Gate::default()).collect())
+    pub(crate) fn new(streams: u16, step: u64) -> Self {
+        Self { gates: (0..streams).map(|_| Gate::default()).collect(), step: step.max(1) }
     }
 
     /// Lets a commit in. What is returned is held until all its writes are installed; a checkpoint waits for that, so
     /// nobody waits for a checkpoint meanwhile.
     pub(crate) fn enter(&self, stream: StreamId) -> Passage<'_> {
-        let gate = &self.0[usize::from(stream.0)];
-        Passage { gate, _open: gate.passage.read() }
+        let gate = &self.gates[usize::from(stream.0)];
+        Passage { gate, step: self.step, _open: gate.passage.read() }
     }
 
     /// Looks at something while no commit is between its draw and the last of its writes.
     pub(crate) fn while_still<R>(&self, look: impl FnOnce() -> R) -> R {
-        let closed: Vec<_> = self.0.iter().map(|gate| gate.passage.write()).collect();
+        let closed: Vec<_> = self.gates.iter().map(|gate| gate.passage.write()).collect();
         let seen = look();
         drop(closed);
         seen
@@ -44,7 +48,7 @@ impl Gates {
 
     /// Bytes of redo that went through all gates so far.
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().map(|gate| gate.bytes.load(Ordering::Relaxed)).sum()
+        self.gates.iter().map(|gate| gate.bytes.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -52,13 +56,15 @@ impl Gates {
 #[derive(Debug)]
 pub(crate) struct Passage<'a> {
     gate: &'a Gate,
+    step: u64,
     _open: RwLockReadGuard<'a, ()>,
 }
 
 impl Passage<'_> {
-    /// So many bytes of redo went through.
-    pub(crate) fn leave(self, bytes: usize) {
-        self.gate.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// So many bytes of redo went through. True once in a while, when the log's space deserves a look.
+    pub(crate) fn leave(self, bytes: usize) -> bool {
+        let before = self.gate.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        before / self.step != (before + bytes as u64) / self.step
     }
 }
 
@@ -70,18 +76,19 @@ mod tests {
 
     #[test]
     fn while_still_no_commit_is_half_done() {
-        let gates = Gates::new(2);
+        let gates = Gates::new(2, 1000);
+        let looks = AtomicU64::new(0);
         let (drawn, installed) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for stream in 0..4 {
-                let (gates, drawn, installed) = (&gates, &drawn, &installed);
+                let (gates, drawn, installed, looks) = (&gates, &drawn, &installed, &looks);
                 scope.spawn(move || {
                     for _ in 0..2000 {
                         let passage = gates.enter(StreamId(stream % 2));
                         drawn.fetch_add(1, Ordering::SeqCst);
                         std::thread::yield_now();
                         installed.fetch_add(1, Ordering::SeqCst);
-                        passage.leave(3);
+                        looks.fetch_add(passage.leave(3).into(), Ordering::SeqCst);
                     }
                 });
             }
@@ -92,5 +99,6 @@ mod tests {
             }
         });
         assert_eq!(gates.bytes(), 4 * 2000 * 3);
+        assert_eq!(looks.into_inner(), 24, "one for every thousand bytes through a gate");
     }
 }

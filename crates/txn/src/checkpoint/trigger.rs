@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::Checkpointer;
 use crate::Result;
 
-/// How often it looks.
+/// How often it looks by itself.
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long it leaves things alone after a checkpoint that failed.
@@ -33,9 +33,17 @@ impl Trigger {
         Ok(Self(Mutex::new(Some(thread))))
     }
 
+    /// Has it look now: the log has grown, or somebody waits for the space that a checkpoint makes.
+    pub(crate) fn look(&self) {
+        if let Some(thread) = &*self.0.lock() {
+            thread.thread().unpark();
+        }
+    }
+
     /// Waits until the thread has ended.
     pub(crate) fn stop(&self) {
-        if let Some(thread) = self.0.lock().take() {
+        let thread = self.0.lock().take();
+        if let Some(thread) = thread {
             thread.thread().unpark();
             if thread.join().is_err() {
                 tracing::error!("the thread that makes checkpoints panicked");

@@ -40,8 +40,11 @@ impl Transaction {
                 };
                 // A checkpoint never begins between the draw of the LSN and this.
                 self.install(receipt.position());
-                passage.leave(payload.len());
+                let log_has_grown = passage.leave(payload.len());
                 self.release(true);
+                if log_has_grown {
+                    home.database.look_after_the_log();
+                }
                 home.stream.pace_after(&receipt);
                 receipt
             }
@@ -55,7 +58,10 @@ impl Transaction {
     #[cold]
     fn wait_for_space(&self, home: &Home, refusal: ishigaki_wal::Error, payload: usize) -> Result<()> {
         match refusal {
-            ishigaki_wal::Error::Full { .. } => Ok(home.stream.wait_for_room(self.protocol.depends_on(), payload)?),
+            ishigaki_wal::Error::Full { .. } => {
+                home.database.look_after_the_log();
+                Ok(home.stream.wait_for_room(self.protocol.depends_on(), payload)?)
+            }
             other => Err(other.into()),
         }
     }

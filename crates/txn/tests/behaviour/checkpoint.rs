@@ -316,6 +316,26 @@ fn commits_beside_checkpoints_at_the_bound_of_the_log_neither_stall_nor_fail() {
     }
 }
 
+#[test]
+fn a_log_that_fills_faster_than_a_checkpoint_is_looked_for_has_one_made() {
+    let log = ishigaki_wal::Settings {
+        background: true,
+        ..narrow(LogKind::Parallel, CommitRule::Dependencies, Duration::from_secs(30))
+    };
+    let checkpoint = CheckpointSettings { automatic: true, ..CheckpointSettings::default() };
+    let database =
+        Database::open_in(Arc::new(MemoryDirectory::new()), Settings { log, checkpoint, ..settings() }).unwrap();
+    let session = database.session();
+    let table = session.run(|txn| txn.create_table("table")).unwrap();
+    let began = Instant::now();
+    // Some thirty times what the log may hold.
+    for turn in 0..400_u32 {
+        session.run(|txn| txn.put(table, &[0], &vec![turn as u8; 9_000])).unwrap();
+    }
+    let (took, number) = (began.elapsed(), database.log().space());
+    assert!(took < Duration::from_secs(8), "{took:?}, {number:?}");
+}
+
 /// A log of eight small segments at most.
 fn narrow(kind: LogKind, commit: CommitRule, space_wait: Duration) -> ishigaki_wal::Settings {
     let (segment, space) = (ByteSize::kib(16), ByteSize::kib(128));

@@ -28,6 +28,11 @@ impl Throttle {
         Self { easy: end / 2, end }
     }
 
+    /// With so many live bytes, or less, nobody is slowed.
+    pub(super) fn easy(self) -> u64 {
+        self.easy
+    }
+
     /// With so many live bytes nobody goes on.
     pub(super) fn end(self) -> u64 {
         self.end
