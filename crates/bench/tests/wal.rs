@@ -73,9 +73,9 @@ fn a_full_group_is_one_device_write() {
     let settings = wal::Settings {
         workers: vec![1],
         variants: vec![Variant { log: LogKind::Parallel, commit: CommitRule::Watermark }],
-        // Long enough that no timer writes a group that is not full.
+        // Without threads of its own the log writes a group when it is full, neither before nor later.
         log: ishigaki_wal::Settings {
-            group: ishigaki_wal::Group { time: Duration::from_mins(1), ..ishigaki_wal::Group::default() },
+            background: false,
             segment: ByteSize::mib(64),
             ..ishigaki_wal::Settings::default()
         },
