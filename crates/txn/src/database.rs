@@ -18,7 +18,7 @@ use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
 use crate::protocol::{Age, Patience, TransactionId};
 use crate::table::Tables;
-use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, Result, Session, Settings};
+use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Result, Session, Settings};
 use replay::Checkpointed;
 pub(crate) use replay::Replay;
 
@@ -292,6 +292,10 @@ impl Shared {
 
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.settings.lock_wait)
+    }
+
+    pub(crate) fn protocol(&self) -> ProtocolKind {
+        self.settings.protocol
     }
 
     pub(crate) fn range_protection(&self) -> bool {

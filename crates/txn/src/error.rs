@@ -104,6 +104,12 @@ pub enum Error {
         /// The most there may be.
         limit: ByteSize,
     },
+    /// A setting has no such value.
+    #[error("{reason}")]
+    InvalidSetting {
+        /// What it is, and what it can be.
+        reason: String,
+    },
     /// The flag given to [`Transaction::set_interrupt`](crate::Transaction::set_interrupt) was raised.
     #[error("interrupted")]
     Interrupted,
@@ -138,7 +144,8 @@ impl Error {
             | Self::NoSuchTable { .. }
             | Self::TableExists { .. }
             | Self::KeyTooLong { .. }
-            | Self::ValueTooLong { .. } => ErrorKind::Invalid,
+            | Self::ValueTooLong { .. }
+            | Self::InvalidSetting { .. } => ErrorKind::Invalid,
             Self::MemoryExhausted { .. } | Self::TooManyTables => ErrorKind::Exhausted,
             Self::Interrupted => ErrorKind::Cancelled,
             Self::Log(error) => error.kind(),

@@ -44,7 +44,7 @@ pub use error::{ConflictReason, Error, Result};
 pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};
 pub use memory::MemoryUse;
-pub use protocol::Age;
+pub use protocol::{Age, ProtocolKind};
 pub use redo::{Operation, operations};
 pub use session::Session;
 pub use settings::{CheckpointSettings, Settings};

@@ -6,7 +6,7 @@ use ishigaki_base::Position;
 use sdd::{AtomicOwned, Guard, Owned, Tag};
 
 use crate::key::Value;
-use crate::protocol::{RecordState, TransactionId};
+use crate::protocol::{RecordLock, TransactionId};
 
 /// What the index holds for a key.
 ///
@@ -15,12 +15,11 @@ use crate::protocol::{RecordState, TransactionId};
 /// Who may replace the value, and when, is the protocol's business.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Where the last writer's record is in the log. A field of its own so that an optimistic protocol can keep its
-    /// timestamps here.
+    /// Where the last writer's record is in the log.
     version: AtomicU64,
     value: AtomicOwned<Value>,
-    /// The protocol's word on this record.
-    pub(crate) state: RecordState,
+    /// Of the locking protocol.
+    pub(crate) lock: RecordLock,
 }
 
 impl Record {
@@ -29,18 +28,18 @@ impl Record {
         Self {
             version: AtomicU64::new(version.to_bits()),
             value: AtomicOwned::from(value),
-            state: RecordState::default(),
+            lock: RecordLock::default(),
         }
     }
 
     /// A record without a value, as recovery remembers a deletion.
     pub(crate) fn deleted(version: Position) -> Self {
-        Self { version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), state: RecordState::default() }
+        Self { version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), lock: RecordLock::default() }
     }
 
     /// An absent record that `owner` alone may touch, from before it can be seen.
-    pub(crate) fn placeholder(owner: TransactionId) -> Self {
-        Self { version: AtomicU64::new(0), value: AtomicOwned::null(), state: RecordState::held_by(owner) }
+    pub(crate) fn locked_by(owner: TransactionId) -> Self {
+        Self { version: AtomicU64::new(0), value: AtomicOwned::null(), lock: RecordLock::held_by(owner) }
     }
 
     /// Where the last writer's record is in the log.

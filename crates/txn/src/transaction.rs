@@ -94,7 +94,7 @@ pub struct Savepoint {
 impl Transaction {
     pub(crate) fn new(home: Arc<Home>, id: TransactionId) -> Self {
         let database = &home.database;
-        let protocol = Chosen::begin(id, database.patience(), database.range_protection());
+        let protocol = Chosen::begin(database.protocol(), id, database.patience(), database.range_protection());
         Self {
             home,
             id,

@@ -110,7 +110,7 @@ impl Transaction {
                 if value.is_none() {
                     table.note_deletion(position);
                 }
-                let old = self.protocol.install(&record, value, position);
+                let old = self.protocol.install(&table, &record, value, position);
                 freed += old.as_deref().map_or(0, memory::value_cost);
             }
             self.purse.hand_over(added);

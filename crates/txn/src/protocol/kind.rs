@@ -1,0 +1,34 @@
+//! The protocols there are, by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// How transactions that run at the same time are kept apart. All of them are serializable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProtocolKind {
+    /// Strict two-phase locking with wait-die: who comes second waits or gives way at once, and what a transaction has seen
+    /// stays so until its end. A transaction that keeps its [`Age`](crate::Age) gets its turn.
+    #[default]
+    Locking,
+}
+
+impl fmt::Display for ProtocolKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Locking => "locking",
+        })
+    }
+}
+
+impl FromStr for ProtocolKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "locking" => Ok(Self::Locking),
+            _ => Err(Error::InvalidSetting { reason: format!("a protocol is locking, not `{text}`") }),
+        }
+    }
+}
