@@ -37,6 +37,12 @@ mod ticket;
 mod transaction;
 mod write_set;
 
+#[doc(hidden)]
+pub mod model {
+    //! The optimistic protocol's few atomics, for the model checker. Not for use.
+    pub use crate::protocol::model::{Absences, Refused, Stamp, Timestamp, Word};
+}
+
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};

@@ -14,12 +14,14 @@
 //! `prepare` until `release`, no conflicting transaction may get past its own `prepare`; then the order of LSNs, drawn in
 //! between, is a serialization order (invariant 1 of the log).
 //!
-//! [`locking`] is the one implementation there is: strict two-phase locking with wait-die.
+//! [`locking`] is strict two-phase locking with wait-die, [`tictoc`] is optimistic; [`chosen`] calls the one that the database
+//! was opened with.
 
 mod chosen;
 mod kind;
 mod locking;
 mod patience;
+mod tictoc;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -38,7 +40,15 @@ use crate::table::Table;
 pub(crate) use chosen::Chosen;
 pub use kind::ProtocolKind;
 pub(crate) use locking::{Ranges, RecordLock};
-pub(crate) use patience::{Interrupt, Patience};
+pub(crate) use patience::{Interrupt, Patience, Pauses};
+pub(crate) use tictoc::absences::Absences;
+pub(crate) use tictoc::word::{Stamp, Word};
+
+/// What the model checker gets to see.
+pub(crate) mod model {
+    pub use super::tictoc::absences::Absences;
+    pub use super::tictoc::word::{Refused, Stamp, Timestamp, Word};
+}
 
 /// How long a transaction has been trying, relative to the others: smaller is older, and older ones win conflicts.
 ///
@@ -157,6 +167,14 @@ pub(crate) trait Protocol: Sized + Send {
         value: Option<Owned<Value>>,
         version: Position,
     ) -> Option<Owned<Value>>;
+
+    /// A table that this transaction has made becomes visible, with all that was written to it.
+    fn installed_table(&mut self, _: &Table) {}
+
+    /// Whether everything read so far fits together, so that what follows from it is so. Where reads lock, it does.
+    fn is_consistent(&mut self) -> bool {
+        true
+    }
 
     /// Lets go of everything, after all writes were installed or none. `dropped` says which monopolized tables are gone
     /// for good.

@@ -6,7 +6,7 @@ use ishigaki_base::Position;
 use sdd::{AtomicOwned, Guard, Owned, Tag};
 
 use crate::key::Value;
-use crate::protocol::{RecordLock, TransactionId};
+use crate::protocol::{RecordLock, Stamp, TransactionId, Word};
 
 /// What the index holds for a key.
 ///
@@ -15,6 +15,8 @@ use crate::protocol::{RecordLock, TransactionId};
 /// Who may replace the value, and when, is the protocol's business.
 #[derive(Debug)]
 pub(crate) struct Record {
+    /// Of the optimistic protocol.
+    pub(crate) word: Word,
     /// Where the last writer's record is in the log.
     version: AtomicU64,
     value: AtomicOwned<Value>,
@@ -26,6 +28,7 @@ impl Record {
     /// A record with a value, as recovery finds it.
     pub(crate) fn committed(value: Owned<Value>, version: Position) -> Self {
         Self {
+            word: Word::default(),
             version: AtomicU64::new(version.to_bits()),
             value: AtomicOwned::from(value),
             lock: RecordLock::default(),
@@ -34,12 +37,26 @@ impl Record {
 
     /// A record without a value, as recovery remembers a deletion.
     pub(crate) fn deleted(version: Position) -> Self {
-        Self { version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), lock: RecordLock::default() }
+        Self::absent(Word::default(), version, RecordLock::default())
     }
 
     /// An absent record that `owner` alone may touch, from before it can be seen.
     pub(crate) fn locked_by(owner: TransactionId) -> Self {
-        Self { version: AtomicU64::new(0), value: AtomicOwned::null(), lock: RecordLock::held_by(owner) }
+        Self::absent(Word::default(), Position::NONE, RecordLock::held_by(owner))
+    }
+
+    /// An absent record whose word is locked, from before it can be seen.
+    pub(crate) fn planted() -> Self {
+        Self::absent(Word::new(Stamp::new(0, true).locked()), Position::NONE, RecordLock::default())
+    }
+
+    fn absent(word: Word, version: Position, lock: RecordLock) -> Self {
+        Self { word, version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), lock }
+    }
+
+    /// What belongs together of its word, value and version; `None` while somebody is writing it.
+    pub(crate) fn read<'g>(&self, guard: &'g Guard) -> Option<(Stamp, (Option<&'g Value>, Position))> {
+        self.word.read(|| (self.value(guard), self.version()))
     }
 
     /// Where the last writer's record is in the log.

@@ -89,7 +89,8 @@ impl Session {
                     Err(Error::Conflict { .. }) => {}
                     Err(error) => return Err(error.into()),
                 },
-                Err(error) if !txn.is_dead() => return Err(error),
+                // What followed from things that do not fit together did not happen.
+                Err(error) if !txn.is_dead() && txn.is_consistent() => return Err(error),
                 Err(_) => drop(txn),
             }
             back_off(age, attempt, &interrupt)?;

@@ -198,6 +198,12 @@ impl Transaction {
         self.dead.is_some()
     }
 
+    /// Whether all that was read so far can have been so at one moment. Where reads do not lock, an error of a transaction
+    /// may have come from a state that never was.
+    pub(crate) fn is_consistent(&mut self) -> bool {
+        self.protocol.is_consistent()
+    }
+
     fn database(&self) -> &Shared {
         &self.home.database
     }

@@ -8,6 +8,7 @@ use ishigaki_wal::Dependencies;
 use sdd::Owned;
 
 use super::locking::Locking;
+use super::tictoc::TicToc;
 use super::{Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId};
 use crate::Result;
 use crate::key::{Key, KeyRange, Value};
@@ -19,6 +20,7 @@ use crate::table::Table;
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Locking(Locking),
+    TicToc(TicToc),
 }
 
 /// Calls the same method of whichever protocol it is.
@@ -26,6 +28,7 @@ macro_rules! each {
     ($chosen:expr, $protocol:ident => $call:expr) => {
         match $chosen {
             Chosen::Locking($protocol) => $call,
+            Chosen::TicToc($protocol) => $call,
         }
     };
 }
@@ -35,6 +38,7 @@ impl Chosen {
     pub(crate) fn begin(kind: ProtocolKind, id: TransactionId, patience: Patience, range_protection: bool) -> Self {
         match kind {
             ProtocolKind::Locking => Self::Locking(Locking::begin(id, patience, range_protection)),
+            ProtocolKind::TicToc => Self::TicToc(TicToc::begin(patience, range_protection)),
         }
     }
 }
@@ -96,6 +100,14 @@ impl Protocol for Chosen {
         version: Position,
     ) -> Option<Owned<Value>> {
         each!(self, protocol => protocol.install(table, record, value, version))
+    }
+
+    fn installed_table(&mut self, table: &Table) {
+        each!(self, protocol => protocol.installed_table(table));
+    }
+
+    fn is_consistent(&mut self) -> bool {
+        each!(self, protocol => protocol.is_consistent())
     }
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {

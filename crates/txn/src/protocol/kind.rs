@@ -12,12 +12,16 @@ pub enum ProtocolKind {
     /// stays so until its end. A transaction that keeps its [`Age`](crate::Age) gets its turn.
     #[default]
     Locking,
+    /// Optimistic, with timestamps from the data: nothing is locked while a transaction runs, and it learns at its commit
+    /// whether all that it saw fits together. Where little is written twice it scales best.
+    TicToc,
 }
 
 impl fmt::Display for ProtocolKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Locking => "locking",
+            Self::TicToc => "tictoc",
         })
     }
 }
@@ -28,7 +32,8 @@ impl FromStr for ProtocolKind {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "locking" => Ok(Self::Locking),
-            _ => Err(Error::InvalidSetting { reason: format!("a protocol is locking, not `{text}`") }),
+            "tictoc" => Ok(Self::TicToc),
+            _ => Err(Error::InvalidSetting { reason: format!("a protocol is locking or tictoc, not `{text}`") }),
         }
     }
 }

@@ -44,6 +44,46 @@ impl Patience {
     }
 }
 
+/// What is known of a wait that nobody ends by a signal: it looks again and again, ever less often.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses {
+    rounds: u32,
+    begun: Option<Instant>,
+}
+
+impl Pauses {
+    /// Pauses in which the thread stays on its processor.
+    const SPINS: u32 = 6;
+    /// Pauses after which it sleeps, and before which it only lets others have the processor.
+    const YIELDS: u32 = 20;
+    /// The longest sleep.
+    const SLEEP: Duration = Duration::from_micros(500);
+}
+
+impl Patience {
+    /// Pauses before another look at what somebody else is in the middle of. An error at the end of the patience, or if the
+    /// flag is raised.
+    pub(crate) fn pause(&self, pauses: &mut Pauses) -> Result<()> {
+        let round = pauses.rounds;
+        pauses.rounds += 1;
+        if round < Pauses::SPINS {
+            (0..1 << round).for_each(|_| std::hint::spin_loop());
+            return Ok(());
+        }
+        if round < Pauses::YIELDS {
+            std::thread::yield_now();
+            return Ok(());
+        }
+        self.interrupt.check()?;
+        if pauses.begun.get_or_insert_with(Instant::now).elapsed() >= self.limit {
+            return Err(Error::conflict(ConflictReason::WaitedTooLong));
+        }
+        let sleep = Duration::from_micros(1 << (round - Pauses::YIELDS).min(20));
+        std::thread::sleep(sleep.min(Pauses::SLEEP));
+        Ok(())
+    }
+}
+
 /// A wait under way, since its first sleep.
 #[derive(Debug)]
 pub(crate) struct Wait<'a> {

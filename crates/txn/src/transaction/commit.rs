@@ -124,6 +124,7 @@ impl Transaction {
         let tables = &self.home.database.tables;
         for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
             table.note_creation(position);
+            self.protocol.installed_table(&table);
             tables.add(table);
         }
         for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {
