@@ -7,6 +7,8 @@ mod kit;
 
 #[path = "behaviour"]
 mod under_locking {
+    #[path = "anomalies.rs"]
+    mod anomalies;
     #[path = "calls.rs"]
     mod calls;
     #[path = "checkpoint.rs"]
@@ -36,6 +38,8 @@ mod under_locking {
 
 #[path = "behaviour"]
 mod under_tictoc {
+    #[path = "anomalies.rs"]
+    mod anomalies;
     #[path = "calls.rs"]
     mod calls;
     #[path = "checkpoint.rs"]
