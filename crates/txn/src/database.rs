@@ -16,9 +16,11 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
-use crate::protocol::{Age, Patience, TransactionId};
+use crate::parking::Parkings;
+use crate::protocol::{Age, Patience, TransactionId, Unblock};
+use crate::session::Home;
 use crate::table::Tables;
-use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Result, Session, Settings};
+use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Release, Result, Session, Settings};
 use replay::Checkpointed;
 pub(crate) use replay::Replay;
 
@@ -92,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) checkpointer: Arc<Checkpointer>,
     trigger: Option<Trigger>,
+    /// Sessions whose transactions may hold locks beyond their end.
+    pub(crate) parkings: Parkings,
     settings: Settings,
     recovery: Recovery,
     ages: AtomicU64,
@@ -166,6 +170,7 @@ impl Database {
             memory,
             checkpointer,
             trigger,
+            parkings: Parkings::default(),
             settings,
             recovery,
             ages: AtomicU64::new(1),
@@ -290,8 +295,19 @@ impl Shared {
         TransactionId::again(age, self.attempts.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        Patience::new(self.settings.lock_wait)
+    /// The patience of one transaction of a session.
+    pub(crate) fn patience(&self, home: &Arc<Home>) -> Patience {
+        let unblock = (self.settings.release == Release::Normal).then(|| Arc::clone(home) as Arc<dyn Unblock>);
+        Patience::new(self.settings.lock_wait, unblock)
+    }
+
+    pub(crate) fn release(&self) -> Release {
+        self.settings.release
+    }
+
+    /// How many transactions of a session become durable together, unless there is need before.
+    pub(crate) fn group(&self) -> usize {
+        self.settings.log.group.transactions.max(1)
     }
 
     pub(crate) fn protocol(&self) -> ProtocolKind {

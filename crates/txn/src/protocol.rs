@@ -40,7 +40,8 @@ use crate::table::Table;
 pub(crate) use chosen::Chosen;
 pub use kind::ProtocolKind;
 pub(crate) use locking::{Ranges, RecordLock};
-pub(crate) use patience::{Interrupt, Patience, Pauses};
+pub(crate) use patience::{Interrupt, Patience, Pauses, Unblock, Whose};
+pub(crate) use tictoc::Held;
 pub(crate) use tictoc::absences::Absences;
 pub(crate) use tictoc::word::{Stamp, Word};
 

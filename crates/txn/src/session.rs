@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
-use ishigaki_wal::Stream;
+use ishigaki_wal::{Receipt, Stream};
 
 use crate::database::Shared;
-use crate::protocol::{Age, Interrupt};
-use crate::{Database, Error, Result, Transaction};
+use crate::parking::Parking;
+use crate::protocol::{Age, Held, Interrupt, Unblock, Whose};
+use crate::{Database, Error, Release, Result, Transaction};
 
 /// Begins transactions whose commits go to one stream of the log.
 ///
@@ -43,11 +44,62 @@ pub struct Session {
 pub(crate) struct Home {
     pub(crate) database: Arc<Shared>,
     pub(crate) stream: Stream,
+    /// Transactions that hold their locks until they are durable.
+    pub(crate) parking: Parking,
+}
+
+impl Home {
+    /// Keeps the locks of a transaction that has committed until it is durable.
+    pub(crate) fn park(&self, receipt: Receipt, held: Held) {
+        if self.parking.add(receipt, held) >= self.database.group() {
+            self.flush();
+        }
+    }
+
+    /// Makes durable what the session's transactions still hold locks for, and lets go of those.
+    pub(crate) fn flush(&self) -> bool {
+        self.database.release() == Release::Normal && self.parking.flush(&self.stream)
+    }
+
+    /// Lets go of the locks of transactions that are durable.
+    pub(crate) fn release_durable(&self) {
+        if self.database.release() == Release::Normal {
+            self.parking.release_durable(|receipt| self.database.log.has_settled(receipt));
+        }
+    }
+}
+
+impl Unblock for Home {
+    fn unblock(&self, whose: Whose) -> bool {
+        match whose {
+            Whose::Own => self.flush(),
+            Whose::Stale => {
+                self.database.parkings.flush_stale();
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").field("stream", &self.stream.id()).finish_non_exhaustive()
+    }
 }
 
 impl Session {
     pub(crate) fn new(database: Arc<Shared>, stream: Stream) -> Self {
-        Self { home: Arc::new(Home { database, stream }) }
+        let home = Arc::new(Home { database, stream, parking: Parking::default() });
+        if home.database.release() == Release::Normal {
+            home.database.parkings.add(&home);
+        }
+        Self { home }
     }
 
     /// The database that it belongs to.

@@ -21,6 +21,8 @@ mod under_locking {
     mod locking;
     #[path = "memory.rs"]
     mod memory;
+    #[path = "release.rs"]
+    mod release;
     #[path = "tables.rs"]
     mod tables;
 
@@ -48,10 +50,14 @@ mod under_tictoc {
     mod concurrency;
     #[path = "durability.rs"]
     mod durability;
+    #[path = "groups.rs"]
+    mod groups;
     #[path = "memory.rs"]
     mod memory;
     #[path = "optimistic.rs"]
     mod optimistic;
+    #[path = "release.rs"]
+    mod release;
     #[path = "tables.rs"]
     mod tables;
 

@@ -20,17 +20,18 @@ use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Directory, Fault, RawDirectory, SimDirectory};
 use ishigaki_testkit::{chosen_seed, seeded};
-use ishigaki_txn::{CheckpointSettings, Database, Error, ProtocolKind, Result, Settings};
+use ishigaki_txn::{CheckpointSettings, Database, Error, ProtocolKind, Release, Result, Settings};
 use ishigaki_wal::{CommitRule, LogKind};
 
 use model::Model;
 
 /// Survivors looked at for every cut.
-const SEEDS: u64 = 14;
+const SEEDS: u64 = 12;
 
 /// How a database is kept.
 #[derive(Clone, Copy, Debug)]
 struct Way {
+    release: Release,
     protocol: ProtocolKind,
     kind: LogKind,
     commit: CommitRule,
@@ -39,17 +40,23 @@ struct Way {
 }
 
 /// Every way that is cut: the protocol knows neither the kind of log nor the medium.
-const WAYS: [Way; 6] = [
+const WAYS: [Way; 7] = [
     Way { kind: LogKind::Parallel, commit: CommitRule::Watermark, ..USUAL },
     USUAL,
     Way { kind: LogKind::Serial, ..USUAL },
     Way { raw: true, ..USUAL },
     Way { protocol: ProtocolKind::TicToc, commit: CommitRule::Watermark, ..USUAL },
     Way { protocol: ProtocolKind::TicToc, ..USUAL },
+    Way { protocol: ProtocolKind::TicToc, release: Release::Normal, ..USUAL },
 ];
 
-const USUAL: Way =
-    Way { protocol: ProtocolKind::Locking, kind: LogKind::Parallel, commit: CommitRule::Dependencies, raw: false };
+const USUAL: Way = Way {
+    release: Release::Early,
+    protocol: ProtocolKind::Locking,
+    kind: LogKind::Parallel,
+    commit: CommitRule::Dependencies,
+    raw: false,
+};
 
 /// Runs a test in every way.
 fn every_way(name: &str, test: impl Fn(Seed, Way)) {
@@ -73,7 +80,14 @@ fn settings(way: Way) -> Settings {
     };
     // Only on demand, into several small files.
     let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(4), ..Default::default() };
-    Settings { log, checkpoint, protocol: way.protocol, lock_wait: Duration::ZERO, ..Settings::default() }
+    Settings {
+        log,
+        checkpoint,
+        protocol: way.protocol,
+        release: way.release,
+        lock_wait: Duration::ZERO,
+        ..Settings::default()
+    }
 }
 
 /// A medium on which nothing has happened yet.

@@ -121,6 +121,32 @@ fn whoever_inserts_comes_behind_all_who_found_the_key_absent() {
 }
 
 #[test]
+fn a_key_that_came_and_went_meanwhile_is_not_taken_for_absent_all_the_time() {
+    loom::model(|| {
+        let absences = Arc::new(Absences::default());
+        let index = Arc::new(AtomicU64::new(0));
+        let reader = thread::spawn({
+            let (absences, index) = (absences.clone(), index.clone());
+            move || {
+                let since = absences.since();
+                let timestamp = since.max(1);
+                absences.extend(timestamp);
+                let is_absent = index.load(Ordering::Acquire) == 0;
+                (is_absent && absences.since() == since).then_some(timestamp)
+            }
+        });
+        index.store(1, Ordering::Release);
+        let inserted = absences.of_new_record().rts() + 1;
+        let deleted = inserted + 1;
+        absences.take_over(Stamp::new(deleted, true));
+        index.store(0, Ordering::Release);
+        if let Some(read) = reader.join().unwrap() {
+            assert!(read < inserted || deleted <= read, "read at {read}, there from {inserted} to {deleted}");
+        }
+    });
+}
+
+#[test]
 fn whoever_drops_a_table_comes_behind_all_who_have_read_it() {
     loom::model(|| {
         let (table, record) = (Arc::new(Word::default()), Arc::new(Record::default()));

@@ -14,7 +14,7 @@ use ishigaki_device::MemoryDirectory;
 use ishigaki_testkit::history::{Level, Recorder, Trace, Violation};
 use ishigaki_testkit::program::{Program, Shape};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_txn::{ConflictReason, Database, Error, ProtocolKind, Session, Settings, TableId, Transaction};
+use ishigaki_txn::{ConflictReason, Database, Error, ProtocolKind, Release, Session, Settings, TableId, Transaction};
 
 /// How many histories each test judges.
 const HISTORIES: u64 = 5_000;
@@ -165,6 +165,23 @@ fn shape(seed: Seed) -> Shape {
         1 => Shape { keys: 3, sessions: 4, ..Shape::default() },
         2 => Shape { keys: 4, sessions: 2, weights: [1, 1, 3, 3, 3], ..Shape::default() },
         _ => Shape { keys: 12, sessions: 3, weights: [2, 2, 1, 1, 4], steps: 2..=8, ..Shape::default() },
+    }
+}
+
+#[test]
+fn sessions_whose_locks_last_until_they_are_durable_are_serializable() {
+    let group = ishigaki_wal::Group { transactions: 3, ..Default::default() };
+    for protocol in PROTOCOLS {
+        let settings = under(protocol);
+        let log = ishigaki_wal::Settings { group: group.clone(), ..settings.log };
+        let settings = Settings { log, release: Release::Normal, ..settings };
+        for history in [threaded_history, interleaved_history] {
+            let name = "sessions_whose_locks_last_until_they_are_durable_are_serializable";
+            seeded_runs(name, HISTORIES / 5, |seed| {
+                let verdict = history(seed, &shape(seed), &settings);
+                assert!(verdict.is_ok(), "{protocol}: {}", verdict.unwrap_err());
+            });
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use sdd::Owned;
 
 use super::locking::Locking;
 use super::tictoc::TicToc;
-use super::{Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId};
+use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId};
 use crate::Result;
 use crate::key::{Key, KeyRange, Value};
 use crate::memory::{Memory, Purse};
@@ -39,6 +39,16 @@ impl Chosen {
         match kind {
             ProtocolKind::Locking => Self::Locking(Locking::begin(id, patience, range_protection)),
             ProtocolKind::TicToc => Self::TicToc(TicToc::begin(patience, range_protection)),
+        }
+    }
+}
+
+impl Chosen {
+    /// The write locks of a transaction that has committed, to be kept beyond its end, where the protocol can.
+    pub(crate) fn hold(&mut self) -> Option<Held> {
+        match self {
+            Self::Locking(_) => None,
+            Self::TicToc(tictoc) => Some(tictoc.hold()),
         }
     }
 }

@@ -76,6 +76,20 @@ pub(crate) struct Sets {
     writes: WriteLocks,
 }
 
+/// The write locks of a transaction that has committed. Whoever has them lets go of them.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    tables: Vec<Touched>,
+    writes: WriteLocks,
+}
+
+impl Held {
+    /// Lets go of them.
+    pub(crate) fn release(mut self) {
+        self.writes.release(|slot| &self.tables[slot].table);
+    }
+}
+
 /// A table that was used.
 #[derive(Debug)]
 struct Touched {
@@ -109,6 +123,11 @@ impl TicToc {
     /// Starts.
     pub(crate) fn begin(patience: Patience, range_protection: bool) -> Self {
         Self { patience, range_protection, depends_on: Dependencies::default(), sets: Sets::spare(), timestamp: 0 }
+    }
+
+    /// The write locks, to be kept beyond the end of the transaction.
+    pub(crate) fn hold(&mut self) -> Held {
+        Held { tables: std::mem::take(&mut self.sets.tables), writes: std::mem::take(&mut self.sets.writes) }
     }
 
     /// The place of a table among those touched. What comes first is a look whether it is there.
@@ -361,7 +380,7 @@ impl Protocol for TicToc {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let least = self.sets.writes.lock()?;
+        let least = self.sets.writes.lock(&self.patience)?;
         let least = self.lock_tables(least)?;
         self.timestamp = self.sets.timestamp(&mut self.depends_on, least)?;
         self.sets.validate(self.timestamp)

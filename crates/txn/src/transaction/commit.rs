@@ -13,13 +13,13 @@ use crate::redo::{self, Encoder};
 use crate::session::Home;
 use crate::table::TableId;
 use crate::write_set::{TableWrites, Write};
-use crate::{Result, Ticket};
+use crate::{Release, Result, Ticket};
 
 impl Transaction {
     /// Makes the writes visible to all, together, and lets go of all locks. Durable is the transaction only after
     /// [`Ticket::wait`].
     ///
-    /// Errors come before anything is visible, and the transaction is then rolled back: a conflict that had ended it
+    /// Errors come before anything is visible, and the transaction is then rolled back: a conflict, also one that had ended it
     /// already, or a log that failed, was closed, or has no space left.
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
@@ -28,14 +28,29 @@ impl Transaction {
         let home = Arc::clone(&self.home);
         let receipt = match self.encode() {
             Some(payload) => {
+                let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
                 let receipt = self.append_and_install(&home, &payload)?;
-                self.release(true);
+                self.let_go(&home, &receipt, changes_tables);
                 home.stream.pace_after(&receipt);
                 receipt
             }
             None => self.commit_unchanged()?,
         };
         Ok(Ticket::new(home, receipt))
+    }
+
+    /// Lets go of all locks: now, or when the transaction is durable.
+    fn let_go(&mut self, home: &Home, receipt: &Receipt, changes_tables: bool) {
+        if home.database.release() == Release::Normal {
+            // Tables come and go one at a time.
+            let held = if changes_tables { None } else { self.protocol.hold() };
+            match held {
+                Some(held) => home.park(receipt.clone(), held),
+                // Whoever waits for the ticket is told why, if the log has failed.
+                None => drop(home.stream.settle(receipt)),
+            }
+        }
+        self.release(true);
     }
 
     /// Draws the LSN and makes the writes visible. A checkpoint never begins between the two; but it does while this waits

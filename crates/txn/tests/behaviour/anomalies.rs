@@ -22,8 +22,9 @@ impl Player {
         }
     }
 
-    fn read(&mut self, table: TableId, key: &[u8]) -> Option<Option<Vec<u8>>> {
-        self.act(|txn| txn.get(table, key))
+    /// What it sees; nothing, too, if it gave way.
+    fn read(&mut self, table: TableId, key: &[u8]) -> Option<Vec<u8>> {
+        self.act(|txn| txn.get(table, key)).flatten()
     }
 
     fn write(&mut self, table: TableId, key: &[u8], value: &[u8]) {
@@ -107,7 +108,7 @@ fn an_anomaly_that_only_a_reader_sees_does_not_happen() {
     deposit.write(table, b"y", b"deposit");
     let deposit = deposit.commit();
     let mut reader = Player::begin(&database);
-    let seen = (reader.read(table, b"x").flatten(), reader.read(table, b"y").flatten());
+    let seen = (reader.read(table, b"x"), reader.read(table, b"y"));
     let reader = reader.commit() && seen == (Some(b"old".to_vec()), Some(b"deposit".to_vec()));
     withdrawal.write(table, b"x", b"withdrawal");
     assert!(!(withdrawal.commit() && deposit && reader));
@@ -188,7 +189,7 @@ fn an_insertion_comes_behind_all_who_found_the_key_absent() {
         let mut inserter = Player::begin(&database);
         inserter.write(table, b"b", b"");
         let inserter = inserter.commit();
-        let sees_it = late.read(table, b"b").flatten().is_some();
+        let sees_it = late.read(table, b"b").is_some();
         assert!(!(absent && inserter && late.commit() && sees_it && z.is_some()), "scans: {scans}");
     }
 }
@@ -207,12 +208,12 @@ fn an_insertion_comes_behind_the_deletion_of_the_same_key() {
     remover.read(table, b"y");
     remover.act(|txn| txn.delete(table, b"x"));
     remover.write(table, b"z", b"new");
-    let removed = remover.commit();
+    let deletes = remover.commit();
     let mut inserter = Player::begin(&database);
     inserter.write(table, b"x", b"again");
-    let inserted = inserter.commit();
-    let again = late.read(table, b"x").flatten().is_some_and(|value| value == b"again");
-    assert!(!(removed && inserted && late.commit() && again));
+    let inserts = inserter.commit();
+    let again = late.read(table, b"x").is_some_and(|value| value == b"again");
+    assert!(!(deletes && inserts && late.commit() && again));
 }
 
 /// As with an insertion: who saw a table gone comes behind all who have used it.
@@ -237,11 +238,11 @@ fn a_drop_comes_behind_all_who_have_used_the_table() {
         user.read(other, b"y");
         user.act(|txn| usage(txn, table));
         user.write(other, b"z", b"new");
-        let used = user.commit();
+        let fits = user.commit();
         let mut dropper = Player::begin(&database);
         dropper.act(|txn| txn.drop_table("used"));
-        let dropped = dropper.commit();
+        let drops = dropper.commit();
         let sees_it_gone = late.act(|txn| txn.table("used")) == Some(None);
-        assert!(!(used && dropped && late.commit() && sees_it_gone), "usage {number}");
+        assert!(!(fits && drops && late.commit() && sees_it_gone), "usage {number}");
     }
 }

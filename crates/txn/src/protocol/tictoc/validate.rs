@@ -31,6 +31,7 @@ impl TicToc {
             if !wanted(self.sets.tables[slot].monopoly) {
                 continue;
             }
+            self.patience.unblock();
             let before = self.sets.tables[slot].table.word.try_lock().map_err(conflict)?;
             self.sets.tables[slot].monopoly = Monopoly::Held;
             fence(Ordering::SeqCst);
@@ -192,5 +193,28 @@ fn last_in(table: &Table, is_own: impl Fn(&Key) -> bool) -> Result<Timestamp> {
             ControlFlow::Break((key, _, None)) => reached = Some(key),
             ControlFlow::Continue(()) => return Ok(last),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ishigaki_base::{Lsn, Position, StreamId};
+    use sdd::Owned;
+
+    use super::*;
+    use crate::key::Value;
+
+    /// A transaction may write two keys of a range, and a scan pass one of them before it commits and the other one after;
+    /// if the one that was seen is deleted then, the other one must not be taken for it.
+    #[test]
+    fn another_key_of_the_same_writer_is_another_row() {
+        let version = Position::new(Lsn(5), StreamId(0));
+        let record = || Arc::new(Record::committed(Owned::new(Value::new()), version));
+        let (seen, missed) = (record(), record());
+        let rows = [Row { version, address: Arc::as_ptr(&seen).addr() }];
+        assert_eq!(validate_row(None, &seen, &mut rows.iter(), 3), Ok(()));
+        assert_eq!(seen.word.load().rts(), 3);
+        assert_eq!(validate_row(None, &missed, &mut rows.iter(), 3), Err(Refused::Changed));
+        assert_eq!(validate_row(None, &seen, &mut [].iter(), 3), Err(Refused::Changed));
     }
 }

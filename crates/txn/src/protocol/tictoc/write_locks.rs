@@ -7,6 +7,7 @@ use super::word::{Refused, Stamp, Timestamp};
 use crate::Result;
 use crate::key::Key;
 use crate::memory;
+use crate::protocol::Patience;
 use crate::record::Record;
 use crate::table::Table;
 
@@ -34,7 +35,7 @@ impl WriteLocks {
 
     /// Locks all of them, or returns a conflict; then some may be locked. Says the least timestamp that is behind everything
     /// that they are valid for.
-    pub(super) fn lock(&mut self) -> Result<Timestamp> {
+    pub(super) fn lock(&mut self, patience: &Patience) -> Result<Timestamp> {
         // Of two for one key the planted one comes first, and stays.
         self.0.sort_unstable_by(|one, other| {
             (one.slot, &one.key, other.planted).cmp(&(other.slot, &other.key, one.planted))
@@ -42,7 +43,11 @@ impl WriteLocks {
         self.0.dedup_by(|one, other| Arc::ptr_eq(&one.record, &other.record));
         let mut least = 0;
         for lock in &mut self.0 {
-            let before = lock.record.word.try_lock().map_err(conflict)?;
+            let before = lock.record.word.try_lock().or_else(|refused| {
+                let again = refused == Refused::Locked && patience.unblock();
+                if again { lock.record.word.try_lock() } else { Err(refused) }
+            });
+            let before = before.map_err(conflict)?;
             lock.before = Some(before);
             least = least.max(before.rts() + 1);
         }
