@@ -24,6 +24,9 @@ use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind
 use replay::Checkpointed;
 pub(crate) use replay::Replay;
 
+/// Ages that a session takes at once where they decide nothing.
+const AGES_AT_ONCE: u64 = 1024;
+
 /// Ordered tables of byte keys and byte values, changed by serializable transactions, durable through the log.
 ///
 /// *Threads*: a handle; clones mean the same database, and everything may be called from any number of threads.
@@ -285,9 +288,22 @@ fn own_error(error: ishigaki_wal::Error) -> Error {
 }
 
 impl Shared {
-    /// The identity of a transaction that is younger than all others.
-    pub(crate) fn youngest(&self) -> TransactionId {
-        TransactionId::first(Age(self.ages.fetch_add(1, Ordering::Relaxed)))
+    /// The identity of a transaction of a session, younger than all others. Where ages decide nothing, a session takes many
+    /// at once, so that sessions do not meet in this number.
+    pub(crate) fn youngest(&self, home: &Home) -> TransactionId {
+        let age = match self.settings.protocol {
+            ProtocolKind::Locking => self.ages.fetch_add(1, Ordering::Relaxed),
+            ProtocolKind::TicToc => {
+                let mut drawn = home.ages.lock();
+                if drawn.is_empty() {
+                    let first = self.ages.fetch_add(AGES_AT_ONCE, Ordering::Relaxed);
+                    *drawn = first..first + AGES_AT_ONCE;
+                }
+                drawn.start += 1;
+                drawn.start - 1
+            }
+        };
+        TransactionId::first(Age(age))
     }
 
     /// The identity of one more attempt at a transaction.

@@ -1,11 +1,13 @@
 //! Sessions: where transactions begin, each bound to one stream of the log.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
 use ishigaki_wal::{Receipt, Stream};
+use parking_lot::Mutex;
 
 use crate::database::Shared;
 use crate::parking::Parking;
@@ -46,6 +48,8 @@ pub(crate) struct Home {
     pub(crate) stream: Stream,
     /// Transactions that hold their locks until they are durable.
     pub(crate) parking: Parking,
+    /// Ages that have been drawn and not been given out.
+    pub(crate) ages: Mutex<Range<u64>>,
 }
 
 impl Home {
@@ -95,7 +99,7 @@ impl fmt::Debug for Home {
 
 impl Session {
     pub(crate) fn new(database: Arc<Shared>, stream: Stream) -> Self {
-        let home = Arc::new(Home { database, stream, parking: Parking::default() });
+        let home = Arc::new(Home { database, stream, parking: Parking::default(), ages: Mutex::default() });
         if home.database.release() == Release::Normal {
             home.database.parkings.add(&home);
         }
@@ -110,7 +114,7 @@ impl Session {
     /// Begins a transaction, the youngest of all. Fails once the log has failed or was closed.
     pub fn begin(&self) -> Result<Transaction> {
         self.home.database.check_open()?;
-        Ok(Transaction::new(Arc::clone(&self.home), self.home.database.youngest()))
+        Ok(Transaction::new(Arc::clone(&self.home), self.home.database.youngest(&self.home)))
     }
 
     /// Begins a transaction in place of one that gave way to a conflict, with that one's
@@ -124,9 +128,11 @@ impl Session {
     ///
     /// On a conflict everything starts again: `body` is called with a new transaction of the same age, after a short
     /// pause. So `body` must have no effects but those on its transaction, or bear them being repeated. Any error of its
-    /// own rolls back and is returned. There is no limit on how often it is run; its age sees to it that it is not run for
-    /// ever, unless somebody never ends a transaction that is in the way. A flag given to
-    /// [`Transaction::set_interrupt`] ends the retries too.
+    /// own rolls back and is returned. There is no limit on how often it is run. Under
+    /// [`ProtocolKind::Locking`](crate::ProtocolKind) its age sees to it that it is not run for ever, unless somebody never
+    /// ends a transaction that is in the way; under [`ProtocolKind::TicToc`](crate::ProtocolKind) pauses that grow make that
+    /// unlikely. Nor is an error of `body` returned that came from a state that never was: then it is run again, too. A flag
+    /// given to [`Transaction::set_interrupt`] ends the retries.
     pub fn run<T, E: From<Error>>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T, E>) -> Result<T, E> {
         let mut txn = self.begin()?;
         let age = txn.age();

@@ -125,8 +125,9 @@ impl TicToc {
         Self { patience, range_protection, depends_on: Dependencies::default(), sets: Sets::spare(), timestamp: 0 }
     }
 
-    /// The write locks, to be kept beyond the end of the transaction.
+    /// The write locks, to be kept beyond the end of the transaction. Tables that it had for itself are free again.
     pub(crate) fn hold(&mut self) -> Held {
+        self.sets.end_monopolies(self.timestamp, |_| false);
         Held { tables: std::mem::take(&mut self.sets.tables), writes: std::mem::take(&mut self.sets.writes) }
     }
 
@@ -267,6 +268,16 @@ impl Sets {
             seen += 1;
             if seen == STRIDE { ControlFlow::Break(Pause::Stride) } else { ControlFlow::Continue(()) }
         })
+    }
+
+    /// Lets go of the tables that the transaction has for itself; those that it dropped at `timestamp` are gone.
+    fn end_monopolies(&mut self, timestamp: Timestamp, dropped: impl Fn(&Table) -> bool) {
+        for touched in self.tables.iter_mut().filter(|touched| touched.monopoly == Monopoly::Held) {
+            let word = &touched.table.word;
+            let gone = dropped(&touched.table);
+            word.store(if gone { Stamp::new(timestamp, true).dead() } else { word.load().unlocked() });
+            touched.monopoly = Monopoly::No;
+        }
     }
 
     fn clear(&mut self) {
@@ -426,12 +437,8 @@ impl Protocol for TicToc {
     }
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
+        self.sets.end_monopolies(self.timestamp, dropped);
         let Sets { tables, writes, .. } = &mut self.sets;
-        for touched in tables.iter().filter(|touched| touched.monopoly == Monopoly::Held) {
-            let stamp = touched.table.word.load();
-            let gone = Stamp::new(self.timestamp, true).dead();
-            touched.table.word.store(if dropped(&touched.table) { gone } else { stamp.unlocked() });
-        }
         writes.release(|slot| &tables[slot].table);
         self.sets.clear();
     }

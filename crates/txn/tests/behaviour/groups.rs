@@ -33,6 +33,21 @@ fn a_group_becomes_durable_when_it_is_full() {
 }
 
 #[test]
+fn a_drop_that_was_taken_back_leaves_the_table_to_others() {
+    let (database, table) = open(Settings { lock_wait: Duration::ZERO, ..normal() });
+    let session = database.session();
+    let mut txn = session.begin().unwrap();
+    txn.put(table, b"key", b"").unwrap();
+    let savepoint = txn.savepoint();
+    txn.drop_table("table").unwrap();
+    txn.rollback_to(&savepoint);
+    let ticket = txn.commit().unwrap();
+    assert!(!ticket.is_durable());
+    database.session().run(|txn| txn.put(table, b"other", b"")).unwrap();
+    assert!(!ticket.is_durable());
+}
+
+#[test]
 fn a_session_that_fell_silent_keeps_nobody_waiting() {
     let (database, table) = open(normal());
     let silent = database.session();

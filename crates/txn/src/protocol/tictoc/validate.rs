@@ -204,6 +204,16 @@ mod tests {
     use super::*;
     use crate::key::Value;
 
+    #[test]
+    fn when_all_timestamps_are_used_commits_are_refused() {
+        let mut sets = Sets::default();
+        sets.reads.floor = LAST;
+        assert_eq!(sets.timestamp(&mut Dependencies::default(), 0).unwrap(), LAST);
+        let behind = Stamp::default().extended(LAST).rts() + 1;
+        let refused = sets.timestamp(&mut Dependencies::default(), behind);
+        assert!(matches!(refused, Err(Error::TimestampsExhausted)));
+    }
+
     /// A transaction may write two keys of a range, and a scan pass one of them before it commits and the other one after;
     /// if the one that was seen is deleted then, the other one must not be taken for it.
     #[test]
