@@ -77,6 +77,31 @@ fn a_reader_comes_before_those_who_overwrote_what_it_read() {
     reader.commit().unwrap().wait().unwrap();
 }
 
+/// What `docs/semantics.md` says about time: this is allowed, and locking does not do it.
+#[test]
+fn a_transaction_may_come_before_one_that_had_ended_when_it_read_something_newer() {
+    let (database, table) = open(impatient());
+    let session = database.session();
+    let put = |key: &[u8]| session.run(|txn| txn.put(table, key, b"new")).unwrap();
+    [b"x", b"y", b"z"].iter().for_each(|key| put(*key));
+    // `z` is valid for as long as `y` is young.
+    (0..9).for_each(|_| put(b"y"));
+    session.run(|txn| txn.get(table, b"y").and_then(|_| txn.get(table, b"z"))).unwrap();
+    let mut reader = session.begin().unwrap();
+    reader.get(table, b"z").unwrap();
+    put(b"z");
+    put(b"x");
+    reader.get(table, b"x").unwrap();
+    commit(reader).unwrap();
+    // Not so where it has met the later one: `z` can not have been so old then.
+    let mut reader = session.begin().unwrap();
+    reader.get(table, b"z").unwrap();
+    put(b"z");
+    session.run(|txn| txn.get(table, b"z").and_then(|_| txn.put(table, b"x", b"newer"))).unwrap();
+    reader.get(table, b"x").unwrap();
+    assert!(commit(reader).is_err());
+}
+
 #[test]
 fn a_scan_that_breaks_off_read_only_what_it_visited() {
     for (key, fits) in [(&[5][..], true), (&[4, 1], true), (&[4], false), (&[3, 1], false), (b"", false)] {
