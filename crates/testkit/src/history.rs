@@ -9,7 +9,8 @@
 //! - `wr` from the writer of a version to whoever saw it,
 //! - `rw` from whoever saw a version, *or its absence*, to the writer of the next version; every key in the range of a scan
 //!   that the scan did not return counts as seen absent, so phantoms are edges like any other,
-//! - `rt` (at [`Level::Strict`] only) from a transaction whose commit returned to every one that began afterwards.
+//! - `rt` from a transaction whose commit returned to every one that began afterwards (at [`Level::Strict`]), or to those of
+//!   them that touched a key that one of the two wrote (at [`Level::Recent`]).
 //!
 //! The history is serializable iff the graph has no cycle and no committed transaction saw a version of an aborted one (G1a), an
 //! intermediate version (G1b) or one that nobody wrote, and every transaction saw its own writes.
@@ -214,6 +215,10 @@ impl fmt::Display for Transaction {
 pub enum Level {
     /// Some serial order explains it (Adya's PL-3).
     Serializable,
+    /// Some serial order explains it in which nobody misses what somebody had written who had ended when he began: of two
+    /// transactions that touch the same key, one of them to write it, the one that had ended comes first. Only those who
+    /// have nothing to do with each other directly may come in another order than in time.
+    Recent,
     /// Some serial order explains it in which nobody comes before one that had ended when he began.
     Strict,
 }

@@ -16,11 +16,16 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
-use crate::protocol::{Age, Patience, TransactionId};
+use crate::parking::Parkings;
+use crate::protocol::{Age, Patience, TransactionId, Unblock};
+use crate::session::Home;
 use crate::table::Tables;
-use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, Result, Session, Settings};
+use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Release, Result, Session, Settings};
 use replay::Checkpointed;
 pub(crate) use replay::Replay;
+
+/// Ages that a session takes at once where they decide nothing.
+const AGES_AT_ONCE: u64 = 1024;
 
 /// Ordered tables of byte keys and byte values, changed by serializable transactions, durable through the log.
 ///
@@ -92,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) checkpointer: Arc<Checkpointer>,
     trigger: Option<Trigger>,
+    /// Sessions whose transactions may hold locks beyond their end.
+    pub(crate) parkings: Parkings,
     settings: Settings,
     recovery: Recovery,
     ages: AtomicU64,
@@ -166,6 +173,7 @@ impl Database {
             memory,
             checkpointer,
             trigger,
+            parkings: Parkings::default(),
             settings,
             recovery,
             ages: AtomicU64::new(1),
@@ -280,9 +288,22 @@ fn own_error(error: ishigaki_wal::Error) -> Error {
 }
 
 impl Shared {
-    /// The identity of a transaction that is younger than all others.
-    pub(crate) fn youngest(&self) -> TransactionId {
-        TransactionId::first(Age(self.ages.fetch_add(1, Ordering::Relaxed)))
+    /// The identity of a transaction of a session, younger than all others. Where ages decide nothing, a session takes many
+    /// at once, so that sessions do not meet in this number.
+    pub(crate) fn youngest(&self, home: &Home) -> TransactionId {
+        let age = match self.settings.protocol {
+            ProtocolKind::Locking => self.ages.fetch_add(1, Ordering::Relaxed),
+            ProtocolKind::TicToc => {
+                let mut drawn = home.ages.lock();
+                if drawn.is_empty() {
+                    let first = self.ages.fetch_add(AGES_AT_ONCE, Ordering::Relaxed);
+                    *drawn = first..first + AGES_AT_ONCE;
+                }
+                drawn.start += 1;
+                drawn.start - 1
+            }
+        };
+        TransactionId::first(Age(age))
     }
 
     /// The identity of one more attempt at a transaction.
@@ -290,8 +311,23 @@ impl Shared {
         TransactionId::again(age, self.attempts.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        Patience::new(self.settings.lock_wait)
+    /// The patience of one transaction of a session.
+    pub(crate) fn patience(&self, home: &Arc<Home>) -> Patience {
+        let unblock = (self.settings.release == Release::Normal).then(|| Arc::clone(home) as Arc<dyn Unblock>);
+        Patience::new(self.settings.lock_wait, unblock)
+    }
+
+    pub(crate) fn release(&self) -> Release {
+        self.settings.release
+    }
+
+    /// How many transactions of a session become durable together, unless there is need before.
+    pub(crate) fn group(&self) -> usize {
+        self.settings.log.group.transactions.max(1)
+    }
+
+    pub(crate) fn protocol(&self) -> ProtocolKind {
+        self.settings.protocol
     }
 
     pub(crate) fn range_protection(&self) -> bool {

@@ -16,8 +16,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ConflictReason {
     /// An older transaction holds, or has been waiting for, what this one asked for (wait-die: the younger gives way).
     OlderInTheWay,
-    /// A younger transaction did not let go within [`Settings::lock_wait`](crate::Settings::lock_wait).
+    /// Another transaction did not let go within [`Settings::lock_wait`](crate::Settings::lock_wait).
     WaitedTooLong,
+    /// Another transaction has overwritten what this one has read, or was about to write.
+    Overwritten,
+    /// Another transaction is committing a write to what this one has read or was about to write.
+    WriterInTheWay,
 }
 
 impl fmt::Display for ConflictReason {
@@ -25,6 +29,8 @@ impl fmt::Display for ConflictReason {
         f.write_str(match self {
             Self::OlderInTheWay => "an older transaction is in the way",
             Self::WaitedTooLong => "another transaction did not let go of a lock in time",
+            Self::Overwritten => "another transaction has overwritten what it had seen",
+            Self::WriterInTheWay => "another transaction is writing to the same place",
         })
     }
 }
@@ -104,6 +110,15 @@ pub enum Error {
         /// The most there may be.
         limit: ByteSize,
     },
+    /// All timestamps of the optimistic protocol have been used.
+    #[error("2^48 transactions have overwritten each other's work since the database was opened; open it again")]
+    TimestampsExhausted,
+    /// A setting has no such value.
+    #[error("{reason}")]
+    InvalidSetting {
+        /// What it is, and what it can be.
+        reason: String,
+    },
     /// The flag given to [`Transaction::set_interrupt`](crate::Transaction::set_interrupt) was raised.
     #[error("interrupted")]
     Interrupted,
@@ -138,8 +153,9 @@ impl Error {
             | Self::NoSuchTable { .. }
             | Self::TableExists { .. }
             | Self::KeyTooLong { .. }
-            | Self::ValueTooLong { .. } => ErrorKind::Invalid,
-            Self::MemoryExhausted { .. } | Self::TooManyTables => ErrorKind::Exhausted,
+            | Self::ValueTooLong { .. }
+            | Self::InvalidSetting { .. } => ErrorKind::Invalid,
+            Self::MemoryExhausted { .. } | Self::TooManyTables | Self::TimestampsExhausted => ErrorKind::Exhausted,
             Self::Interrupted => ErrorKind::Cancelled,
             Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),

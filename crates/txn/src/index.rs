@@ -70,7 +70,12 @@ impl Index {
     /// The record of `key`.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Arc<Record>> {
         let guard = Guard::new();
-        self.tree.peek(&Probe(Some(key)), &guard).cloned().flatten()
+        self.peek(key, &guard).cloned()
+    }
+
+    /// The record of `key`, as long as `guard` lives.
+    pub(crate) fn peek<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<&'g Arc<Record>> {
+        self.tree.peek(&Probe(Some(key)), guard)?.as_ref()
     }
 
     /// Adds a record; false if the key has one already.

@@ -1,8 +1,9 @@
 //! Serializable transactions on ordered tables of byte keys and byte values, durable through the parallel log.
 //!
 //! ```text
-//! Session ── begin ──> Transaction: reads and writes go through the protocol (locks), writes stay in the write set
+//! Session ── begin ──> Transaction: reads and writes go through the protocol, writes stay in the write set
 //!                          │ commit
+//!                          ├─ prepare: all that was read fits together, and nobody else may write what this one writes
 //!                          ├─ encode the write set as one redo record, append it to the session's log stream: LSN
 //!                          ├─ install the values in the tables, release the locks (early lock release)
 //!                          └─> Ticket ── wait ──> durable: now it may be told to the world
@@ -12,8 +13,8 @@
 //! - [`Transaction`] reads, writes, scans, creates and drops tables; what others see of it is all or nothing.
 //! - [`Ticket`] is a committed transaction's claim on durability; waiting for it is where group commit happens.
 //!
-//! Isolation is serializability, by strict two-phase locking behind a seam (`protocol`) that an optimistic protocol can
-//! fill as well. The log is redo only: bytes of a transaction that did not commit never reach storage. All data lives in
+//! Isolation is serializability, by one of two protocols behind a seam (`protocol`): strict two-phase locking, or TicToc,
+//! which is optimistic ([`ProtocolKind`]). [`Release`] says whether others may see what is not durable yet. The log is redo only: bytes of a transaction that did not commit never reach storage. All data lives in
 //! memory, within a budget; what survives is the last checkpoint of it and the log since then.
 //!
 //! This crate knows no SQL, no types and no files: keys and values are bytes, ordered as bytes are, and every durable byte
@@ -27,15 +28,23 @@ pub mod fuzz;
 mod index;
 mod key;
 mod memory;
+mod parking;
 mod protocol;
 mod record;
 mod redo;
+mod release;
 mod session;
 mod settings;
 mod table;
 mod ticket;
 mod transaction;
 mod write_set;
+
+#[doc(hidden)]
+pub mod model {
+    //! The optimistic protocol's few atomics, for the model checker. Not for use.
+    pub use crate::protocol::model::{Absences, Refused, Stamp, Timestamp, Word};
+}
 
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
@@ -44,8 +53,9 @@ pub use error::{ConflictReason, Error, Result};
 pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};
 pub use memory::MemoryUse;
-pub use protocol::Age;
+pub use protocol::{Age, ProtocolKind};
 pub use redo::{Operation, operations};
+pub use release::Release;
 pub use session::Session;
 pub use settings::{CheckpointSettings, Settings};
 pub use table::TableId;

@@ -1,8 +1,7 @@
 //! The seam of concurrency control: what a transaction asks of a protocol, and what it keeps to itself.
 //!
 //! A [`Protocol`] value lives as long as its transaction. It decides what may be read, who may write, and whether the
-//! transaction may commit; it keeps its state in the words that records and tables carry for it ([`RecordState`],
-//! [`TableState`]). Outside of it, and the same for every protocol: the write set and reading one's own writes, redo
+//! transaction may commit; it keeps its state in the words that records and tables carry for it. Outside of it, and the same for every protocol: the write set and reading one's own writes, redo
 //! encoding, the log, memory, tickets, and the table of tables.
 //!
 //! ```text
@@ -15,10 +14,14 @@
 //! `prepare` until `release`, no conflicting transaction may get past its own `prepare`; then the order of LSNs, drawn in
 //! between, is a serialization order (invariant 1 of the log).
 //!
-//! [`locking`] is the one implementation there is: strict two-phase locking with wait-die.
+//! [`locking`] is strict two-phase locking with wait-die, [`tictoc`] is optimistic; [`chosen`] calls the one that the database
+//! was opened with.
 
-pub(crate) mod locking;
+mod chosen;
+mod kind;
+mod locking;
 mod patience;
+mod tictoc;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -34,14 +37,19 @@ use crate::memory::{Memory, Purse};
 use crate::record::Record;
 use crate::table::Table;
 
-pub(crate) use patience::{Interrupt, Patience};
+pub(crate) use chosen::Chosen;
+pub use kind::ProtocolKind;
+pub(crate) use locking::{Ranges, RecordLock};
+pub(crate) use patience::{Interrupt, Patience, Pauses, Unblock, Whose};
+pub(crate) use tictoc::Held;
+pub(crate) use tictoc::absences::Absences;
+pub(crate) use tictoc::word::{Stamp, Word};
 
-/// The protocol that transactions run under.
-pub(crate) type Chosen = locking::Locking;
-/// What the protocol keeps in every record.
-pub(crate) type RecordState = <Chosen as Protocol>::RecordState;
-/// What the protocol keeps in every table.
-pub(crate) type TableState = <Chosen as Protocol>::TableState;
+/// What the model checker gets to see.
+pub(crate) mod model {
+    pub use super::tictoc::absences::Absences;
+    pub use super::tictoc::word::{Refused, Stamp, Timestamp, Word};
+}
 
 /// How long a transaction has been trying, relative to the others: smaller is older, and older ones win conflicts.
 ///
@@ -109,14 +117,6 @@ pub(crate) struct Reserved {
 
 /// Concurrency control on behalf of one transaction.
 pub(crate) trait Protocol: Sized + Send {
-    /// Kept in every record.
-    type RecordState: Default + fmt::Debug + Send + Sync;
-    /// Kept in every table.
-    type TableState: Default + fmt::Debug + Send + Sync;
-
-    /// Starts.
-    fn begin(id: TransactionId, patience: Patience, range_protection: bool) -> Self;
-
     /// The limits of this transaction's waits.
     fn patience(&mut self) -> &mut Patience;
 
@@ -160,8 +160,22 @@ pub(crate) trait Protocol: Sized + Send {
     /// The records of the log that anything read so far depends on.
     fn depends_on(&self) -> &Dependencies;
 
-    /// Makes one write visible as that record's; returns what it replaced.
-    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, version: Position) -> Option<Owned<Value>>;
+    /// Makes one write to a record of a table visible as that record of the log's; returns what it replaced.
+    fn install(
+        &mut self,
+        table: &Table,
+        record: &Record,
+        value: Option<Owned<Value>>,
+        version: Position,
+    ) -> Option<Owned<Value>>;
+
+    /// A table that this transaction has made becomes visible, with all that was written to it.
+    fn installed_table(&mut self, _: &Table) {}
+
+    /// Whether everything read so far fits together, so that what follows from it is so. Where reads lock, it does.
+    fn is_consistent(&mut self) -> bool {
+        true
+    }
 
     /// Lets go of everything, after all writes were installed or none. `dropped` says which monopolized tables are gone
     /// for good.

@@ -6,7 +6,7 @@ use ishigaki_base::Position;
 use sdd::{AtomicOwned, Guard, Owned, Tag};
 
 use crate::key::Value;
-use crate::protocol::{RecordState, TransactionId};
+use crate::protocol::{RecordLock, Stamp, TransactionId, Word};
 
 /// What the index holds for a key.
 ///
@@ -15,32 +15,48 @@ use crate::protocol::{RecordState, TransactionId};
 /// Who may replace the value, and when, is the protocol's business.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Where the last writer's record is in the log. A field of its own so that an optimistic protocol can keep its
-    /// timestamps here.
+    /// Of the optimistic protocol.
+    pub(crate) word: Word,
+    /// Where the last writer's record is in the log.
     version: AtomicU64,
     value: AtomicOwned<Value>,
-    /// The protocol's word on this record.
-    pub(crate) state: RecordState,
+    /// Of the locking protocol.
+    pub(crate) lock: RecordLock,
 }
 
 impl Record {
     /// A record with a value, as recovery finds it.
     pub(crate) fn committed(value: Owned<Value>, version: Position) -> Self {
         Self {
+            word: Word::default(),
             version: AtomicU64::new(version.to_bits()),
             value: AtomicOwned::from(value),
-            state: RecordState::default(),
+            lock: RecordLock::default(),
         }
     }
 
     /// A record without a value, as recovery remembers a deletion.
     pub(crate) fn deleted(version: Position) -> Self {
-        Self { version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), state: RecordState::default() }
+        Self::absent(Word::default(), version, RecordLock::default())
     }
 
     /// An absent record that `owner` alone may touch, from before it can be seen.
-    pub(crate) fn placeholder(owner: TransactionId) -> Self {
-        Self { version: AtomicU64::new(0), value: AtomicOwned::null(), state: RecordState::held_by(owner) }
+    pub(crate) fn locked_by(owner: TransactionId) -> Self {
+        Self::absent(Word::default(), Position::NONE, RecordLock::held_by(owner))
+    }
+
+    /// An absent record whose word is locked, from before it can be seen.
+    pub(crate) fn planted() -> Self {
+        Self::absent(Word::new(Stamp::new(0, true).locked()), Position::NONE, RecordLock::default())
+    }
+
+    fn absent(word: Word, version: Position, lock: RecordLock) -> Self {
+        Self { word, version: AtomicU64::new(version.to_bits()), value: AtomicOwned::null(), lock }
+    }
+
+    /// What belongs together of its word, value and version; `None` while somebody is writing it.
+    pub(crate) fn read<'g>(&self, guard: &'g Guard) -> Option<(Stamp, (Option<&'g Value>, Position))> {
+        self.word.read(|| (self.value(guard), self.version()))
     }
 
     /// Where the last writer's record is in the log.

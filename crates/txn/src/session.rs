@@ -1,15 +1,18 @@
 //! Sessions: where transactions begin, each bound to one stream of the log.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
-use ishigaki_wal::Stream;
+use ishigaki_wal::{Receipt, Stream};
+use parking_lot::Mutex;
 
 use crate::database::Shared;
-use crate::protocol::{Age, Interrupt};
-use crate::{Database, Error, Result, Transaction};
+use crate::parking::Parking;
+use crate::protocol::{Age, Held, Interrupt, Unblock, Whose};
+use crate::{Database, Error, Release, Result, Transaction};
 
 /// Begins transactions whose commits go to one stream of the log.
 ///
@@ -43,11 +46,64 @@ pub struct Session {
 pub(crate) struct Home {
     pub(crate) database: Arc<Shared>,
     pub(crate) stream: Stream,
+    /// Transactions that hold their locks until they are durable.
+    pub(crate) parking: Parking,
+    /// Ages that have been drawn and not been given out.
+    pub(crate) ages: Mutex<Range<u64>>,
+}
+
+impl Home {
+    /// Keeps the locks of a transaction that has committed until it is durable.
+    pub(crate) fn park(&self, receipt: Receipt, held: Held) {
+        if self.parking.add(receipt, held) >= self.database.group() {
+            self.flush();
+        }
+    }
+
+    /// Makes durable what the session's transactions still hold locks for, and lets go of those.
+    pub(crate) fn flush(&self) -> bool {
+        self.database.release() == Release::Normal && self.parking.flush(&self.stream)
+    }
+
+    /// Lets go of the locks of transactions that are durable.
+    pub(crate) fn release_durable(&self) {
+        if self.database.release() == Release::Normal {
+            self.parking.release_durable(|receipt| self.database.log.has_settled(receipt));
+        }
+    }
+}
+
+impl Unblock for Home {
+    fn unblock(&self, whose: Whose) -> bool {
+        match whose {
+            Whose::Own => self.flush(),
+            Whose::Stale => {
+                self.database.parkings.flush_stale();
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").field("stream", &self.stream.id()).finish_non_exhaustive()
+    }
 }
 
 impl Session {
     pub(crate) fn new(database: Arc<Shared>, stream: Stream) -> Self {
-        Self { home: Arc::new(Home { database, stream }) }
+        let home = Arc::new(Home { database, stream, parking: Parking::default(), ages: Mutex::default() });
+        if home.database.release() == Release::Normal {
+            home.database.parkings.add(&home);
+        }
+        Self { home }
     }
 
     /// The database that it belongs to.
@@ -58,7 +114,7 @@ impl Session {
     /// Begins a transaction, the youngest of all. Fails once the log has failed or was closed.
     pub fn begin(&self) -> Result<Transaction> {
         self.home.database.check_open()?;
-        Ok(Transaction::new(Arc::clone(&self.home), self.home.database.youngest()))
+        Ok(Transaction::new(Arc::clone(&self.home), self.home.database.youngest(&self.home)))
     }
 
     /// Begins a transaction in place of one that gave way to a conflict, with that one's
@@ -72,9 +128,11 @@ impl Session {
     ///
     /// On a conflict everything starts again: `body` is called with a new transaction of the same age, after a short
     /// pause. So `body` must have no effects but those on its transaction, or bear them being repeated. Any error of its
-    /// own rolls back and is returned. There is no limit on how often it is run; its age sees to it that it is not run for
-    /// ever, unless somebody never ends a transaction that is in the way. A flag given to
-    /// [`Transaction::set_interrupt`] ends the retries too.
+    /// own rolls back and is returned. There is no limit on how often it is run. Under
+    /// [`ProtocolKind::Locking`](crate::ProtocolKind) its age sees to it that it is not run for ever, unless somebody never
+    /// ends a transaction that is in the way; under [`ProtocolKind::TicToc`](crate::ProtocolKind) pauses that grow make that
+    /// unlikely. Nor is an error of `body` returned that came from a state that never was: then it is run again, too. A flag
+    /// given to [`Transaction::set_interrupt`] ends the retries.
     pub fn run<T, E: From<Error>>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T, E>) -> Result<T, E> {
         let mut txn = self.begin()?;
         let age = txn.age();
@@ -89,7 +147,8 @@ impl Session {
                     Err(Error::Conflict { .. }) => {}
                     Err(error) => return Err(error.into()),
                 },
-                Err(error) if !txn.is_dead() => return Err(error),
+                // What followed from things that do not fit together did not happen.
+                Err(error) if !txn.is_dead() && txn.is_consistent() => return Err(error),
                 Err(_) => drop(txn),
             }
             back_off(age, attempt, &interrupt)?;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 
+use crate::{ProtocolKind, Release};
+
 /// How a database is opened. The default works.
 ///
 /// ```
@@ -18,6 +20,10 @@ pub struct Settings {
     pub log: ishigaki_wal::Settings,
     /// The most that keys, values, their records and all write sets may take together. Default 4 GiB.
     pub memory: ByteSize,
+    /// How transactions that run at the same time are kept apart. Default: [`ProtocolKind::Locking`].
+    pub protocol: ProtocolKind,
+    /// When transactions let go of their locks. Default: [`Release::Early`].
+    pub release: Release,
     /// How long an older transaction waits for a lock that a younger one holds, before it gives up with a conflict.
     /// Default 10 s. Zero means: never wait, conflict at once.
     pub lock_wait: Duration,
@@ -76,6 +82,8 @@ impl Default for Settings {
         Self {
             log: ishigaki_wal::Settings::default(),
             memory: ByteSize::gib(4),
+            protocol: ProtocolKind::default(),
+            release: Release::default(),
             lock_wait: Duration::from_secs(10),
             checkpoint: CheckpointSettings::default(),
             range_protection: true,

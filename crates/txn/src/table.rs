@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use crate::index::Index;
 use crate::memory::Memory;
-use crate::protocol::TableState;
+use crate::protocol::{Absences, Ranges, Word};
 use crate::{Error, Result};
 
 /// The number of a table. Numbers are never used again, so a stale one finds nothing rather than something else.
@@ -33,8 +33,12 @@ impl fmt::Display for TableId {
 pub(crate) struct Table {
     pub(crate) id: TableId,
     pub(crate) index: Index,
-    /// The protocol's word on this table.
-    pub(crate) state: TableState,
+    /// Of the locking protocol.
+    pub(crate) ranges: Ranges,
+    /// Of the optimistic protocol: whether the table is there.
+    pub(crate) word: Word,
+    /// Of the optimistic protocol.
+    pub(crate) absences: Absences,
     /// Who made the table; nobody, when recovery found it.
     created: AtomicU64,
     /// By stream of the log: the last transaction that deleted a key here, or dropped the table. Stored before the key
@@ -51,7 +55,9 @@ impl Table {
         Arc::new(Self {
             id,
             index: Index::default(),
-            state: TableState::default(),
+            ranges: Ranges::default(),
+            word: Word::default(),
+            absences: Absences::default(),
             created: AtomicU64::new(0),
             deletions: (0..streams).map(|_| AtomicU64::new(0)).collect(),
             bytes: AtomicU64::new(0),

@@ -30,13 +30,16 @@ impl Ticket {
     /// Returns when the transaction, and everything that it read, is durable. An error says that the log failed: whether
     /// the transaction survives is decided when the database is opened again.
     pub fn wait(self) -> Result<()> {
+        self.home.flush();
         Ok(self.home.stream.settle(&self.receipt)?)
     }
 
     /// [`wait`](Ticket::wait) for a task: many tasks of one thread share a write to the log. See the example of
     /// [`Session`](crate::Session).
     pub async fn durable(self) -> Result<()> {
-        Ok(self.home.stream.settled(self.receipt).await?)
+        let settled = self.home.stream.settled(self.receipt).await;
+        self.home.release_durable();
+        Ok(settled?)
     }
 
     /// Whether [`wait`](Ticket::wait) would return at once with success.

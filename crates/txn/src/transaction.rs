@@ -38,8 +38,10 @@ use crate::{ConflictReason, Error, Result};
 /// [`Error::Conflict`]: then it is dead, holds nothing any more, and every later call returns the conflict again. Run it
 /// again from the start, with its [`age`](Transaction::age), or let [`Session::run`](crate::Session::run) do all that.
 ///
-/// Isolation is serializability: what was read, absences and ranges included, stays so until the end. Reads may
-/// therefore wait for writers and the other way round.
+/// Isolation is serializability. Under [`ProtocolKind::Locking`](crate::ProtocolKind) what was read, absences and ranges
+/// included, stays so until the end; reads may therefore wait for writers and the other way round. Under
+/// [`ProtocolKind::TicToc`](crate::ProtocolKind) nobody waits for a transaction that runs, what was read may change, and
+/// [`commit`](Transaction::commit) returns the conflict if that matters.
 ///
 /// ```
 /// # fn main() -> ishigaki_txn::Result<()> {
@@ -94,7 +96,7 @@ pub struct Savepoint {
 impl Transaction {
     pub(crate) fn new(home: Arc<Home>, id: TransactionId) -> Self {
         let database = &home.database;
-        let protocol = Chosen::begin(id, database.patience(), database.range_protection());
+        let protocol = Chosen::begin(database.protocol(), id, database.patience(&home), database.range_protection());
         Self {
             home,
             id,
@@ -196,6 +198,12 @@ impl Transaction {
     /// True once a conflict has ended the transaction.
     pub(crate) fn is_dead(&self) -> bool {
         self.dead.is_some()
+    }
+
+    /// Whether all that was read so far can have been so at one moment. Where reads do not lock, an error of a transaction
+    /// may have come from a state that never was.
+    pub(crate) fn is_consistent(&mut self) -> bool {
+        self.protocol.is_consistent()
     }
 
     fn database(&self) -> &Shared {

@@ -1,245 +1,74 @@
-//! What the API promises, call by call.
+//! What the API promises, call by call, under every protocol.
 
-#[path = "behaviour/checkpoint.rs"]
-mod checkpoint;
-#[path = "behaviour/concurrency.rs"]
-mod concurrency;
-#[path = "behaviour/durability.rs"]
-mod durability;
-#[path = "behaviour/memory.rs"]
-mod memory;
-#[path = "behaviour/tables.rs"]
-mod tables;
+#![allow(clippy::duplicate_mod, reason = "the same tests, under each protocol")]
 
-use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
-use std::time::Duration;
+#[path = "behaviour/kit.rs"]
+mod kit;
 
-use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_device::MemoryDirectory;
-use ishigaki_txn::{Database, Error, MAX_KEY, Settings, TableId, Transaction};
+#[path = "behaviour"]
+mod under_locking {
+    #[path = "anomalies.rs"]
+    mod anomalies;
+    #[path = "calls.rs"]
+    mod calls;
+    #[path = "checkpoint.rs"]
+    mod checkpoint;
+    #[path = "concurrency.rs"]
+    mod concurrency;
+    #[path = "durability.rs"]
+    mod durability;
+    #[path = "locking.rs"]
+    mod locking;
+    #[path = "memory.rs"]
+    mod memory;
+    #[path = "release.rs"]
+    mod release;
+    #[path = "tables.rs"]
+    mod tables;
 
-/// All keys.
-const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+    use crate::kit::*;
 
-fn settings() -> Settings {
-    let log =
-        ishigaki_wal::Settings { streams: 2, segment: ByteSize::kib(64), background: false, ..Default::default() };
-    Settings { log, ..Settings::default() }
-}
-
-/// Settings under which nobody waits: two transactions of one thread then conflict at once.
-fn impatient() -> Settings {
-    Settings { lock_wait: Duration::ZERO, ..settings() }
-}
-
-fn open(settings: Settings) -> (Database, TableId) {
-    let database = Database::open_in(Arc::new(MemoryDirectory::new()), settings).unwrap();
-    let table = database.session().run(|txn| txn.create_table("table")).unwrap();
-    (database, table)
-}
-
-fn keys(txn: &mut Transaction, table: TableId, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<Vec<u8>> {
-    let mut keys = Vec::new();
-    txn.scan(table, range, |key, _| {
-        keys.push(key.to_vec());
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    keys
-}
-
-#[test]
-fn what_is_committed_is_read_by_others() {
-    let (database, table) = open(settings());
-    let mut txn = database.session().begin().unwrap();
-    txn.put(table, b"key", b"value").unwrap();
-    txn.commit().unwrap().wait().unwrap();
-    let mut other = database.session().begin().unwrap();
-    assert_eq!(other.get(table, b"key").unwrap().as_deref(), Some(b"value".as_slice()));
-    assert_eq!(other.get_with(table, b"key", <[u8]>::len).unwrap(), Some(5));
-    assert_eq!(other.get(table, b"other").unwrap(), None);
-}
-
-#[test]
-fn a_transaction_sees_its_own_writes() {
-    let (database, table) = open(settings());
-    database.session().run(|txn| txn.put(table, b"b", b"old")).unwrap();
-    let mut txn = database.session().begin().unwrap();
-    txn.put(table, b"a", b"1").unwrap();
-    txn.put(table, b"b", b"new").unwrap();
-    txn.insert(table, b"c", b"3").unwrap();
-    assert!(txn.delete(table, b"a").unwrap());
-    assert!(!txn.delete(table, b"a").unwrap());
-    assert_eq!(txn.get(table, b"a").unwrap(), None);
-    assert_eq!(txn.get(table, b"b").unwrap().as_deref(), Some(b"new".as_slice()));
-    assert_eq!(keys(&mut txn, table, ALL), [b"b", b"c"]);
-}
-
-#[test]
-fn a_rollback_and_a_drop_leave_nothing_behind() {
-    let (database, table) = open(settings());
-    let session = database.session();
-    session.run(|txn| txn.put(table, b"kept", b"old")).unwrap();
-    let mut txn = session.begin().unwrap();
-    txn.put(table, b"kept", b"new").unwrap();
-    txn.put(table, b"new", b"").unwrap();
-    txn.rollback();
-    let mut txn = session.begin().unwrap();
-    txn.delete(table, b"kept").unwrap();
-    drop(txn);
-    let mut txn = session.begin().unwrap();
-    assert_eq!(txn.get(table, b"kept").unwrap().as_deref(), Some(b"old".as_slice()));
-    assert_eq!(keys(&mut txn, table, ALL), [b"kept"]);
-}
-
-#[test]
-fn inserting_a_key_that_is_there_changes_nothing() {
-    let (database, table) = open(settings());
-    database.session().run(|txn| txn.put(table, b"key", b"old")).unwrap();
-    let mut txn = database.session().begin().unwrap();
-    let error = txn.insert(table, b"key", b"new").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(matches!(error, Error::DuplicateKey { table: of, key } if of == table && key == b"key"));
-    txn.insert(table, b"own", b"1").unwrap();
-    assert!(matches!(txn.insert(table, b"own", b"2"), Err(Error::DuplicateKey { .. })));
-    txn.delete(table, b"key").unwrap();
-    txn.insert(table, b"key", b"again").unwrap();
-    txn.commit().unwrap().wait().unwrap();
-    let mut txn = database.session().begin().unwrap();
-    assert_eq!(txn.get(table, b"key").unwrap().as_deref(), Some(b"again".as_slice()));
-    assert_eq!(txn.get(table, b"own").unwrap().as_deref(), Some(b"1".as_slice()));
-}
-
-#[test]
-fn a_savepoint_undoes_writes_and_keeps_locks() {
-    let (database, table) = open(impatient());
-    let mut txn = database.session().begin().unwrap();
-    txn.put(table, b"a", b"1").unwrap();
-    let outer = txn.savepoint();
-    txn.put(table, b"a", b"2").unwrap();
-    let inner = txn.savepoint();
-    txn.delete(table, b"a").unwrap();
-    txn.put(table, b"b", b"3").unwrap();
-    txn.rollback_to(&inner);
-    assert_eq!(txn.get(table, b"a").unwrap().as_deref(), Some(b"2".as_slice()));
-    assert_eq!(keys(&mut txn, table, ALL), [b"a"]);
-    txn.rollback_to(&outer);
-    txn.rollback_to(&outer);
-    assert_eq!(txn.get(table, b"a").unwrap().as_deref(), Some(b"1".as_slice()));
-    let mut other = database.session().begin().unwrap();
-    assert!(matches!(other.put(table, b"b", b"mine"), Err(Error::Conflict { .. })), "b is still locked");
-    txn.commit().unwrap().wait().unwrap();
-    let mut other = database.session().begin().unwrap();
-    assert_eq!(keys(&mut other, table, ALL), [b"a"], "the key of the undone insertion is gone");
-}
-
-#[test]
-#[should_panic(expected = "belongs to the transaction")]
-fn a_savepoint_of_another_transaction_is_refused() {
-    let (database, _) = open(settings());
-    let savepoint = database.session().begin().unwrap().savepoint();
-    database.session().begin().unwrap().rollback_to(&savepoint);
-}
-
-#[test]
-fn a_scan_keeps_to_its_bounds_and_to_the_order_of_bytes() {
-    let (database, table) = open(settings());
-    let all: [&[u8]; 5] = [b"", b"a", b"a\x00", b"ab", b"b"];
-    database.session().run(|txn| all.iter().try_for_each(|key| txn.put(table, key, b""))).unwrap();
-    let mut txn = database.session().begin().unwrap();
-    assert_eq!(keys(&mut txn, table, ALL), all);
-    let a: &[u8] = b"a";
-    assert_eq!(keys(&mut txn, table, (Bound::Included(a), Bound::Excluded(b"b"))), all[1..4]);
-    assert_eq!(keys(&mut txn, table, (Bound::Excluded(a), Bound::Included(b"b"))), all[2..]);
-    assert_eq!(keys(&mut txn, table, (Bound::Included(a), Bound::Included(a))), all[1..2]);
-    assert!(keys(&mut txn, table, (Bound::Excluded(a), Bound::Excluded(a))).is_empty());
-    assert!(keys(&mut txn, table, (Bound::Included(b"b"), Bound::Included(a))).is_empty());
-}
-
-#[test]
-fn a_long_table_is_scanned_in_pages_and_in_one_go() {
-    let (database, table) = open(settings());
-    let session = database.session();
-    let numbers: Vec<Vec<u8>> = (0..5000_u32).map(|number| number.to_be_bytes().to_vec()).collect();
-    session.run(|txn| numbers.iter().try_for_each(|key| txn.insert(table, key, key))).unwrap();
-    let mut txn = session.begin().unwrap();
-    assert_eq!(keys(&mut txn, table, ALL), numbers);
-
-    let mut paged: Vec<Vec<u8>> = Vec::new();
-    loop {
-        let last = paged.last().cloned();
-        let start = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut page = 0;
-        txn.scan(table, (start, Bound::Unbounded), |key, value| {
-            assert_eq!(key, value);
-            paged.push(key.to_vec());
-            page += 1;
-            if page == 700 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .unwrap();
-        if page < 700 {
-            break;
-        }
+    fn settings() -> Settings {
+        under(ProtocolKind::Locking)
     }
-    assert_eq!(paged, numbers);
+
+    /// Settings under which nobody waits: two transactions of one thread then conflict at once.
+    fn impatient() -> Settings {
+        Settings { lock_wait: Duration::ZERO, ..settings() }
+    }
 }
 
-#[test]
-fn a_dead_transaction_says_so_until_it_is_rolled_back() {
-    let (database, table) = open(impatient());
-    let mut first = database.session().begin().unwrap();
-    let mut second = database.session().begin().unwrap();
-    first.put(table, b"key", b"first").unwrap();
-    second.put(table, b"mine", b"second").unwrap();
-    let error = second.put(table, b"key", b"second").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.kind().is_retryable());
-    assert!(matches!(second.get(table, b"mine"), Err(Error::Conflict { .. })));
-    assert!(matches!(second.table("table"), Err(Error::Conflict { .. })));
-    first.put(table, b"mine", b"first").unwrap();
-    assert!(matches!(second.commit(), Err(Error::Conflict { .. })));
-    first.commit().unwrap().wait().unwrap();
-    let mut txn = database.session().begin().unwrap();
-    assert_eq!(txn.get(table, b"mine").unwrap().as_deref(), Some(b"first".as_slice()));
-}
+#[path = "behaviour"]
+mod under_tictoc {
+    #[path = "anomalies.rs"]
+    mod anomalies;
+    #[path = "calls.rs"]
+    mod calls;
+    #[path = "checkpoint.rs"]
+    mod checkpoint;
+    #[path = "concurrency.rs"]
+    mod concurrency;
+    #[path = "durability.rs"]
+    mod durability;
+    #[path = "groups.rs"]
+    mod groups;
+    #[path = "memory.rs"]
+    mod memory;
+    #[path = "optimistic.rs"]
+    mod optimistic;
+    #[path = "release.rs"]
+    mod release;
+    #[path = "tables.rs"]
+    mod tables;
 
-#[test]
-fn keys_of_any_bytes_up_to_the_limit_are_stored() {
-    let (database, table) = open(settings());
-    let session = database.session();
-    let longest = vec![0xff; MAX_KEY];
-    session.run(|txn| txn.put(table, &longest, b"").and_then(|()| txn.put(table, b"", b"empty"))).unwrap();
-    let mut txn = session.begin().unwrap();
-    assert_eq!(keys(&mut txn, table, ALL), [b"".to_vec(), longest.clone()]);
-    let too_long = [longest, vec![0]].concat();
-    assert!(matches!(txn.put(table, &too_long, b""), Err(Error::KeyTooLong { .. })));
-    assert_eq!(txn.get(table, &too_long).unwrap(), None);
-    assert_eq!(txn.get(table, b"").unwrap().as_deref(), Some(b"empty".as_slice()));
-}
+    use crate::kit::*;
 
-#[test]
-fn a_value_larger_than_a_segment_of_the_log_comes_back_after_reopening() {
-    let directory = Arc::new(MemoryDirectory::new());
-    let value: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
-    let database = Database::open_in(directory.clone(), settings()).unwrap();
-    let session = database.session();
-    session.run(|txn| txn.create_table("t").and_then(|table| txn.put(table, b"big", &value))).unwrap();
-    drop(session);
-    database.close().unwrap();
-    let database = Database::open_in(directory, settings()).unwrap();
-    let mut txn = database.session().begin().unwrap();
-    let table = txn.table("t").unwrap().unwrap();
-    assert!(txn.get(table, b"big").unwrap().as_ref() == Some(&value));
-}
+    fn settings() -> Settings {
+        under(ProtocolKind::TicToc)
+    }
 
-#[test]
-fn everything_may_move_between_threads() {
-    fn shared<T: Send + Sync + Clone + 'static>() {}
-    fn owned<T: Send + 'static>() {}
-    shared::<Database>();
-    shared::<ishigaki_txn::Session>();
-    owned::<Transaction>();
-    owned::<ishigaki_txn::Ticket>();
-    shared::<Error>();
+    /// Settings under which nobody waits: two transactions of one thread then conflict at once.
+    fn impatient() -> Settings {
+        Settings { lock_wait: Duration::ZERO, ..settings() }
+    }
 }

@@ -20,30 +20,43 @@ use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Directory, Fault, RawDirectory, SimDirectory};
 use ishigaki_testkit::{chosen_seed, seeded};
-use ishigaki_txn::{CheckpointSettings, Database, Error, Result, Settings};
+use ishigaki_txn::{CheckpointSettings, Database, Error, ProtocolKind, Release, Result, Settings};
 use ishigaki_wal::{CommitRule, LogKind};
 
 use model::Model;
 
 /// Survivors looked at for every cut.
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 12;
 
 /// How a database is kept.
 #[derive(Clone, Copy, Debug)]
 struct Way {
+    release: Release,
+    protocol: ProtocolKind,
     kind: LogKind,
     commit: CommitRule,
     /// On one raw device instead of in files.
     raw: bool,
 }
 
-/// Every way that is cut.
-const WAYS: [Way; 4] = [
-    Way { kind: LogKind::Parallel, commit: CommitRule::Watermark, raw: false },
-    Way { kind: LogKind::Parallel, commit: CommitRule::Dependencies, raw: false },
-    Way { kind: LogKind::Serial, commit: CommitRule::Dependencies, raw: false },
-    Way { kind: LogKind::Parallel, commit: CommitRule::Dependencies, raw: true },
+/// Every way that is cut: the protocol knows neither the kind of log nor the medium.
+const WAYS: [Way; 7] = [
+    Way { kind: LogKind::Parallel, commit: CommitRule::Watermark, ..USUAL },
+    USUAL,
+    Way { kind: LogKind::Serial, ..USUAL },
+    Way { raw: true, ..USUAL },
+    Way { protocol: ProtocolKind::TicToc, commit: CommitRule::Watermark, ..USUAL },
+    Way { protocol: ProtocolKind::TicToc, ..USUAL },
+    Way { protocol: ProtocolKind::TicToc, release: Release::Normal, ..USUAL },
 ];
+
+const USUAL: Way = Way {
+    release: Release::Early,
+    protocol: ProtocolKind::Locking,
+    kind: LogKind::Parallel,
+    commit: CommitRule::Dependencies,
+    raw: false,
+};
 
 /// Runs a test in every way.
 fn every_way(name: &str, test: impl Fn(Seed, Way)) {
@@ -67,7 +80,14 @@ fn settings(way: Way) -> Settings {
     };
     // Only on demand, into several small files.
     let checkpoint = CheckpointSettings { automatic: false, part: ByteSize::kib(4), ..Default::default() };
-    Settings { log, checkpoint, lock_wait: Duration::ZERO, ..Settings::default() }
+    Settings {
+        log,
+        checkpoint,
+        protocol: way.protocol,
+        release: way.release,
+        lock_wait: Duration::ZERO,
+        ..Settings::default()
+    }
 }
 
 /// A medium on which nothing has happened yet.
@@ -337,7 +357,11 @@ fn after_a_failed_write_nothing_is_acknowledged_until_the_database_is_opened_aga
 #[test]
 fn the_same_seed_does_the_same() {
     let seed = chosen_seed().unwrap_or(Seed(1));
-    let runs: Vec<_> = (0..2).map(|_| run_into(None, seed, WAYS[1])).collect();
-    assert_eq!(runs[0].0.operations(), runs[1].0.operations());
-    assert_eq!(runs[0].1.all(), runs[1].1.all());
+    for way in WAYS {
+        for seed in (0..10).map(|run| seed.derive(run)) {
+            let runs: Vec<_> = (0..2).map(|_| run_into(None, seed, way)).collect();
+            assert_eq!(runs[0].0.operations(), runs[1].0.operations());
+            assert_eq!(runs[0].1.all(), runs[1].1.all());
+        }
+    }
 }

@@ -14,10 +14,28 @@ use ishigaki_device::MemoryDirectory;
 use ishigaki_testkit::history::{Level, Recorder, Trace, Violation};
 use ishigaki_testkit::program::{Program, Shape};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_txn::{ConflictReason, Database, Error, Session, Settings, TableId, Transaction};
+use ishigaki_txn::{ConflictReason, Database, Error, ProtocolKind, Release, Session, Settings, TableId, Transaction};
 
 /// How many histories each test judges.
-const HISTORIES: u64 = 10_000;
+const HISTORIES: u64 = 5_000;
+
+/// How many the long tests judge, which are run on demand.
+const MANY_HISTORIES: u64 = 100_000;
+
+/// Every protocol.
+const PROTOCOLS: [ProtocolKind; 2] = [ProtocolKind::Locking, ProtocolKind::TicToc];
+
+/// What the histories of a protocol are held to.
+fn level(protocol: ProtocolKind) -> Level {
+    match protocol {
+        ProtocolKind::Locking => Level::Strict,
+        ProtocolKind::TicToc => Level::Recent,
+    }
+}
+
+fn under(protocol: ProtocolKind) -> Settings {
+    Settings { protocol, ..small_settings() }
+}
 
 fn open(settings: Settings) -> (Database, TableId) {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), settings).unwrap();
@@ -46,17 +64,15 @@ fn run_program(session: &Session, table: TableId, program: &Program, recorder: &
         let mut target = InTransaction::new(&mut txn, table);
         target.before_each_step(&mut pause);
         match program.run(&mut target, &mut trace) {
-            Ok(()) if program.commits => {
-                let ticket = txn.commit().unwrap();
-                trace.commit(ticket.lsn().0);
-                return;
-            }
+            Ok(()) if program.commits => match txn.commit() {
+                Ok(ticket) => return trace.commit(ticket.lsn().0),
+                Err(error) => assert!(matches!(error, Error::Conflict { .. }), "{error}"),
+            },
             Ok(()) => return,
             // Ten seconds of waiting in vain would be a wake-up that was lost.
             Err(Error::Conflict { reason }) => assert_ne!(reason, ConflictReason::WaitedTooLong),
             Err(other) => panic!("{other}"),
         }
-        drop(txn);
         pause();
     }
 }
@@ -85,7 +101,7 @@ fn threaded_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result<()
         }
     });
     look_at_the_end(&database, table, shape.keys, &recorder);
-    recorder.finish().check(Level::Strict)
+    recorder.finish().check(level(settings.protocol))
 }
 
 /// One session of an interleaved history: its programs, and where it stands.
@@ -112,7 +128,10 @@ impl<'a> Player<'a> {
                 Err(other) => panic!("{other}"),
             }
         } else if program.commits {
-            trace.commit(txn.commit().unwrap().lsn().0);
+            match txn.commit() {
+                Ok(ticket) => trace.commit(ticket.lsn().0),
+                Err(error) => assert!(matches!(error, Error::Conflict { .. }), "{error}"),
+            }
         }
         true
     }
@@ -136,7 +155,7 @@ fn interleaved_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result
     }
     drop(players);
     look_at_the_end(&database, table, shape.keys, &recorder);
-    recorder.finish().check(Level::Strict)
+    recorder.finish().check(level(settings.protocol))
 }
 
 /// Shapes that stress different things, by turns.
@@ -150,33 +169,71 @@ fn shape(seed: Seed) -> Shape {
 }
 
 #[test]
+fn sessions_whose_locks_last_until_they_are_durable_are_serializable() {
+    let group = ishigaki_wal::Group { transactions: 3, ..Default::default() };
+    for protocol in PROTOCOLS {
+        let settings = under(protocol);
+        let log = ishigaki_wal::Settings { group: group.clone(), ..settings.log };
+        let settings = Settings { log, release: Release::Normal, ..settings };
+        for history in [threaded_history, interleaved_history] {
+            let name = "sessions_whose_locks_last_until_they_are_durable_are_serializable";
+            seeded_runs(name, HISTORIES / 5, |seed| {
+                let verdict = history(seed, &shape(seed), &settings);
+                assert!(verdict.is_ok(), "{protocol}: {}", verdict.unwrap_err());
+            });
+        }
+    }
+}
+
+/// Judges so many histories under each protocol.
+fn every_protocol(name: &str, histories: u64, history: impl Fn(Seed, &Shape, &Settings) -> Result<(), Violation>) {
+    for protocol in PROTOCOLS {
+        seeded_runs(name, histories, |seed| {
+            let verdict = history(seed, &shape(seed), &under(protocol));
+            assert!(verdict.is_ok(), "{protocol}: {}", verdict.unwrap_err());
+        });
+    }
+}
+
+#[test]
 fn threads_that_wait_for_each_other_are_serializable() {
-    seeded_runs("threads_that_wait_for_each_other_are_serializable", HISTORIES, |seed| {
-        let verdict = threaded_history(seed, &shape(seed), &small_settings());
-        assert!(verdict.is_ok(), "{}", verdict.unwrap_err());
-    });
+    every_protocol("threads_that_wait_for_each_other_are_serializable", HISTORIES, threaded_history);
+}
+
+#[test]
+#[ignore = "a hundred thousand histories take minutes"]
+fn many_threads_that_wait_for_each_other_are_serializable() {
+    every_protocol("many_threads_that_wait_for_each_other_are_serializable", MANY_HISTORIES, threaded_history);
 }
 
 #[test]
 fn sessions_that_never_wait_are_serializable() {
-    seeded_runs("sessions_that_never_wait_are_serializable", HISTORIES, |seed| {
-        let verdict = interleaved_history(seed, &shape(seed), &small_settings());
-        assert!(verdict.is_ok(), "{}", verdict.unwrap_err());
-    });
+    every_protocol("sessions_that_never_wait_are_serializable", HISTORIES, interleaved_history);
+}
+
+#[test]
+#[ignore = "a hundred thousand histories take minutes"]
+fn many_sessions_that_never_wait_are_serializable() {
+    every_protocol("many_sessions_that_never_wait_are_serializable", MANY_HISTORIES, interleaved_history);
 }
 
 #[test]
 fn without_range_protection_phantoms_are_found() {
-    let settings = small_settings().without_range_protection();
-    let violated = (0..HISTORIES).map(Seed).find(|&seed| interleaved_history(seed, &shape(seed), &settings).is_err());
-    let seed = violated.expect("the checker must find a phantom when nothing protects against them");
-    assert!(matches!(interleaved_history(seed, &shape(seed), &settings), Err(Violation::Cycle(_))));
-    assert!(interleaved_history(seed, &shape(seed), &small_settings()).is_ok());
+    for protocol in PROTOCOLS {
+        let unprotected = under(protocol).without_range_protection();
+        let is_violated = |seed: &Seed| interleaved_history(*seed, &shape(*seed), &unprotected).is_err();
+        let violated = (0..HISTORIES).map(Seed).find(is_violated);
+        let seed = violated.expect("the checker must find a phantom when nothing protects against them");
+        assert!(matches!(interleaved_history(seed, &shape(seed), &unprotected), Err(Violation::Cycle(_))));
+        assert!(interleaved_history(seed, &shape(seed), &under(protocol)).is_ok());
+    }
 }
 
 #[test]
 fn without_range_protection_threads_see_phantoms_too() {
-    let settings = small_settings().without_range_protection();
-    let violated = (0..HISTORIES).map(Seed).any(|seed| threaded_history(seed, &shape(seed), &settings).is_err());
-    assert!(violated, "the checker must find a phantom when nothing protects against them");
+    for protocol in PROTOCOLS {
+        let unprotected = under(protocol).without_range_protection();
+        let violated = (0..HISTORIES).map(Seed).any(|seed| threaded_history(seed, &shape(seed), &unprotected).is_err());
+        assert!(violated, "{protocol}: the checker must find a phantom when nothing protects against them");
+    }
 }

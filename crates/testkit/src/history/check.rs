@@ -16,7 +16,7 @@ const PATIENCE: usize = 100_000;
 pub(super) fn check(history: &History, level: Level) -> Result<(), Violation> {
     match check_at(history, level) {
         // A plain cycle says more than one that needs time, so that is looked for first.
-        Err(violation @ Violation::Cycle(_)) if level == Level::Strict => {
+        Err(violation @ Violation::Cycle(_)) if level != Level::Serializable => {
             Err(check_at(history, Level::Serializable).err().unwrap_or(violation))
         }
         verdict => verdict,
@@ -27,8 +27,10 @@ fn check_at(history: &History, level: Level) -> Result<(), Violation> {
     let mut judge = Judge::new(history)?;
     judge.order_writers();
     judge.place_reads()?;
-    if level == Level::Strict {
-        judge.order_in_time();
+    match level {
+        Level::Serializable => {}
+        Level::Recent => judge.order_neighbours_in_time(),
+        Level::Strict => judge.order_in_time(),
     }
     judge.verdict()
 }
@@ -240,6 +242,18 @@ impl<'h> Judge<'h> {
         }
     }
 
+    /// `rt` edges between those who touched the same key, one of them to write it.
+    fn order_neighbours_in_time(&mut self) {
+        for (later, transaction) in self.nodes.iter().enumerate() {
+            for (first, before) in self.nodes.iter().enumerate() {
+                if before.ended < transaction.began && (meet(before, transaction) || meet(transaction, before)) {
+                    let dependency = Dependency::RealTime;
+                    self.graph.add(first, Arrow { to: later, dependency, key: None, operations: None });
+                }
+            }
+        }
+    }
+
     fn verdict(mut self) -> Result<(), Violation> {
         if let Some(cycle) = self.graph.shortest_cycle() {
             return Err(self.describe(&cycle));
@@ -339,4 +353,21 @@ fn take(graph: &mut Graph, chains: &BTreeMap<Key, Vec<Link>>, choice: &Choice, p
     if let Some(link) = next {
         graph.add(choice.node, arrow(Dependency::ReadWrite, choice.key, choice.operation, link));
     }
+}
+
+/// True if one touched a key that the other wrote.
+fn meet(one: &Transaction, writer: &Transaction) -> bool {
+    let written = writer.operations.iter().filter_map(|operation| match operation {
+        Operation::Write { key, .. } | Operation::Delete { key } => Some(*key),
+        Operation::Read { .. } | Operation::Scan { .. } => None,
+    });
+    let touches = |key: Key| {
+        one.operations.iter().any(|operation| match operation {
+            Operation::Read { key: at, .. } | Operation::Write { key: at, .. } | Operation::Delete { key: at } => {
+                *at == key
+            }
+            Operation::Scan { range, .. } => range.contains(&key),
+        })
+    };
+    written.into_iter().any(touches)
 }

@@ -260,6 +260,27 @@ fn a_stale_read_offends_time_only() {
     b.commit(2);
     let history = recorder.finish();
     history.assert(Level::Serializable);
+    assert!(matches!(history.check(Level::Recent), Err(Violation::Cycle(_))));
+    assert!(matches!(history.check(Level::Strict), Err(Violation::Cycle(_))));
+}
+
+#[test]
+fn who_comes_before_one_that_had_ended_without_meeting_it_offends_strictness_only() {
+    let recorder = Recorder::new();
+    let values = load(&recorder, &[1]);
+    // The reader sees key 1 as it was before b, and key 2 as c made it, who began when b had ended.
+    let mut reader = recorder.begin();
+    reader.read(1, Some(&values[0]));
+    let mut b = recorder.begin();
+    b.write(1);
+    b.commit(2);
+    let mut c = recorder.begin();
+    let second = c.write(2);
+    c.commit(3);
+    reader.read(2, Some(&second));
+    reader.commit(4);
+    let history = recorder.finish();
+    history.assert(Level::Recent);
     assert!(matches!(history.check(Level::Strict), Err(Violation::Cycle(_))));
 }
 

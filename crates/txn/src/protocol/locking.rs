@@ -37,8 +37,9 @@ use crate::record::Record;
 use crate::table::Table;
 use crate::{Error, Result};
 use range_set::Range;
-use ranges::Ranges;
-use record_lock::{Grant, RecordLock};
+pub(crate) use ranges::Ranges;
+use record_lock::Grant;
+pub(crate) use record_lock::RecordLock;
 
 /// Records that a scan shows before it lets go of the index for a moment, so that memory can be reclaimed.
 const STRIDE: usize = 1024;
@@ -82,21 +83,6 @@ enum Pause {
 }
 
 impl Protocol for Locking {
-    type RecordState = RecordLock;
-    type TableState = Ranges;
-
-    fn begin(id: TransactionId, patience: Patience, range_protection: bool) -> Self {
-        Self {
-            me: id,
-            patience,
-            range_protection,
-            depends_on: Dependencies::default(),
-            tables: SmallVec::new(),
-            shared: Vec::new(),
-            exclusive: Vec::new(),
-        }
-    }
-
     fn patience(&mut self) -> &mut Patience {
         &mut self.patience
     }
@@ -126,7 +112,7 @@ impl Protocol for Locking {
         self.depend_on_absence(table);
         if self.range_protection {
             // After an error all of it stays locked: the visitor has seen some of it.
-            table.state.settle(self.me, walked.as_ref().ok().cloned().flatten());
+            table.ranges.settle(self.me, walked.as_ref().ok().cloned().flatten());
         }
         walked.map(drop)
     }
@@ -161,7 +147,7 @@ impl Protocol for Locking {
         self.tables[slot].monopolized = true;
         let result = self.monopolize_records(table);
         if result.is_err() {
-            table.state.end_monopoly(self.me, false);
+            table.ranges.end_monopoly(self.me, false);
             self.tables[slot].monopolized = false;
         }
         result
@@ -180,27 +166,46 @@ impl Protocol for Locking {
         &self.depends_on
     }
 
-    fn install(&mut self, record: &Record, value: Option<Owned<Value>>, version: Position) -> Option<Owned<Value>> {
+    fn install(
+        &mut self,
+        _: &Table,
+        record: &Record,
+        value: Option<Owned<Value>>,
+        version: Position,
+    ) -> Option<Owned<Value>> {
         record.replace(value, version)
     }
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
         for touched in self.tables.iter().filter(|touched| touched.monopolized) {
-            touched.table.state.end_monopoly(self.me, dropped(&touched.table));
+            touched.table.ranges.end_monopoly(self.me, dropped(&touched.table));
         }
         for lock in std::mem::take(&mut self.exclusive) {
             self.release_exclusive(&lock);
         }
         for record in self.shared.drain(..) {
-            record.state.release(self.me);
+            record.lock.release(self.me);
         }
         for touched in self.tables.drain(..).filter(|touched| touched.has_ranges) {
-            touched.table.state.retract(self.me);
+            touched.table.ranges.retract(self.me);
         }
     }
 }
 
 impl Locking {
+    /// Starts.
+    pub(crate) fn begin(id: TransactionId, patience: Patience, range_protection: bool) -> Self {
+        Self {
+            me: id,
+            patience,
+            range_protection,
+            depends_on: Dependencies::default(),
+            tables: SmallVec::new(),
+            shared: Vec::new(),
+            exclusive: Vec::new(),
+        }
+    }
+
     /// This transaction's place for `table`.
     fn touch(&mut self, table: &Arc<Table>) -> usize {
         if let Some(slot) = self.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
@@ -212,7 +217,7 @@ impl Locking {
 
     /// Waits until nobody else has the table for itself. After a lock was taken: one of the two sees the other.
     fn enter(&mut self, table: &Table) -> Result<()> {
-        if table.state.await_shared(self.me, &self.patience)? { Ok(()) } else { Err(self.gone(table)) }
+        if table.ranges.await_shared(self.me, &self.patience)? { Ok(()) } else { Err(self.gone(table)) }
     }
 
     /// What was read is durable with its last writer; an absence with whoever may have deleted the key.
@@ -234,7 +239,7 @@ impl Locking {
     fn announce(&mut self, table: &Arc<Table>, range: Range) -> Result<()> {
         if self.range_protection {
             let slot = self.touch(table);
-            table.state.announce(self.me, range)?;
+            table.ranges.announce(self.me, range)?;
             self.tables[slot].has_ranges = true;
         }
         self.enter(table)
@@ -247,7 +252,7 @@ impl Locking {
         }
         self.announce(table, Range::point(key))?;
         if self.range_protection {
-            table.state.settle(self.me, None);
+            table.ranges.settle(self.me, None);
         }
         Ok(table.index.find(key))
     }
@@ -256,7 +261,7 @@ impl Locking {
     fn lock_to_read(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Arc<Record>>> {
         loop {
             let Some(record) = self.find(table, key)? else { return Ok(None) };
-            match record.state.acquire_shared(self.me, &self.patience)? {
+            match record.lock.acquire_shared(self.me, &self.patience)? {
                 Grant::Dead => continue,
                 Grant::Held => {}
                 Grant::New | Grant::Upgraded => self.shared.push(Arc::clone(&record)),
@@ -305,7 +310,7 @@ impl Locking {
     ) -> Result<Option<Arc<Record>>> {
         let cost = memory::record_cost(key);
         purse.spend(memory, cost)?;
-        let record = Arc::new(Record::placeholder(self.me));
+        let record = Arc::new(Record::locked_by(self.me));
         if !table.index.insert(key, &record) {
             purse.refund(cost);
             return Ok(None);
@@ -318,7 +323,7 @@ impl Locking {
 
     /// Locks a record for writing; false if it has left the index.
     fn lock_exclusive(&mut self, table: &Arc<Table>, key: &Key, record: &Arc<Record>) -> Result<bool> {
-        match record.state.acquire_exclusive(self.me, &self.patience)? {
+        match record.lock.acquire_exclusive(self.me, &self.patience)? {
             Grant::Dead => return Ok(false),
             Grant::Held => {}
             grant => self.keep(table, key, record, grant)?,
@@ -330,12 +335,12 @@ impl Locking {
     fn keep(&mut self, table: &Arc<Table>, key: &Key, record: &Arc<Record>, grant: Grant) -> Result<()> {
         let lock = Exclusive { slot: self.touch(table), key: key.clone(), record: Arc::clone(record) };
         let unread =
-            if self.range_protection { table.state.await_unread(self.me, key, &self.patience) } else { Ok(()) };
+            if self.range_protection { table.ranges.await_unread(self.me, key, &self.patience) } else { Ok(()) };
         match unread.and_then(|()| self.enter(table)) {
             Ok(()) => self.exclusive.push(lock),
             // The transaction may live on (an interrupted wait), and must not hold what it did not get.
             Err(error) if grant == Grant::Upgraded => {
-                record.state.downgrade(self.me);
+                record.lock.downgrade(self.me);
                 return Err(error);
             }
             Err(error) => {
@@ -349,14 +354,14 @@ impl Locking {
     /// Lets go of an exclusive lock. A record that is absent now leaves the index first.
     fn release_exclusive(&self, lock: &Exclusive) {
         if !lock.record.is_absent() {
-            lock.record.state.release(self.me);
+            lock.record.lock.release(self.me);
             return;
         }
         let table = &self.tables[lock.slot].table;
         if table.index.remove(&lock.key, &lock.record) {
             table.give_back(memory::record_cost(&lock.key));
         }
-        lock.record.state.release_dead(self.me);
+        lock.record.lock.release_dead(self.me);
     }
 
     /// Shows the values of an announced range. Says the key at which the visitor broke, if it did.
@@ -379,7 +384,7 @@ impl Locking {
                     (start, _) = behind(&reached, end);
                 }
                 Pause::Writer => {
-                    record.state.await_no_writer(self.me, &self.patience)?;
+                    record.lock.await_no_writer(self.me, &self.patience)?;
                     reached = key;
                     start = std::ops::Bound::Included(&reached);
                 }
@@ -395,7 +400,7 @@ impl Locking {
     ) -> crate::index::Walked<Pause> {
         let (me, mut seen, depends_on) = (self.me, 0, &mut self.depends_on);
         table.index.walk(range, |key, record, guard| {
-            if record.state.has_other_writer(me) {
+            if record.lock.has_other_writer(me) {
                 return ControlFlow::Break(Pause::Writer);
             }
             if let Some(value) = record.value(guard) {
@@ -411,7 +416,7 @@ impl Locking {
 
     /// Keeps all others out of the table and waits for those who are in it.
     fn monopolize_records(&mut self, table: &Table) -> Result<()> {
-        if !table.state.monopolize(self.me, &self.patience)? {
+        if !table.ranges.monopolize(self.me, &self.patience)? {
             return Err(self.gone(table));
         }
         let mut reached: Option<Key> = None;
@@ -420,13 +425,13 @@ impl Locking {
             let mut seen = 0;
             let walked = table.index.walk((start, std::ops::Bound::Unbounded), |_, record, _| {
                 seen += 1;
-                if record.state.has_other_holder(self.me) || seen == STRIDE {
+                if record.lock.has_other_holder(self.me) || seen == STRIDE {
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
             });
             let ControlFlow::Break((key, record, ())) = walked else { return Ok(()) };
-            record.state.await_nobody(self.me, &self.patience)?;
+            record.lock.await_nobody(self.me, &self.patience)?;
             reached = Some(key);
         }
     }

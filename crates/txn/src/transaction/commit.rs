@@ -13,13 +13,13 @@ use crate::redo::{self, Encoder};
 use crate::session::Home;
 use crate::table::TableId;
 use crate::write_set::{TableWrites, Write};
-use crate::{Result, Ticket};
+use crate::{Release, Result, Ticket};
 
 impl Transaction {
     /// Makes the writes visible to all, together, and lets go of all locks. Durable is the transaction only after
     /// [`Ticket::wait`].
     ///
-    /// Errors come before anything is visible, and the transaction is then rolled back: a conflict that had ended it
+    /// Errors come before anything is visible, and the transaction is then rolled back: a conflict, also one that had ended it
     /// already, or a log that failed, was closed, or has no space left.
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
@@ -28,23 +28,9 @@ impl Transaction {
         let home = Arc::clone(&self.home);
         let receipt = match self.encode() {
             Some(payload) => {
-                let (passage, receipt) = loop {
-                    let passage = home.database.checkpointer.gates.enter(home.stream.id());
-                    match home.stream.try_append_after(self.protocol.depends_on(), &payload) {
-                        Ok(receipt) => break (passage, receipt),
-                        Err(refusal) => {
-                            drop(passage);
-                            self.wait_for_space(&home, refusal, payload.len())?;
-                        }
-                    }
-                };
-                // A checkpoint never begins between the draw of the LSN and this.
-                self.install(receipt.position());
-                let log_has_grown = passage.leave(payload.len());
-                self.release(true);
-                if log_has_grown {
-                    home.database.look_after_the_log();
-                }
+                let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
+                let receipt = self.append_and_install(&home, &payload)?;
+                self.let_go(&home, &receipt, changes_tables);
                 home.stream.pace_after(&receipt);
                 receipt
             }
@@ -53,8 +39,42 @@ impl Transaction {
         Ok(Ticket::new(home, receipt))
     }
 
-    /// Waits for space in the log if that is what an append lacked. A checkpoint must be able to begin meanwhile: nothing
-    /// else makes any.
+    /// Lets go of all locks: now, or when the transaction is durable.
+    fn let_go(&mut self, home: &Home, receipt: &Receipt, changes_tables: bool) {
+        if home.database.release() == Release::Normal {
+            // Tables come and go one at a time.
+            let held = if changes_tables { None } else { self.protocol.hold() };
+            match held {
+                Some(held) => home.park(receipt.clone(), held),
+                // Whoever waits for the ticket is told why, if the log has failed.
+                None => drop(home.stream.settle(receipt)),
+            }
+        }
+        self.release(true);
+    }
+
+    /// Draws the LSN and makes the writes visible. A checkpoint never begins between the two; but it does while this waits
+    /// for space in the log, since nothing else can make any.
+    fn append_and_install(&mut self, home: &Home, payload: &[u8]) -> Result<Receipt> {
+        loop {
+            let passage = home.database.checkpointer.gates.enter(home.stream.id());
+            match home.stream.try_append_after(self.protocol.depends_on(), payload) {
+                Ok(receipt) => {
+                    self.install(receipt.position());
+                    if passage.leave(payload.len()) {
+                        home.database.look_after_the_log();
+                    }
+                    return Ok(receipt);
+                }
+                Err(refusal) => {
+                    drop(passage);
+                    self.wait_for_space(home, refusal, payload.len())?;
+                }
+            }
+        }
+    }
+
+    /// Waits for space in the log if that is what an append lacked.
     #[cold]
     fn wait_for_space(&self, home: &Home, refusal: ishigaki_wal::Error, payload: usize) -> Result<()> {
         match refusal {
@@ -117,7 +137,7 @@ impl Transaction {
                 if value.is_none() {
                     table.note_deletion(position);
                 }
-                let old = self.protocol.install(&record, value, position);
+                let old = self.protocol.install(&table, &record, value, position);
                 freed += old.as_deref().map_or(0, memory::value_cost);
             }
             self.purse.hand_over(added);
@@ -131,6 +151,7 @@ impl Transaction {
         let tables = &self.home.database.tables;
         for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
             table.note_creation(position);
+            self.protocol.installed_table(&table);
             tables.add(table);
         }
         for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {

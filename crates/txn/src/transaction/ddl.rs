@@ -22,7 +22,8 @@ impl Transaction {
         Ok(id)
     }
 
-    /// The number of a table; `None` if there is no table of that name. Either stays so until the transaction ends.
+    /// The number of a table; `None` if there is no table of that name. Either is a read: it stays so, or the
+    /// commit fails.
     pub fn table(&mut self, name: &str) -> Result<Option<TableId>> {
         let system = self.enter_system()?;
         if let Some(write) = self.writes.get(TableId::SYSTEM, name.as_bytes()) {
@@ -33,7 +34,7 @@ impl Transaction {
         self.settle(found)
     }
 
-    /// The names and numbers of all tables, by name. No table can come or go until the transaction ends.
+    /// The names and numbers of all tables, by name. That is a read, too.
     pub fn tables(&mut self) -> Result<Vec<(String, TableId)>> {
         let system = self.enter_system()?;
         let mut tables = Vec::new();
@@ -44,7 +45,8 @@ impl Transaction {
         Ok(tables)
     }
 
-    /// Removes a table and all that is in it, at commit. Waits for everybody who uses it and lets nobody else in.
+    /// Removes a table and all that is in it, at commit. Under locking this waits for everybody who uses it and lets nobody
+    /// else in; under TicToc whoever uses it and comes later does not commit.
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
         let missing = || Error::NoSuchTable { table: name.to_owned() };
         let id = self.table(name)?.ok_or_else(missing)?;

@@ -11,9 +11,9 @@ use crate::{Result, TableId};
 impl Transaction {
     /// Visits the keys of a range and their values in key order, own writes included, until `visit` breaks.
     ///
-    /// What was visited is locked against changes and insertions until the end; a range that was left early only up to
-    /// about the last key visited. To page through a table, break after as many keys as a page has, and call again with
-    /// `Bound::Excluded` of the last one: the pages' locks become one.
+    /// What was visited has been read: no change of it and no insertion into it comes between this and the commit, or the
+    /// commit fails. Of a range that was left early that holds up to about the last key visited. To page through a table, break after as many keys as a page has, and call again with
+    /// `Bound::Excluded` of the last one: under locking the pages' locks become one.
     ///
     /// `visit` should not wait for anything: memory is not reclaimed while it runs.
     pub fn scan(

@@ -48,38 +48,6 @@ fn memory_comes_back_when_data_goes() {
 }
 
 #[test]
-fn a_transaction_that_ends_leaves_nothing_reserved() {
-    let (database, table) = open(impatient());
-    let session = database.session();
-    session.run(|txn| txn.put(table, b"old", &[1; 100])).unwrap();
-    let before = database.memory().used;
-    let write = |txn: &mut Transaction| {
-        txn.put(table, b"old", &[2; 1000]).unwrap();
-        let savepoint = txn.savepoint();
-        txn.put(table, b"old", &[3; 10_000]).unwrap();
-        txn.put(table, b"new", &[3; 10_000]).unwrap();
-        txn.delete(table, b"old").unwrap();
-        txn.rollback_to(&savepoint);
-        txn.insert(table, b"newer", &[4; 100]).unwrap();
-        txn.delete(table, b"newer").unwrap();
-    };
-    let mut txn = session.begin().unwrap();
-    write(&mut txn);
-    assert!(database.memory().used > before);
-    txn.rollback();
-    assert_eq!(database.memory().used, before);
-
-    let mut txn = session.begin().unwrap();
-    write(&mut txn);
-    let mut loser = session.begin().unwrap();
-    loser.put(table, b"own", &[5; 500]).unwrap();
-    assert!(loser.put(table, b"old", &[5; 500]).is_err());
-    drop(loser);
-    txn.commit().unwrap().wait().unwrap();
-    assert_eq!(database.memory().used.0, before.0 + 900);
-}
-
-#[test]
 fn data_that_outgrew_the_budget_is_refused_at_opening() {
     let directory = Arc::new(MemoryDirectory::new());
     let database = Database::open_in(directory.clone(), settings()).unwrap();

@@ -74,41 +74,6 @@ fn a_savepoint_undoes_tables_too() {
 }
 
 #[test]
-fn the_absence_of_a_name_is_locked() {
-    let (database, _) = open(impatient());
-    let mut reader = database.session().begin().unwrap();
-    assert_eq!(reader.table("new").unwrap(), None);
-    let mut creator = database.session().begin().unwrap();
-    assert!(matches!(creator.create_table("new"), Err(Error::Conflict { .. })));
-    assert_eq!(reader.table("new").unwrap(), None);
-}
-
-#[test]
-fn a_table_in_use_is_not_dropped() {
-    let (database, table) = open(impatient());
-    database.session().run(|txn| txn.put(table, b"key", b"")).unwrap();
-    let usages: [fn(&mut Transaction, TableId); 4] = [
-        |txn, table| drop(txn.get(table, b"key").unwrap()),
-        |txn, table| drop(txn.get(table, b"absent").unwrap()),
-        |txn, table| txn.put(table, b"new", b"").unwrap(),
-        |txn, table| drop(keys(txn, table, ALL)),
-    ];
-    for usage in usages {
-        let mut user = database.session().begin().unwrap();
-        usage(&mut user, table);
-        let mut dropper = database.session().begin().unwrap();
-        assert!(matches!(dropper.drop_table("table"), Err(Error::Conflict { .. })));
-        usage(&mut user, table);
-
-        let mut dropper = database.session().begin().unwrap();
-        drop(user);
-        dropper.drop_table("table").unwrap();
-        let mut user = database.session().begin().unwrap();
-        assert!(matches!(user.get(table, b"key"), Err(Error::Conflict { .. })));
-    }
-}
-
-#[test]
 fn the_system_table_can_not_be_touched_by_number() {
     let (database, _) = open(settings());
     let mut txn = database.session().begin().unwrap();

@@ -67,7 +67,10 @@ fn make_marks(database: &Database, model: &mut Model) -> Result<()> {
             Err(error) => Err(error),
         };
         let ticket = match made {
-            Ok(true) => txn.commit()?,
+            Ok(true) => match txn.commit() {
+                Err(Error::Conflict { .. }) => continue,
+                committed => committed?,
+            },
             Ok(false) => return txn.commit()?.wait(),
             Err(Error::Conflict { .. }) => continue,
             Err(error) => return Err(error),
@@ -100,7 +103,8 @@ impl Workload<'_> {
         let savepoint = (self.random.u8(..8) == 0).then(|| (open.txn.savepoint(), open.effects.len()));
         match self.act(&mut open) {
             Ok(()) => {}
-            Err(Error::Conflict { .. }) => return Ok(None),
+            // A table may go between two looks where looking locks nothing.
+            Err(Error::Conflict { .. } | Error::NoSuchTable { .. }) => return Ok(None),
             Err(other) => return Err(other),
         }
         if let Some((savepoint, effects)) = savepoint {
@@ -120,7 +124,10 @@ impl Workload<'_> {
             Err(Error::Conflict { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let ticket = open.txn.commit()?;
+        let ticket = match open.txn.commit() {
+            Err(Error::Conflict { .. }) => return Ok(()),
+            committed => committed?,
+        };
         self.model.commit(ticket.lsn(), Some(mark), open.effects);
         self.tickets.push(ticket);
         if self.random.u8(..3) == 0 {

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use ishigaki_device::MemoryDirectory;
-use ishigaki_txn::{Database, Error, Savepoint, Settings, Transaction};
+use ishigaki_txn::{Database, Error, ProtocolKind, Savepoint, Settings, Transaction};
 use proptest::prelude::*;
 
 use super::adaptor::small_settings;
@@ -67,6 +67,7 @@ fn action() -> impl Strategy<Value = Action> {
 
 /// The database and what it should be.
 struct Pair {
+    protocol: ProtocolKind,
     directory: Arc<MemoryDirectory>,
     database: Option<Database>,
     committed: Tables,
@@ -190,9 +191,9 @@ impl Open {
 }
 
 impl Pair {
-    fn new() -> Self {
+    fn new(protocol: ProtocolKind) -> Self {
         let directory = Arc::new(MemoryDirectory::new());
-        let mut pair = Self { directory, database: None, committed: Tables::new(), open: None };
+        let mut pair = Self { protocol, directory, database: None, committed: Tables::new(), open: None };
         pair.reopen();
         pair
     }
@@ -202,7 +203,7 @@ impl Pair {
         if let Some(database) = self.database.take() {
             database.close().unwrap();
         }
-        let settings = Settings { lock_wait: std::time::Duration::ZERO, ..small_settings() };
+        let settings = Settings { lock_wait: std::time::Duration::ZERO, protocol: self.protocol, ..small_settings() };
         self.database = Some(Database::open_in(self.directory.clone(), settings).unwrap());
     }
 
@@ -242,10 +243,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn one_transaction_at_a_time_does_what_a_map_does(actions in prop::collection::vec(action(), 1..80)) {
-        let mut pair = Pair::new();
-        for action in &actions {
-            pair.act(action);
+        for protocol in super::PROTOCOLS {
+            let mut pair = Pair::new(protocol);
+            for action in &actions {
+                pair.act(action);
+            }
+            pair.check_memory();
         }
-        pair.check_memory();
     }
 }

@@ -11,11 +11,11 @@ fn id(age: u64) -> TransactionId {
 }
 
 fn never() -> Patience {
-    Patience::new(Duration::ZERO)
+    Patience::new(Duration::ZERO, None)
 }
 
 fn long() -> Patience {
-    Patience::new(Duration::from_secs(20))
+    Patience::new(Duration::from_secs(20), None)
 }
 
 fn range(start: &[u8], end: &[u8]) -> Range {
@@ -76,7 +76,7 @@ fn a_waiting_writer_gives_way_to_an_older_reader_that_comes() {
 fn a_monopoly_keeps_others_out() {
     let ranges = Ranges::default();
     ranges.announce(id(2), range(b"a", b"b")).unwrap();
-    assert!(ranges.monopolize(id(1), &Patience::new(Duration::from_millis(5))).is_err());
+    assert!(ranges.monopolize(id(1), &Patience::new(Duration::from_millis(5), None)).is_err());
     ranges.end_monopoly(id(1), false);
     ranges.retract(id(2));
     assert!(ranges.monopolize(id(1), &never()).unwrap());

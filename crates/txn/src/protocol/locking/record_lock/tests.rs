@@ -10,11 +10,11 @@ fn id(age: u64) -> TransactionId {
 }
 
 fn never() -> Patience {
-    Patience::new(Duration::ZERO)
+    Patience::new(Duration::ZERO, None)
 }
 
 fn long() -> Patience {
-    Patience::new(Duration::from_secs(20))
+    Patience::new(Duration::from_secs(20), None)
 }
 
 fn conflicts(result: &Result<Grant>) -> bool {
@@ -127,14 +127,14 @@ fn who_takes_no_lock_waits_by_the_same_rules() {
     lock.acquire_shared(id(5), &never()).unwrap();
     lock.await_no_writer(id(9), &never()).unwrap();
     assert!(lock.await_nobody(id(9), &long()).is_err());
-    assert!(lock.await_nobody(id(1), &Patience::new(Duration::from_millis(5))).is_err());
+    assert!(lock.await_nobody(id(1), &Patience::new(Duration::from_millis(5), None)).is_err());
     lock.await_nobody(id(5), &never()).unwrap();
 }
 
 #[test]
 fn a_waiter_that_gives_up_leaves_no_trace() {
     let lock = RecordLock::held_by(id(2));
-    let result = lock.acquire_exclusive(id(1), &Patience::new(Duration::from_millis(5)));
+    let result = lock.acquire_exclusive(id(1), &Patience::new(Duration::from_millis(5), None));
     assert!(matches!(result, Err(Error::Conflict { reason: ConflictReason::WaitedTooLong })));
     assert!(lock.state.lock().waiting.is_none());
     lock.release(id(2));

@@ -1,0 +1,126 @@
+//! The protocol that a database was opened with: each call goes to the one there is.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ishigaki_base::Position;
+use ishigaki_wal::Dependencies;
+use sdd::Owned;
+
+use super::locking::Locking;
+use super::tictoc::TicToc;
+use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId};
+use crate::Result;
+use crate::key::{Key, KeyRange, Value};
+use crate::memory::{Memory, Purse};
+use crate::record::Record;
+use crate::table::Table;
+
+/// One transaction's state under its protocol.
+#[derive(Debug)]
+pub(crate) enum Chosen {
+    Locking(Locking),
+    TicToc(TicToc),
+}
+
+/// Calls the same method of whichever protocol it is.
+macro_rules! each {
+    ($chosen:expr, $protocol:ident => $call:expr) => {
+        match $chosen {
+            Chosen::Locking($protocol) => $call,
+            Chosen::TicToc($protocol) => $call,
+        }
+    };
+}
+
+impl Chosen {
+    /// Starts.
+    pub(crate) fn begin(kind: ProtocolKind, id: TransactionId, patience: Patience, range_protection: bool) -> Self {
+        match kind {
+            ProtocolKind::Locking => Self::Locking(Locking::begin(id, patience, range_protection)),
+            ProtocolKind::TicToc => Self::TicToc(TicToc::begin(patience, range_protection)),
+        }
+    }
+}
+
+impl Chosen {
+    /// The write locks of a transaction that has committed, to be kept beyond its end, where the protocol can.
+    pub(crate) fn hold(&mut self) -> Option<Held> {
+        match self {
+            Self::Locking(_) => None,
+            Self::TicToc(tictoc) => Some(tictoc.hold()),
+        }
+    }
+}
+
+impl Protocol for Chosen {
+    fn patience(&mut self) -> &mut Patience {
+        each!(self, protocol => protocol.patience())
+    }
+
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
+        each!(self, protocol => protocol.read(table, key, visit))
+    }
+
+    fn scan(
+        &mut self,
+        table: &Arc<Table>,
+        range: KeyRange<'_>,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> Result<()> {
+        each!(self, protocol => protocol.scan(table, range, visit))
+    }
+
+    fn reserve(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        intent: Intent,
+        purse: &mut Purse,
+        memory: &Memory,
+    ) -> Result<Option<Reserved>> {
+        each!(self, protocol => protocol.reserve(table, key, intent, purse, memory))
+    }
+
+    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
+        each!(self, protocol => protocol.monopolize(table))
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        each!(self, protocol => protocol.prepare())
+    }
+
+    fn depend(&mut self, position: Position) {
+        each!(self, protocol => protocol.depend(position));
+    }
+
+    fn depend_on_absence(&mut self, table: &Table) {
+        each!(self, protocol => protocol.depend_on_absence(table));
+    }
+
+    fn depends_on(&self) -> &Dependencies {
+        each!(self, protocol => protocol.depends_on())
+    }
+
+    fn install(
+        &mut self,
+        table: &Table,
+        record: &Record,
+        value: Option<Owned<Value>>,
+        version: Position,
+    ) -> Option<Owned<Value>> {
+        each!(self, protocol => protocol.install(table, record, value, version))
+    }
+
+    fn installed_table(&mut self, table: &Table) {
+        each!(self, protocol => protocol.installed_table(table));
+    }
+
+    fn is_consistent(&mut self) -> bool {
+        each!(self, protocol => protocol.is_consistent())
+    }
+
+    fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
+        each!(self, protocol => protocol.release(dropped));
+    }
+}

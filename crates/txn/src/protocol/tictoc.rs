@@ -1,0 +1,453 @@
+//! TicToc: optimistic concurrency control with timestamps from the data (Yu, Pavlo, Sanchez and Devadas, SIGMOD 2016).
+//!
+//! Nothing is locked while a transaction runs. It remembers what it has read ([`read_set`]), and decides in `prepare`:
+//!
+//! ```text
+//! lock what is to be written ─ take the least timestamp that fits ─ validate what was read ─ (LSN) install ─ unlock
+//! ```
+//!
+//! Every version has a range of timestamps for which it is known to be valid ([`word`]). The transaction's timestamp is at or
+//! behind the beginning of every version that it read, and behind the end of every one that it overwrites. No counter is
+//! shared. What was read must be valid at that timestamp: it is already, or its range is extended, which fails only if
+//! somebody else has written it or is about to. So a transaction may commit although something that it has read is
+//! overwritten by now: it then comes before the one that did so.
+//!
+//! - *Locks* are taken in the order of keys and never waited for. A read that meets one waits for a moment: reading
+//!   holds nothing, so nobody waits for the reader.
+//! - *A new key* gets an absent record, not locked, when it is first written; it leaves the index again, marked dead, if no
+//!   value comes, and so does the record of a deleted key. Whoever unlocks an absent record removes it.
+//! - *What is not there* has a range of timestamps, too ([`absences`]), the same for all keys of a table that have no record.
+//! - *Phantoms*: a range that was scanned is scanned again and must show the same versions ([`validate`]).
+//! - *A table* has a word that says whether it is there. Transactions look at it first and last and never write it; who drops
+//!   the table locks it, then takes a timestamp behind everything in the table.
+//!
+//! The order of timestamps is a serial order of all transactions, and the LSNs agree with it on whatever is written: for each
+//! key, and from a writer to its readers. Two transactions of which one read what the other overwrote may have LSNs the other
+//! way round; and a transaction may come, in the serial order, before one that had ended when it read something newer
+//! elsewhere. `docs/semantics.md` says what that means for users.
+//!
+//! Until it commits, a transaction can see things that do not fit together. It can not commit then; but whoever acts on what
+//! he sees before that must bear it ([`Session::run`](crate::Session::run) does).
+
+pub(crate) mod absences;
+mod read_set;
+mod validate;
+pub(crate) mod word;
+mod write_locks;
+
+use std::cell::Cell;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use ishigaki_base::Position;
+use ishigaki_wal::Dependencies;
+use sdd::{Guard, Owned};
+
+use super::{Intent, Patience, Pauses, Protocol, Reserved};
+use crate::index::behind;
+use crate::key::{self, Key, KeyRange, Value};
+use crate::memory::{self, Memory, Purse};
+use crate::record::Record;
+use crate::table::Table;
+use crate::{ConflictReason, Error, Result};
+use read_set::{Reached, ReadSet, Row, Seen};
+use word::{Refused, Stamp, Timestamp};
+use write_locks::WriteLocks;
+
+/// Records that a scan shows before it lets go of the index for a moment, so that memory can be reclaimed.
+const STRIDE: usize = 1024;
+
+/// What one transaction has read, and what it will write.
+#[derive(Debug)]
+pub(crate) struct TicToc {
+    patience: Patience,
+    range_protection: bool,
+    depends_on: Dependencies,
+    sets: Sets,
+    /// What it commits with; decided in `prepare`.
+    timestamp: Timestamp,
+}
+
+/// The sets of one transaction. Afterwards the next one of the same thread takes them over, so that they grow only once.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    tables: Vec<Touched>,
+    reads: ReadSet,
+    writes: WriteLocks,
+}
+
+/// The write locks of a transaction that has committed. Whoever has them lets go of them.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    tables: Vec<Touched>,
+    writes: WriteLocks,
+}
+
+impl Held {
+    /// Lets go of them.
+    pub(crate) fn release(mut self) {
+        self.writes.release(|slot| &self.tables[slot].table);
+    }
+}
+
+/// A table that was used.
+#[derive(Debug)]
+struct Touched {
+    table: Arc<Table>,
+    /// The transaction has found that something is not in it, which no record says.
+    absences: bool,
+    /// Since when that is so; decided in `prepare`.
+    since: Timestamp,
+    monopoly: Monopoly,
+}
+
+/// Whether the transaction wants a table for itself alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Monopoly {
+    No,
+    Wanted,
+    Held,
+}
+
+/// Why a walk of the index was broken off.
+enum Pause {
+    /// Somebody is writing this record.
+    Writer,
+    /// It is time to let go of the index.
+    Stride,
+    /// The visitor has seen enough.
+    Enough,
+}
+
+impl TicToc {
+    /// Starts.
+    pub(crate) fn begin(patience: Patience, range_protection: bool) -> Self {
+        Self { patience, range_protection, depends_on: Dependencies::default(), sets: Sets::spare(), timestamp: 0 }
+    }
+
+    /// The write locks, to be kept beyond the end of the transaction. Tables that it had for itself are free again.
+    pub(crate) fn hold(&mut self) -> Held {
+        self.sets.end_monopolies(self.timestamp, |_| false);
+        Held { tables: std::mem::take(&mut self.sets.tables), writes: std::mem::take(&mut self.sets.writes) }
+    }
+
+    /// The place of a table among those touched. What comes first is a look whether it is there.
+    fn touch(&mut self, table: &Arc<Table>) -> Result<usize> {
+        if let Some(slot) = self.sets.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
+            return Ok(slot);
+        }
+        let mut pauses = Pauses::default();
+        let stamp = loop {
+            let stamp = table.word.load();
+            if !stamp.is_locked() {
+                break stamp;
+            }
+            self.patience.pause(&mut pauses)?;
+        };
+        self.sets.reads.floor = self.sets.reads.floor.max(stamp.wts());
+        if stamp.is_dead() {
+            self.depend_on_absence(table);
+            return Err(Error::no_such_id(table.id));
+        }
+        self.sets.tables.push(Touched { table: Arc::clone(table), absences: false, since: 0, monopoly: Monopoly::No });
+        Ok(self.sets.tables.len() - 1)
+    }
+
+    /// A key that has no record was read.
+    fn add_nothing(&mut self, slot: usize, key: &[u8]) {
+        if self.range_protection {
+            self.sets.tables[slot].absences = true;
+            self.sets.reads.add(slot, key, Seen::Nothing);
+        }
+    }
+
+    /// The version of a record was read.
+    fn add_version(&mut self, slot: usize, key: &[u8], (stamp, version): (Stamp, Position)) {
+        self.sets.reads.add(slot, key, Seen::Record(stamp));
+        if stamp.is_absent() {
+            let table = Arc::clone(&self.sets.tables[slot].table);
+            self.depend_on_absence(&table);
+        } else {
+            self.depends_on.add(version);
+        }
+    }
+
+    /// Puts an absent record into the index; `None` if somebody else was faster.
+    fn plant(&mut self, slot: usize, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<Option<Arc<Record>>> {
+        let table = &self.sets.tables[slot].table;
+        let cost = memory::record_cost(key);
+        purse.spend(memory, cost)?;
+        let record = Arc::new(Record::planted());
+        if !table.index.insert(key, &record) {
+            purse.refund(cost);
+            return Ok(None);
+        }
+        purse.hand_over(cost);
+        table.take_over(cost);
+        record.word.store(table.absences.of_new_record());
+        self.sets.writes.add(slot, key, &record, true);
+        Ok(Some(record))
+    }
+
+    /// Shows a range, and notes what it shows and how far it came.
+    fn walk(
+        &mut self,
+        slot: usize,
+        (mut start, end): KeyRange<'_>,
+        reached: &mut Reached,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut resume;
+        let mut pauses = Pauses::default();
+        loop {
+            self.patience.interrupt.check()?;
+            let stretch =
+                self.sets.walk_stretch(&mut self.depends_on, slot, (start, end), self.range_protection, visit);
+            let ControlFlow::Break((key, _, pause)) = stretch else {
+                *reached = Reached::End;
+                return Ok(());
+            };
+            match pause {
+                Pause::Enough => {
+                    *reached = Reached::Key(Bound::Included(key));
+                    return Ok(());
+                }
+                Pause::Stride => {
+                    *reached = Reached::Key(Bound::Included(key.clone()));
+                    resume = key;
+                    (start, _) = behind(&resume, end);
+                }
+                Pause::Writer => {
+                    *reached = Reached::Key(Bound::Excluded(key.clone()));
+                    resume = key;
+                    start = Bound::Included(&resume);
+                    self.patience.pause(&mut pauses)?;
+                }
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Of the last transaction that ended in this thread.
+    static SPARE: Cell<Option<Sets>> = const { Cell::new(None) };
+}
+
+impl Sets {
+    /// The most that is kept, in entries.
+    const KEPT: usize = 1 << 16;
+
+    /// Empty ones.
+    fn spare() -> Self {
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+    }
+
+    fn walk_stretch(
+        &mut self,
+        depends_on: &mut Dependencies,
+        slot: usize,
+        range: KeyRange<'_>,
+        range_protection: bool,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> crate::index::Walked<Pause> {
+        let mut seen = 0;
+        let Self { tables, reads, .. } = self;
+        tables[slot].table.index.walk(range, |key, record, guard| {
+            let Some((stamp, (value, version))) = record.read(guard) else { return ControlFlow::Break(Pause::Writer) };
+            if let Some(value) = value {
+                depends_on.add(version);
+                if range_protection {
+                    reads.add_row(Row { version, address: Arc::as_ptr(record).addr() }, stamp);
+                } else {
+                    reads.add(slot, key, Seen::Record(stamp));
+                }
+                if visit(key, value).is_break() {
+                    return ControlFlow::Break(Pause::Enough);
+                }
+            }
+            seen += 1;
+            if seen == STRIDE { ControlFlow::Break(Pause::Stride) } else { ControlFlow::Continue(()) }
+        })
+    }
+
+    /// Lets go of the tables that the transaction has for itself; those that it dropped at `timestamp` are gone.
+    fn end_monopolies(&mut self, timestamp: Timestamp, dropped: impl Fn(&Table) -> bool) {
+        for touched in self.tables.iter_mut().filter(|touched| touched.monopoly == Monopoly::Held) {
+            let word = &touched.table.word;
+            let gone = dropped(&touched.table);
+            word.store(if gone { Stamp::new(timestamp, true).dead() } else { word.load().unlocked() });
+            touched.monopoly = Monopoly::No;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.tables.clear();
+        self.reads.clear();
+        self.writes.clear();
+    }
+}
+
+impl Drop for TicToc {
+    fn drop(&mut self) {
+        let mut sets = std::mem::take(&mut self.sets);
+        sets.clear();
+        if sets.reads.capacity() <= Sets::KEPT {
+            // Fails at the end of a thread; then nobody needs them.
+            let _ = SPARE.try_with(|spare| spare.set(Some(sets)));
+        }
+    }
+}
+
+impl Protocol for TicToc {
+    fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
+    }
+
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
+        let slot = self.touch(table)?;
+        let mut pauses = Pauses::default();
+        loop {
+            let guard = Guard::new();
+            let Some(record) = table.index.peek(key, &guard) else {
+                self.add_nothing(slot, key);
+                return Ok(visit(None));
+            };
+            if let Some((stamp, (value, version))) = record.read(&guard)
+                && !stamp.is_dead()
+            {
+                self.add_version(slot, key, (stamp, version));
+                return Ok(visit(value));
+            }
+            drop(guard);
+            self.patience.pause(&mut pauses)?;
+        }
+    }
+
+    fn scan(
+        &mut self,
+        table: &Arc<Table>,
+        range: KeyRange<'_>,
+        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if key::is_empty(range) {
+            return Ok(());
+        }
+        let slot = self.touch(table)?;
+        let mut reached = Reached::Nothing;
+        if !self.range_protection {
+            return self.walk(slot, range, &mut reached, visit);
+        }
+        self.sets.tables[slot].absences = true;
+        self.sets.reads.open(slot, range);
+        let walked = self.walk(slot, range, &mut reached, visit);
+        self.sets.reads.close(reached);
+        walked
+    }
+
+    fn reserve(
+        &mut self,
+        table: &Arc<Table>,
+        key: &Key,
+        intent: Intent,
+        purse: &mut Purse,
+        memory: &Memory,
+    ) -> Result<Option<Reserved>> {
+        let slot = self.touch(table)?;
+        let mut pauses = Pauses::default();
+        loop {
+            let Some(record) = table.index.find(key) else {
+                if intent == Intent::Delete {
+                    self.add_nothing(slot, key);
+                    return Ok(None);
+                }
+                if self.plant(slot, key, purse, memory)?.is_none() {
+                    self.patience.pause(&mut pauses)?;
+                }
+                // What was planted is found in the next round, or what somebody else has.
+                continue;
+            };
+            let Some((stamp, version)) = record.word.read(|| record.version()).filter(|(stamp, _)| !stamp.is_dead())
+            else {
+                self.patience.pause(&mut pauses)?;
+                continue;
+            };
+            let present = !stamp.is_absent();
+            if intent != Intent::Put {
+                self.add_version(slot, key, (stamp, version));
+            }
+            match intent {
+                Intent::Delete if !present => return Ok(None),
+                Intent::Insert if present => {}
+                _ => self.sets.writes.add(slot, key, &record, false),
+            }
+            return Ok(Some(Reserved { record, present }));
+        }
+    }
+
+    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
+        let slot = self.touch(table)?;
+        self.sets.tables[slot].monopoly = Monopoly::Wanted;
+        Ok(())
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let least = self.sets.writes.lock(&self.patience)?;
+        let least = self.lock_tables(least)?;
+        self.timestamp = self.sets.timestamp(&mut self.depends_on, least)?;
+        self.sets.validate(self.timestamp)
+    }
+
+    fn depend(&mut self, position: Position) {
+        self.depends_on.add(position);
+    }
+
+    fn depend_on_absence(&mut self, table: &Table) {
+        self.sets.reads.floor = self.sets.reads.floor.max(table.absences.since());
+        table.deletions().for_each(|position| self.depends_on.add(position));
+    }
+
+    fn depends_on(&self) -> &Dependencies {
+        &self.depends_on
+    }
+
+    fn install(
+        &mut self,
+        table: &Table,
+        record: &Record,
+        value: Option<Owned<Value>>,
+        version: Position,
+    ) -> Option<Owned<Value>> {
+        let stamp = Stamp::new(self.timestamp, value.is_none());
+        if stamp.is_absent() {
+            table.absences.take_over(stamp);
+        }
+        let old = record.replace(value, version);
+        record.word.store(stamp.locked());
+        old
+    }
+
+    fn installed_table(&mut self, table: &Table) {
+        table.word.store(Stamp::new(self.timestamp, false));
+        table.absences.take_over(Stamp::new(self.timestamp, true));
+    }
+
+    fn is_consistent(&mut self) -> bool {
+        let timestamp = self.sets.timestamp(&mut self.depends_on, 0);
+        timestamp.and_then(|timestamp| self.sets.validate(timestamp)).is_ok()
+    }
+
+    fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
+        self.sets.end_monopolies(self.timestamp, dropped);
+        let Sets { tables, writes, .. } = &mut self.sets;
+        writes.release(|slot| &tables[slot].table);
+        self.sets.clear();
+    }
+}
+
+/// The error of who meets somebody else's lock, or a newer version.
+fn conflict(refused: Refused) -> Error {
+    Error::conflict(match refused {
+        Refused::Locked => ConflictReason::WriterInTheWay,
+        Refused::Changed => ConflictReason::Overwritten,
+    })
+}

@@ -1,0 +1,58 @@
+//! Since when, and up to when, the keys without a record are absent.
+//!
+//! A key that has no record has no word either; all of them in a table share these two. Without them an insertion could
+//! commit at a moment at which somebody else has read that the key is not there.
+//!
+//! ```text
+//! who reads an absence:  extend `until` ; fence ; look that there is still no record
+//! who inserts:           put an absent record in, locked ; fence ; take over `since` and `until` as its own range
+//! ```
+//!
+//! Both sides store before they look, so one of them sees the other: the reader meets the record, or whoever inserts takes a
+//! timestamp behind the reader's. A record that leaves the index leaves its range here first; and a reader who finds that
+//! `since` has changed between his two looks can not know which absence he saw.
+
+use ishigaki_base::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::word::{Stamp, Timestamp};
+
+/// The validity of all absences of a table.
+#[derive(Debug, Default)]
+pub struct Absences {
+    /// The largest timestamp of a deletion.
+    since: AtomicU64,
+    /// The largest timestamp of who has read that a key is absent.
+    until: AtomicU64,
+}
+
+impl Absences {
+    /// The least timestamp at which all keys that have no record now are absent.
+    pub fn since(&self) -> Timestamp {
+        self.since.load(Ordering::Acquire)
+    }
+
+    /// Whoever inserts from now on comes behind `to`. What has no record *after* this call was absent up to `to`.
+    pub fn extend(&self, to: Timestamp) {
+        if self.until.load(Ordering::Relaxed) < to {
+            self.until.fetch_max(to, Ordering::AcqRel);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The range of an absent record that has just been put into the index.
+    pub fn of_new_record(&self) -> Stamp {
+        fence(Ordering::SeqCst);
+        Stamp::new(self.since(), true).extended(self.until.load(Ordering::Acquire))
+    }
+
+    /// A key is absent from `stamp.wts()` on and has been read so up to `stamp.rts()`; its record is about to go.
+    pub fn take_over(&self, stamp: Stamp) {
+        self.since.fetch_max(stamp.wts(), Ordering::AcqRel);
+        self.until.fetch_max(stamp.rts(), Ordering::AcqRel);
+    }
+
+    /// The last timestamp that anything of this was valid at.
+    pub fn last(&self) -> Timestamp {
+        self.since().max(self.until.load(Ordering::Acquire))
+    }
+}

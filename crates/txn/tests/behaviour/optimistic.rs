@@ -1,0 +1,317 @@
+//! What the optimistic protocol does beside: nobody waits for a transaction that has not committed, and conflicts come at
+//! the commit of whoever comes too late.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ishigaki_txn::ConflictReason;
+
+use super::*;
+
+fn commit(txn: Transaction) -> Result<(), Error> {
+    txn.commit().map(drop)
+}
+
+fn reason(result: Result<(), Error>) -> Option<ConflictReason> {
+    match result {
+        Ok(()) => None,
+        Err(Error::Conflict { reason }) => Some(reason),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Two transactions of which each overwrites what the other one has read can not both commit; otherwise they can.
+#[test]
+fn who_read_what_another_has_overwritten_can_not_come_behind_it() {
+    type Act = fn(&mut Transaction, TableId) -> Result<(), Error>;
+    let read: Act = |txn, table| txn.get(table, b"key").map(drop);
+    let miss: Act = |txn, table| txn.get(table, b"missing").map(drop);
+    let scan: Act = |txn, table| txn.scan(table, ALL, |_, _| ControlFlow::Continue(()));
+    let write: Act = |txn, table| txn.put(table, b"key", b"");
+    let fill: Act = |txn, table| txn.insert(table, b"missing", b"");
+    let fill_unseen: Act = |txn, table| txn.put(table, b"missing", b"");
+    let delete: Act = |txn, table| txn.delete(table, b"key").map(drop);
+    let refused: Act = |txn, table| txn.insert(table, b"key", b"").or(Ok(()));
+    let elsewhere: Act = |txn, table| txn.put(table, b"elsewhere", b"");
+    let cases = [
+        (read, write, false),
+        (read, delete, false),
+        (miss, fill, false),
+        (miss, fill_unseen, false),
+        (scan, write, false),
+        (scan, elsewhere, false),
+        (scan, delete, false),
+        (delete, write, false),
+        (refused, delete, false),
+        (fill, fill_unseen, false),
+        (write, write, true),
+        (read, elsewhere, true),
+        (read, fill, true),
+        (miss, elsewhere, true),
+        (miss, write, true),
+    ];
+    for (number, (act, overwrite, fits)) in cases.into_iter().enumerate() {
+        let (database, table) = open(impatient());
+        let session = database.session();
+        session.run(|txn| txn.put(table, b"key", b"").and_then(|()| txn.put(table, b"last", b""))).unwrap();
+        let mut first = session.begin().unwrap();
+        let mut second = session.begin().unwrap();
+        act(&mut second, table).unwrap();
+        // The second one can not come before the first one, which has read what it overwrites.
+        first.get(table, b"last").unwrap();
+        overwrite(&mut first, table).unwrap();
+        commit(first).unwrap();
+        second.put(table, b"last", b"").unwrap();
+        assert_eq!(reason(commit(second)).is_none(), fits, "case {number}");
+    }
+}
+
+#[test]
+fn a_reader_comes_before_those_who_overwrote_what_it_read() {
+    let (database, table) = open(impatient());
+    database.session().run(|txn| txn.put(table, b"key", b"old")).unwrap();
+    let mut reader = database.session().begin().unwrap();
+    assert_eq!(reader.get(table, b"key").unwrap().as_deref(), Some(b"old".as_slice()));
+    let written = database.log().last_drawn();
+    database.session().run(|txn| txn.put(table, b"key", b"new")).unwrap();
+    assert!(database.log().last_drawn() > written);
+    reader.commit().unwrap().wait().unwrap();
+}
+
+/// What `docs/semantics.md` says about time: this is allowed, and locking does not do it.
+#[test]
+fn a_transaction_may_come_before_one_that_had_ended_when_it_read_something_newer() {
+    let (database, table) = open(impatient());
+    let session = database.session();
+    let put = |key: &[u8]| session.run(|txn| txn.put(table, key, b"new")).unwrap();
+    [b"x", b"y", b"z"].iter().for_each(|key| put(*key));
+    // `z` is valid for as long as `y` is young.
+    (0..9).for_each(|_| put(b"y"));
+    session.run(|txn| txn.get(table, b"y").and_then(|_| txn.get(table, b"z"))).unwrap();
+    let mut reader = session.begin().unwrap();
+    reader.get(table, b"z").unwrap();
+    put(b"z");
+    put(b"x");
+    reader.get(table, b"x").unwrap();
+    commit(reader).unwrap();
+    // Not so where it has met the later one: `z` can not have been so old then.
+    let mut reader = session.begin().unwrap();
+    reader.get(table, b"z").unwrap();
+    put(b"z");
+    session.run(|txn| txn.get(table, b"z").and_then(|_| txn.put(table, b"x", b"newer"))).unwrap();
+    reader.get(table, b"x").unwrap();
+    assert!(commit(reader).is_err());
+}
+
+#[test]
+fn a_scan_that_breaks_off_read_only_what_it_visited() {
+    for (key, fits) in [(&[5][..], true), (&[4, 1], true), (&[4], false), (&[3, 1], false), (b"", false)] {
+        let (database, table) = open(impatient());
+        database.session().run(|txn| (0..9_u8).try_for_each(|n| txn.put(table, &[n], b""))).unwrap();
+        let mut reader = database.session().begin().unwrap();
+        reader
+            .scan(table, ALL, |key, _| if key == [4] { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            .unwrap();
+        database.session().run(|txn| txn.put(table, key, b"")).unwrap();
+        // So that it can not come before.
+        reader.put(table, key, b"").unwrap();
+        assert_eq!(commit(reader).is_ok(), fits, "{key:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_writer_that_has_not_committed() {
+    let (database, table) = open(impatient());
+    database.session().run(|txn| txn.put(table, b"key", b"old")).unwrap();
+    let mut writer = database.session().begin().unwrap();
+    writer.put(table, b"key", b"new").unwrap();
+    writer.insert(table, b"other", b"").unwrap();
+    let mut reader = database.session().begin().unwrap();
+    assert_eq!(keys(&mut reader, table, ALL), [b"key"]);
+    assert_eq!(reader.get(table, b"key").unwrap().as_deref(), Some(b"old".as_slice()));
+    commit(reader).unwrap();
+    commit(writer).unwrap();
+}
+
+#[test]
+fn a_key_that_two_insert_is_inserted_once() {
+    let (database, table) = open(impatient());
+    let before = database.memory().used;
+    for first_commits in [true, false] {
+        let mut first = database.session().begin().unwrap();
+        let mut second = database.session().begin().unwrap();
+        first.insert(table, b"key", b"first").unwrap();
+        second.insert(table, b"key", b"second").unwrap();
+        let (winner, loser) = if first_commits { (first, second) } else { (second, first) };
+        commit(winner).unwrap();
+        assert!(reason(commit(loser)).is_some());
+        database.session().run(|txn| txn.delete(table, b"key").map(drop)).unwrap();
+        assert_eq!(database.memory().used, before, "the record is gone");
+    }
+}
+
+#[test]
+fn who_gives_up_an_insertion_does_not_take_away_anothers() {
+    let (database, table) = open(impatient());
+    let mut first = database.session().begin().unwrap();
+    let mut second = database.session().begin().unwrap();
+    first.put(table, b"key", b"first").unwrap();
+    second.put(table, b"key", b"second").unwrap();
+    commit(second).unwrap();
+    first.rollback();
+    let mut txn = database.session().begin().unwrap();
+    assert_eq!(txn.get(table, b"key").unwrap().as_deref(), Some(b"second".as_slice()));
+}
+
+#[test]
+fn a_savepoint_undoes_writes_and_they_conflict_with_nobody() {
+    let (database, table) = open(impatient());
+    let mut txn = database.session().begin().unwrap();
+    txn.put(table, b"a", b"1").unwrap();
+    let outer = txn.savepoint();
+    txn.put(table, b"a", b"2").unwrap();
+    txn.put(table, b"b", b"3").unwrap();
+    txn.rollback_to(&outer);
+    txn.put(table, b"b", b"4").unwrap();
+    txn.rollback_to(&outer);
+    let before = database.memory().used;
+    commit(txn).unwrap();
+    assert!(database.memory().used < before);
+    let mut other = database.session().begin().unwrap();
+    assert_eq!(keys(&mut other, table, ALL), [b"a"]);
+    assert_eq!(other.get(table, b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+}
+
+#[test]
+fn a_transaction_that_ends_leaves_nothing_reserved() {
+    let (database, table) = open(impatient());
+    let session = database.session();
+    session.run(|txn| txn.put(table, b"old", &[1; 100])).unwrap();
+    let before = database.memory().used;
+    let write = |txn: &mut Transaction| {
+        txn.put(table, b"old", &[2; 1000]).unwrap();
+        let savepoint = txn.savepoint();
+        txn.put(table, b"old", &[3; 10_000]).unwrap();
+        txn.put(table, b"new", &[3; 10_000]).unwrap();
+        txn.delete(table, b"old").unwrap();
+        txn.rollback_to(&savepoint);
+        txn.insert(table, b"newer", &[4; 100]).unwrap();
+        txn.delete(table, b"newer").unwrap();
+    };
+    let mut txn = session.begin().unwrap();
+    write(&mut txn);
+    assert!(database.memory().used > before);
+    txn.rollback();
+    assert_eq!(database.memory().used, before);
+
+    let mut txn = session.begin().unwrap();
+    write(&mut txn);
+    let mut loser = session.begin().unwrap();
+    loser.put(table, b"own", &[5; 500]).unwrap();
+    assert!(!loser.delete(table, b"new").unwrap(), "it is there for nobody");
+    loser.get(table, b"old").unwrap();
+    loser.put(table, b"old", &[5; 500]).unwrap();
+    commit(txn).unwrap();
+    assert!(reason(commit(loser)).is_some());
+    assert_eq!(database.memory().used.0, before.0 + 900);
+}
+
+#[test]
+fn the_absence_of_a_name_is_validated() {
+    let (database, _) = open(impatient());
+    let mut first = database.session().begin().unwrap();
+    let mut second = database.session().begin().unwrap();
+    assert_eq!(first.table("new").unwrap(), None);
+    assert_eq!(second.table("new").unwrap(), None);
+    first.create_table("new").unwrap();
+    second.create_table("new").unwrap();
+    commit(second).unwrap();
+    assert!(reason(commit(first)).is_some());
+}
+
+#[test]
+fn who_uses_a_table_that_is_dropped_can_not_commit() {
+    let usages: [fn(&mut Transaction, TableId); 5] = [
+        |txn, table| drop(txn.get(table, b"key").unwrap()),
+        |txn, table| drop(txn.get(table, b"absent").unwrap()),
+        |txn, table| txn.put(table, b"new", b"").unwrap(),
+        |txn, table| txn.put(table, b"key", b"").unwrap(),
+        |txn, table| drop(keys(txn, table, ALL)),
+    ];
+    for usage in usages {
+        let (database, table) = open(impatient());
+        database.session().run(|txn| txn.put(table, b"key", b"")).unwrap();
+        let mut user = database.session().begin().unwrap();
+        usage(&mut user, table);
+        database.session().run(|txn| txn.drop_table("table")).unwrap();
+        assert!(reason(commit(user)).is_some());
+        assert_eq!(database.memory().used, ByteSize::b(0));
+
+        // The other way round: who has read the table before it is dropped.
+        let (database, table) = open(impatient());
+        let mut dropper = database.session().begin().unwrap();
+        dropper.drop_table("table").unwrap();
+        let mut user = database.session().begin().unwrap();
+        user.put(table, b"key", b"").unwrap();
+        usage(&mut user, table);
+        commit(user).unwrap();
+        commit(dropper).unwrap();
+        assert_eq!(database.session().begin().unwrap().tables().unwrap(), []);
+    }
+}
+
+#[test]
+fn who_comes_to_a_table_too_late_is_told_that_it_is_gone_and_waits_for_that() {
+    let (database, table) = open(settings());
+    let mut reader = database.session().begin().unwrap();
+    let mut dropper = database.session().begin().unwrap();
+    dropper.drop_table("table").unwrap();
+    let gone = dropper.commit().unwrap();
+    assert!(matches!(reader.get(table, b"key"), Err(Error::NoSuchTable { .. })));
+    let ticket = reader.commit().unwrap();
+    assert!(!gone.is_durable() && !ticket.is_durable());
+    ticket.wait().unwrap();
+    assert!(gone.is_durable());
+}
+
+#[test]
+fn run_does_not_return_an_error_that_came_from_what_never_was() {
+    let (database, table) = open(settings());
+    let session = database.session();
+    session.run(|txn| txn.put(table, b"a", b"1").and_then(|()| txn.put(table, b"b", b"1"))).unwrap();
+    let mut attempts = 0;
+    let seen = session.run(|txn| {
+        attempts += 1;
+        let a = txn.get(table, b"a")?.unwrap();
+        if attempts == 1 {
+            let both = |txn: &mut Transaction| {
+                txn.put(table, b"a", b"2")?;
+                txn.put(table, b"b", b"2")
+            };
+            database.session().run(both).unwrap();
+        }
+        let b = txn.get(table, b"b")?.unwrap();
+        // They are always the same.
+        if a == b { Ok(a) } else { Err(Error::NoSuchTable { table: "the two differ".to_owned() }) }
+    });
+    assert_eq!(seen.unwrap(), b"2");
+    assert_eq!(attempts, 2);
+}
+
+#[test]
+fn a_raised_flag_ends_the_retries_of_run() {
+    let (database, table) = open(settings());
+    let flag = Arc::new(AtomicBool::new(false));
+    let mut attempts = 0;
+    let result = database.session().run(|txn| {
+        txn.set_interrupt(Arc::clone(&flag));
+        attempts += 1;
+        flag.store(attempts == 5, Ordering::Relaxed);
+        txn.insert(table, b"key", b"")?;
+        // Somebody is faster every time, and takes it back.
+        database.session().run(|txn| txn.put(table, b"key", b"")).unwrap();
+        database.session().run(|txn| txn.delete(table, b"key").map(drop)).unwrap();
+        Ok::<_, Error>(())
+    });
+    assert!(matches!(result, Err(Error::Interrupted)));
+    assert_eq!(attempts, 5);
+}
