@@ -16,7 +16,13 @@ pub mod thread {
     #[cfg(loom)]
     pub use loom::thread::yield_now;
     #[cfg(not(loom))]
-    pub use std::thread::yield_now;
+    pub use std::thread::{sleep, yield_now};
+
+    /// To the model checker time is nothing but the steps of others.
+    #[cfg(loom)]
+    pub fn sleep(_: std::time::Duration) {
+        yield_now();
+    }
 }
 
 #[cfg(loom)]

@@ -20,8 +20,10 @@
 //! VLDB 2010, section 5; slots are reused in place where theirs come from a pool. The model in `tests/loom_serial.rs` runs
 //! every interleaving of a few threads.
 
+use std::time::Duration;
+
 use ishigaki_base::sync::atomic::{AtomicU64, Ordering};
-use ishigaki_base::sync::thread::yield_now;
+use ishigaki_base::sync::thread::{sleep, yield_now};
 
 /// Bits of a slot's state that count words; above them those that count records, above those the phase.
 const WORD_BITS: u32 = 40;
@@ -33,6 +35,12 @@ const REFUSED: u64 = 3;
 
 /// How often a member looks for its place before it gives its core away. The leader may be without one.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
+
+/// How often it looks before it goes to sleep between its looks.
+const YIELDS: u32 = 200;
+
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Slots in which groups gather.
 #[derive(Debug)]
@@ -159,18 +167,21 @@ impl Array {
     /// The group's place, once the leader has told it; `None` when it was refused, and then the member has left.
     pub fn wait(&self, seat: &Seat) -> Option<Place> {
         let slot = &self.slots[seat.slot];
-        let mut spins = 0;
+        let mut looks = 0;
         let phase = loop {
             // Acquire: the place was written before the phase.
             let (phase, _) = unpack(slot.state.load(Ordering::Acquire));
             if phase == PLACED || phase == REFUSED {
                 break phase;
             }
-            if spins < SPINS {
-                spins += 1;
+            looks = YIELDS.min(looks + 1);
+            if looks < SPINS {
                 std::hint::spin_loop();
-            } else {
+            } else if looks < YIELDS {
                 yield_now();
+            } else {
+                // The leader waits for space in the buffer, and that for the device.
+                sleep(NAP);
             }
         };
         if phase == REFUSED {
