@@ -62,6 +62,17 @@ fn a_commit_meets_no_lock_of_its_own_session() {
 }
 
 #[test]
+fn whoever_waits_for_a_ticket_lets_go_of_the_group() {
+    let (database, table) = open(Settings { lock_wait: Duration::ZERO, ..normal() });
+    let session = database.session();
+    let earlier = put(&session, table, b"earlier");
+    put(&session, table, b"key").wait().unwrap();
+    assert!(earlier.is_durable());
+    let mut txn = database.session().begin().unwrap();
+    assert_eq!(keys(&mut txn, table, ALL), [b"earlier".as_slice(), b"key"]);
+}
+
+#[test]
 fn a_session_that_fell_silent_keeps_nobody_waiting() {
     let (database, table) = open(normal());
     let silent = database.session();
