@@ -26,7 +26,7 @@ use ishigaki_wal::{CommitRule, LogKind};
 use model::Model;
 
 /// Survivors looked at for every cut.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 10;
 
 /// How a database is kept.
 #[derive(Clone, Copy, Debug)]

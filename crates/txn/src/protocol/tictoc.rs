@@ -291,7 +291,7 @@ impl Drop for TicToc {
     fn drop(&mut self) {
         let mut sets = std::mem::take(&mut self.sets);
         sets.clear();
-        if sets.reads.capacity() <= Sets::KEPT {
+        if sets.reads.capacity().max(sets.writes.capacity()) <= Sets::KEPT {
             // Fails at the end of a thread; then nobody needs them.
             let _ = SPARE.try_with(|spare| spare.set(Some(sets)));
         }

@@ -48,6 +48,31 @@ fn a_drop_that_was_taken_back_leaves_the_table_to_others() {
 }
 
 #[test]
+fn a_commit_meets_no_lock_of_its_own_session() {
+    let (database, table) = open(Settings { lock_wait: Duration::ZERO, ..normal() });
+    let session = database.session();
+    session.run(|txn| txn.put(table, b"key", b"old")).unwrap();
+    // It writes before the other one has committed, and commits while that one holds the lock.
+    let mut late = session.begin().unwrap();
+    late.put(table, b"key", b"late").unwrap();
+    let ticket = put(&session, table, b"key");
+    assert!(!ticket.is_durable());
+    late.commit().unwrap().wait().unwrap();
+    assert!(ticket.is_durable());
+}
+
+#[test]
+fn whoever_waits_for_a_ticket_lets_go_of_the_group() {
+    let (database, table) = open(Settings { lock_wait: Duration::ZERO, ..normal() });
+    let session = database.session();
+    let earlier = put(&session, table, b"earlier");
+    put(&session, table, b"key").wait().unwrap();
+    assert!(earlier.is_durable());
+    let mut txn = database.session().begin().unwrap();
+    assert_eq!(keys(&mut txn, table, ALL), [b"earlier".as_slice(), b"key"]);
+}
+
+#[test]
 fn a_session_that_fell_silent_keeps_nobody_waiting() {
     let (database, table) = open(normal());
     let silent = database.session();

@@ -83,7 +83,9 @@ fn a_transaction_may_come_before_one_that_had_ended_when_it_read_something_newer
     let (database, table) = open(impatient());
     let session = database.session();
     let put = |key: &[u8]| session.run(|txn| txn.put(table, key, b"new")).unwrap();
-    [b"x", b"y", b"z"].iter().for_each(|key| put(*key));
+    for key in [b"x", b"y", b"z"] {
+        put(key);
+    }
     // `z` is valid for as long as `y` is young.
     (0..9).for_each(|_| put(b"y"));
     session.run(|txn| txn.get(table, b"y").and_then(|_| txn.get(table, b"z"))).unwrap();

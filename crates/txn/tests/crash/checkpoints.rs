@@ -8,7 +8,7 @@ use super::*;
 const TURNS: usize = 110;
 
 /// Survivors looked at for every cut.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 6;
 
 /// What came of the checkpoints of a run.
 #[derive(Default)]

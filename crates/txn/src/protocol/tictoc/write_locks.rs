@@ -81,6 +81,11 @@ impl WriteLocks {
         }
     }
 
+    /// How many there is room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
