@@ -1,0 +1,289 @@
+//! The initial population (clause 4.3.3.1).
+//!
+//! It is made of parts: the items, and of each warehouse its stock and each of its districts. Threads take part after part;
+//! each part has a seed of its own, so what comes out depends on the database's seed and not on who was faster. A part's
+//! rows are committed some tens of kibibytes at a time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::available_parallelism;
+
+use fastrand::Rng;
+use ishigaki_base::random::Seed;
+use ishigaki_txn::{Database, Session};
+use zerocopy::IntoBytes;
+
+use super::access::Tables;
+use super::clock;
+use super::draw::{Constants, LAST_NAMES, digits, last_name, letters, original, padded};
+use super::keys::{DistrictKey, ItemKey, NameKey, StockKey, Stored, Table, WarehouseKey};
+use super::rows::{
+    Address, Customer, CustomerByName, District, History, Item, NewOrder, Order, OrderByCustomer, OrderLine, Stock,
+    Warehouse,
+};
+use super::scale::{DISTRICTS, FIRST_PAYMENT, Scale};
+use super::terminal::LINES;
+use crate::oltp::Stop;
+
+/// Bytes of rows that are committed together.
+const BATCH: usize = 48 << 10;
+
+/// The terminal that the initial payments count as taken by.
+const LOADER: u32 = u32::MAX;
+
+/// What one thread does at a time.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Items,
+    Stock(u16),
+    District(DistrictKey),
+}
+
+/// Makes and fills the tables. `tell` hears how many of how many parts are done.
+pub(super) fn populate(
+    database: &Database,
+    scale: Scale,
+    warehouses: u16,
+    seed: Seed,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<(), Stop> {
+    let tables = Tables::create(database)?;
+    let mut parts = vec![Part::Items];
+    for warehouse in 1..=warehouses {
+        parts.push(Part::Stock(warehouse));
+        parts.extend((1..=DISTRICTS).map(|district| Part::District(DistrictKey::new(warehouse, district))));
+    }
+    let constants = constants(seed);
+    let next = AtomicUsize::new(0);
+    let (done, heard) = mpsc::channel::<Result<(), Stop>>();
+    let threads = available_parallelism().map_or(1, usize::from).min(parts.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (done, next, parts) = (done.clone(), &next, &parts);
+            let session = database.session();
+            scope.spawn(move || {
+                while let Some((number, part)) = take(parts, next) {
+                    let mut loader = Loader {
+                        batch: Batch { session: &session, tables: &tables, rows: Vec::new(), bytes: 0 },
+                        random: seed.derive(number as u64).generator(),
+                        scale,
+                        constants,
+                        now: clock::now(),
+                    };
+                    // Nobody listens any more after an error.
+                    if done.send(loader.load(*part)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        tell(0, parts.len() as u64);
+        for (count, result) in (1..).zip(heard) {
+            result?;
+            tell(count, parts.len() as u64);
+        }
+        Ok(())
+    })
+}
+
+fn take<'a>(parts: &'a [Part], next: &AtomicUsize) -> Option<(usize, &'a Part)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    parts.get(number).map(|part| (number, part))
+}
+
+/// The constants that a database of that seed is filled with.
+pub(super) fn constants(seed: Seed) -> Constants {
+    Constants::load(&mut seed.generator())
+}
+
+/// Rows on their way into a database.
+struct Batch<'a> {
+    session: &'a Session,
+    tables: &'a Tables,
+    rows: Vec<(Table, Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Batch<'_> {
+    fn add<R: Stored>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop> {
+        let (key, row) = (key.as_bytes().to_vec(), row.as_bytes().to_vec());
+        self.bytes += key.len() + row.len();
+        self.rows.push((R::TABLE, key, row));
+        if self.bytes >= BATCH { self.commit() } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> Result<(), Stop> {
+        self.session.run(|transaction| -> Result<(), Stop> {
+            for (table, key, row) in &self.rows {
+                transaction.insert(self.tables.id(*table), key, row)?;
+            }
+            Ok(())
+        })?;
+        self.rows.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// Fills one part.
+struct Loader<'a> {
+    batch: Batch<'a>,
+    random: Rng,
+    scale: Scale,
+    constants: Constants,
+    now: u64,
+}
+
+impl Loader<'_> {
+    fn load(&mut self, part: Part) -> Result<(), Stop> {
+        match part {
+            Part::Items => self.load_items()?,
+            Part::Stock(warehouse) => self.load_stock(warehouse)?,
+            Part::District(district) => {
+                self.load_district(district)?;
+                self.load_customers(district)?;
+                self.load_orders(district)?;
+            }
+        }
+        self.batch.commit()
+    }
+
+    fn load_items(&mut self) -> Result<(), Stop> {
+        for item in 1..=self.scale.items {
+            let random = &mut self.random;
+            let row = Item {
+                image: random.u32(1..=10_000).into(),
+                name: letters(random, 14),
+                price: random.u32(100..=10_000).into(),
+                data: original(random),
+            };
+            self.batch.add(&ItemKey::new(item), &row)?;
+        }
+        Ok(())
+    }
+
+    fn load_stock(&mut self, warehouse: u16) -> Result<(), Stop> {
+        let paid = i64::from(DISTRICTS) * i64::from(self.scale.customers) * FIRST_PAYMENT;
+        let random = &mut self.random;
+        let row = Warehouse {
+            name: letters(random, 6),
+            address: address(random),
+            tax: random.u16(0..=2000).into(),
+            ytd: paid.into(),
+        };
+        self.batch.add(&WarehouseKey::new(warehouse), &row)?;
+        for item in 1..=self.scale.items {
+            let random = &mut self.random;
+            let row = Stock {
+                quantity: random.i32(10..=100).into(),
+                districts: std::array::from_fn(|_| letters(random, 24)),
+                ytd: 0.into(),
+                orders: 0.into(),
+                remote: 0.into(),
+                data: original(random),
+            };
+            self.batch.add(&StockKey::new(warehouse, item), &row)?;
+        }
+        Ok(())
+    }
+
+    fn load_district(&mut self, district: DistrictKey) -> Result<(), Stop> {
+        let random = &mut self.random;
+        let row = District {
+            name: letters(random, 6),
+            address: address(random),
+            tax: random.u16(0..=2000).into(),
+            ytd: (i64::from(self.scale.customers) * FIRST_PAYMENT).into(),
+            next_order: (self.scale.customers + 1).into(),
+        };
+        self.batch.add(&district, &row)
+    }
+
+    fn load_customers(&mut self, district: DistrictKey) -> Result<(), Stop> {
+        for customer in 1..=self.scale.customers {
+            // The first thousand have all names, the others some more often.
+            let name = if customer <= LAST_NAMES {
+                customer - 1
+            } else {
+                self.constants.draw_last_name(self.scale, &mut self.random)
+            };
+            let random = &mut self.random;
+            let row = Customer {
+                first: letters(random, 8),
+                middle: *b"OE",
+                last: last_name(name),
+                address: address(random),
+                phone: digits(random),
+                since: self.now.into(),
+                credit: if random.u8(0..10) == 0 { *b"BC" } else { *b"GC" },
+                credit_limit: 5_000_000.into(),
+                discount: random.u16(0..=5000).into(),
+                balance: (-FIRST_PAYMENT).into(),
+                ytd_payment: FIRST_PAYMENT.into(),
+                payments: 1.into(),
+                deliveries: 0.into(),
+                data: letters(random, 300),
+            };
+            let payment = History {
+                customer_warehouse: district.warehouse.get().into(),
+                customer_district: district.district,
+                customer: customer.into(),
+                date: self.now.into(),
+                amount: FIRST_PAYMENT.into(),
+                data: letters(random, 12),
+            };
+            let name = NameKey { district, last: row.last, first: row.first, customer: customer.into() };
+            self.batch.add(&district.customer(customer), &row)?;
+            self.batch.add(&name, &CustomerByName {})?;
+            self.batch.add(&district.payment(LOADER, customer.into()), &payment)?;
+        }
+        Ok(())
+    }
+
+    /// An order of each customer, in any order of theirs.
+    fn load_orders(&mut self, district: DistrictKey) -> Result<(), Stop> {
+        let mut customers: Vec<u32> = (1..=self.scale.customers).collect();
+        self.random.shuffle(&mut customers);
+        for (number, customer) in (1..).zip(customers) {
+            let delivered = number <= self.scale.delivered();
+            let order = Order {
+                customer: customer.into(),
+                entered: self.now.into(),
+                carrier: if delivered { self.random.u8(1..=10) } else { 0 },
+                lines: self.random.u8(LINES),
+                all_local: 1,
+            };
+            let key = district.order(number);
+            self.batch.add(&key, &order)?;
+            self.batch.add(&district.customer(customer).order(number), &OrderByCustomer {})?;
+            if !delivered {
+                self.batch.add(&key, &NewOrder {})?;
+            }
+            for line in 1..=order.lines {
+                let random = &mut self.random;
+                let row = OrderLine {
+                    item: random.u32(1..=self.scale.items).into(),
+                    supplier: district.warehouse.get().into(),
+                    delivered: if delivered { self.now } else { 0 }.into(),
+                    quantity: 5,
+                    amount: if delivered { 0 } else { random.i64(1..=999_999) }.into(),
+                    district_info: letters(random, 24),
+                };
+                self.batch.add(&key.line(line), &row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn address(random: &mut Rng) -> Address {
+    let zip = [digits::<4>(random).as_slice(), b"11111"].concat();
+    Address {
+        street_1: letters(random, 10),
+        street_2: letters(random, 10),
+        city: letters(random, 10),
+        state: letters(random, 2),
+        zip: padded(&zip),
+    }
+}
