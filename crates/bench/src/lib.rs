@@ -34,6 +34,7 @@ mod site;
 mod target;
 pub mod tpcc;
 pub mod wal;
+pub mod ycsb;
 
 pub use error::{Error, Result};
 pub use latency::Latencies;

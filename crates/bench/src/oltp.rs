@@ -17,6 +17,7 @@
 
 mod client;
 mod engine;
+mod fill;
 mod round;
 mod tally;
 
@@ -30,6 +31,7 @@ use round::{Outcome, Point};
 
 pub(crate) use client::{Client, Ended, Stop, Worker};
 pub use engine::Engine;
+pub(crate) use fill::{Batch, fill};
 
 /// Transactions that a worker may have outstanding where epochs acknowledge: so many that it never waits for them.
 const OUTSTANDING_IN_EPOCHS: usize = 1 << 16;

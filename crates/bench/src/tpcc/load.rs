@@ -2,31 +2,24 @@
 //!
 //! It is made of parts: the items, and of each warehouse its stock and each of its districts. Threads take part after part;
 //! each part has a seed of its own, so what comes out depends on the database's seed and not on who was faster. A part's
-//! rows are committed some tens of kibibytes at a time.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread::available_parallelism;
+//! rows are committed some at a time.
 
 use fastrand::Rng;
 use ishigaki_base::random::Seed;
-use ishigaki_txn::{Database, Session};
+use ishigaki_txn::Database;
 use zerocopy::IntoBytes;
 
 use super::access::Tables;
 use super::clock;
 use super::draw::{Constants, LAST_NAMES, digits, last_name, letters, original, padded};
-use super::keys::{DistrictKey, ItemKey, NameKey, StockKey, Stored, Table, WarehouseKey};
+use super::keys::{DistrictKey, ItemKey, NameKey, StockKey, Stored, WarehouseKey};
 use super::rows::{
     Address, Customer, CustomerByName, District, History, Item, NewOrder, Order, OrderByCustomer, OrderLine, Stock,
     Warehouse,
 };
 use super::scale::{DISTRICTS, FIRST_PAYMENT, Scale};
 use super::terminal::LINES;
-use crate::oltp::Stop;
-
-/// Bytes of rows that are committed together.
-const BATCH: usize = 48 << 10;
+use crate::oltp::{Batch, Stop, fill};
 
 /// The terminal that the initial payments count as taken by.
 const LOADER: u32 = u32::MAX;
@@ -54,42 +47,12 @@ pub(super) fn populate(
         parts.extend((1..=DISTRICTS).map(|district| Part::District(DistrictKey::new(warehouse, district))));
     }
     let constants = constants(seed);
-    let next = AtomicUsize::new(0);
-    let (done, heard) = mpsc::channel::<Result<(), Stop>>();
-    let threads = available_parallelism().map_or(1, usize::from).min(parts.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (done, next, parts) = (done.clone(), &next, &parts);
-            let session = database.session();
-            scope.spawn(move || {
-                while let Some((number, part)) = take(parts, next) {
-                    let mut loader = Loader {
-                        batch: Batch { session: &session, tables: &tables, rows: Vec::new(), bytes: 0 },
-                        random: seed.derive(number as u64).generator(),
-                        scale,
-                        constants,
-                        now: clock::now(),
-                    };
-                    // Nobody listens any more after an error.
-                    if done.send(loader.load(*part)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(done);
-        tell(0, parts.len() as u64);
-        for (count, result) in (1..).zip(heard) {
-            result?;
-            tell(count, parts.len() as u64);
-        }
-        Ok(())
-    })
-}
-
-fn take<'a>(parts: &'a [Part], next: &AtomicUsize) -> Option<(usize, &'a Part)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    parts.get(number).map(|part| (number, part))
+    let load = |number: usize, batch: &mut Batch<'_>| {
+        let random = seed.derive(number as u64).generator();
+        let mut loader = Loader { batch, tables: &tables, random, scale, constants, now: clock::now() };
+        loader.load(parts[number])
+    };
+    fill(database, parts.len(), load, tell)
 }
 
 /// The constants that a database of that seed is filled with.
@@ -97,56 +60,31 @@ pub(super) fn constants(seed: Seed) -> Constants {
     Constants::load(&mut seed.generator())
 }
 
-/// Rows on their way into a database.
-struct Batch<'a> {
-    session: &'a Session,
-    tables: &'a Tables,
-    rows: Vec<(Table, Vec<u8>, Vec<u8>)>,
-    bytes: usize,
-}
-
-impl Batch<'_> {
-    fn add<R: Stored>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop> {
-        let (key, row) = (key.as_bytes().to_vec(), row.as_bytes().to_vec());
-        self.bytes += key.len() + row.len();
-        self.rows.push((R::TABLE, key, row));
-        if self.bytes >= BATCH { self.commit() } else { Ok(()) }
-    }
-
-    fn commit(&mut self) -> Result<(), Stop> {
-        self.session.run(|transaction| -> Result<(), Stop> {
-            for (table, key, row) in &self.rows {
-                transaction.insert(self.tables.id(*table), key, row)?;
-            }
-            Ok(())
-        })?;
-        self.rows.clear();
-        self.bytes = 0;
-        Ok(())
-    }
-}
-
 /// Fills one part.
-struct Loader<'a> {
-    batch: Batch<'a>,
+struct Loader<'a, 'b> {
+    batch: &'a mut Batch<'b>,
+    tables: &'a Tables,
     random: Rng,
     scale: Scale,
     constants: Constants,
     now: u64,
 }
 
-impl Loader<'_> {
+impl Loader<'_, '_> {
     fn load(&mut self, part: Part) -> Result<(), Stop> {
         match part {
-            Part::Items => self.load_items()?,
-            Part::Stock(warehouse) => self.load_stock(warehouse)?,
+            Part::Items => self.load_items(),
+            Part::Stock(warehouse) => self.load_stock(warehouse),
             Part::District(district) => {
                 self.load_district(district)?;
                 self.load_customers(district)?;
-                self.load_orders(district)?;
+                self.load_orders(district)
             }
         }
-        self.batch.commit()
+    }
+
+    fn add<R: Stored>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop> {
+        self.batch.add(self.tables.id(R::TABLE), key.as_bytes(), row.as_bytes())
     }
 
     fn load_items(&mut self) -> Result<(), Stop> {
@@ -158,7 +96,7 @@ impl Loader<'_> {
                 price: random.u32(100..=10_000).into(),
                 data: original(random),
             };
-            self.batch.add(&ItemKey::new(item), &row)?;
+            self.add(&ItemKey::new(item), &row)?;
         }
         Ok(())
     }
@@ -172,7 +110,7 @@ impl Loader<'_> {
             tax: random.u16(0..=2000).into(),
             ytd: paid.into(),
         };
-        self.batch.add(&WarehouseKey::new(warehouse), &row)?;
+        self.add(&WarehouseKey::new(warehouse), &row)?;
         for item in 1..=self.scale.items {
             let random = &mut self.random;
             let row = Stock {
@@ -183,7 +121,7 @@ impl Loader<'_> {
                 remote: 0.into(),
                 data: original(random),
             };
-            self.batch.add(&StockKey::new(warehouse, item), &row)?;
+            self.add(&StockKey::new(warehouse, item), &row)?;
         }
         Ok(())
     }
@@ -197,7 +135,7 @@ impl Loader<'_> {
             ytd: (i64::from(self.scale.customers) * FIRST_PAYMENT).into(),
             next_order: (self.scale.customers + 1).into(),
         };
-        self.batch.add(&district, &row)
+        self.add(&district, &row)
     }
 
     fn load_customers(&mut self, district: DistrictKey) -> Result<(), Stop> {
@@ -234,9 +172,9 @@ impl Loader<'_> {
                 data: letters(random, 12),
             };
             let name = NameKey { district, last: row.last, first: row.first, customer: customer.into() };
-            self.batch.add(&district.customer(customer), &row)?;
-            self.batch.add(&name, &CustomerByName {})?;
-            self.batch.add(&district.payment(LOADER, customer.into()), &payment)?;
+            self.add(&district.customer(customer), &row)?;
+            self.add(&name, &CustomerByName {})?;
+            self.add(&district.payment(LOADER, customer.into()), &payment)?;
         }
         Ok(())
     }
@@ -255,10 +193,10 @@ impl Loader<'_> {
                 all_local: 1,
             };
             let key = district.order(number);
-            self.batch.add(&key, &order)?;
-            self.batch.add(&district.customer(customer).order(number), &OrderByCustomer {})?;
+            self.add(&key, &order)?;
+            self.add(&district.customer(customer).order(number), &OrderByCustomer {})?;
             if !delivered {
-                self.batch.add(&key, &NewOrder {})?;
+                self.add(&key, &NewOrder {})?;
             }
             for line in 1..=order.lines {
                 let random = &mut self.random;
@@ -270,7 +208,7 @@ impl Loader<'_> {
                     amount: if delivered { 0 } else { random.i64(1..=999_999) }.into(),
                     district_info: letters(random, 24),
                 };
-                self.batch.add(&key.line(line), &row)?;
+                self.add(&key.line(line), &row)?;
             }
         }
         Ok(())
