@@ -15,9 +15,9 @@
 //! A run counts only if all twelve conditions of clause 3.3.2 hold and everything that was acknowledged is there, in the
 //! database opened again from its log (with the medium `none`: in the database as it is).
 //!
-//! Rooms: [`rows`] and [`keys`] are the layout, [`access`] reads and writes it in a transaction, [`load`] fills it, [`mix`]
-//! and [`terminal`] draw what is done, `new_order` to `stock_level` do it, [`books`], [`conditions`] and [`promised`] judge
-//! it.
+//! Rooms: `rows` and `keys` are the layout, `access` reads and writes it in a transaction, `load` fills it, `mix` and
+//! `terminal` draw what is done, `new_order` to `stock_level` do it, `books`, `conditions` and `promised` judge it, and
+//! `company` puts it together for who brings a database.
 
 mod access;
 mod books;

@@ -69,6 +69,11 @@ impl<C: Client> Worker<C> {
         Self { session, most, random, pending: VecDeque::new(), client, tally: Tally::new(kinds) }
     }
 
+    #[cfg(test)]
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Works until the time is over, then waits for what is outstanding.
     pub(crate) fn work(&mut self, mut times: Times) -> Result<Times, Stop> {
         while let Some(begun) = times.begin() {

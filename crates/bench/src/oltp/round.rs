@@ -77,6 +77,25 @@ pub(super) fn run<E: Experiment>(
     Ok(Outcome { bytes_per_commit: per_commit(count.bytes), writes_per_commit: per_commit(count.writes), ..outcome })
 }
 
+/// The workers, each with a session on a stream of its own. Sessions take streams in turn, and whoever makes a client may
+/// take one: so the clients come first.
+fn team<E: Experiment>(
+    point: &Point,
+    experiment: &E,
+    database: &Database,
+    seed: Seed,
+) -> Result<Vec<Worker<E::Client>>, Stop> {
+    let seed = |number: u32| seed.derive(u64::from(number));
+    let numbers = 0..point.workers as u32;
+    let clients: Result<Vec<_>, Stop> =
+        numbers.clone().map(|number| experiment.client(database, number, seed(number))).collect();
+    let worker = |(client, number)| {
+        let random = seed(number).derive(0).generator();
+        Worker::new(database.session(), client, point.outstanding, experiment.kinds().len(), random)
+    };
+    Ok(clients?.into_iter().zip(numbers).map(worker).collect())
+}
+
 /// All workers beside each other.
 fn work<E: Experiment>(
     sweep: &Sweep,
@@ -86,13 +105,7 @@ fn work<E: Experiment>(
     seed: Seed,
 ) -> Result<(Outcome, Vec<E::Client>), Stop> {
     let kinds = experiment.kinds().len();
-    let worker = |number: u32| {
-        let seed = seed.derive(u64::from(number));
-        let client = experiment.client(database, number, seed)?;
-        Ok(Worker::new(database.session(), client, point.outstanding, kinds, seed.derive(0).generator()))
-    };
-    let workers: Result<Vec<_>, Stop> = (0..point.workers as u32).map(worker).collect();
-    let mut workers = workers?;
+    let mut workers = team(point, experiment, database, seed)?;
     let body = |worker| {
         let worker: &mut Worker<E::Client> = worker;
         move |round: &Round| worker.work(round.times()).map(|times| vec![times])
@@ -104,4 +117,71 @@ fn work<E: Experiment>(
     }
     let outcome = Outcome { tally, elapsed: run.elapsed, bytes_per_commit: 0.0, writes_per_commit: 0.0 };
     Ok((outcome, workers.into_iter().map(|worker| worker.client).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Case;
+    use crate::oltp::{Client, Ended, Engine};
+    use ishigaki_device::MemoryDirectory;
+    use ishigaki_txn::Transaction;
+    use std::collections::BTreeSet;
+
+    /// Does nothing, and looks at the database before.
+    struct Idle;
+
+    impl Client for Idle {
+        type Receipt = ();
+
+        fn draw(&mut self) -> usize {
+            0
+        }
+
+        fn attempt(&mut self, _: &mut Transaction) -> Result<Ended<()>, Stop> {
+            Ok(Ended::Commit(()))
+        }
+
+        fn acknowledge(&mut self, (): ()) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    impl Experiment for Idle {
+        type Client = Self;
+
+        fn kinds(&self) -> &'static [&'static str] {
+            &["idle"]
+        }
+
+        fn case(&self) -> Case {
+            Case::new()
+        }
+
+        fn populate(&self, _: &Database, _: &mut dyn FnMut(&str)) -> Result<(), Stop> {
+            Ok(())
+        }
+
+        fn client(&self, database: &Database, _: u32, _: Seed) -> Result<Self, Stop> {
+            database.session().run(Transaction::tables)?;
+            Ok(Self)
+        }
+
+        fn check(&self, _: &Database, _: &[Self]) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_worker_has_a_stream_of_its_own() {
+        for workers in [1, 2, 5] {
+            let settings = Engine::default().settings(workers);
+            let database = Database::open_in(Arc::new(MemoryDirectory::new()), settings).unwrap();
+            let point = Point { experiment: 0, workers, engine: 0, outstanding: 1 };
+            let team = team(&point, &Idle, &database, Seed(1)).unwrap();
+            // A session shows its stream.
+            let streams: BTreeSet<String> = team.iter().map(|worker| format!("{:?}", worker.session())).collect();
+            assert_eq!(streams.len(), workers, "{streams:?}");
+        }
+    }
 }

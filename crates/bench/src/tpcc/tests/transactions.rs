@@ -316,6 +316,18 @@ fn what_a_terminal_did_is_acknowledged_with_what_it_promises() {
     assert!(office.company.check(&office.database, [&another].into_iter()).is_err());
     let payment = crate::tpcc::Receipt::Payment { warehouse: 1, district: 3, terminal: 1, sequence: 1 };
     assert!(office.company.check(&office.database, [&payment].into_iter()).is_err());
-    let delivery = crate::tpcc::Receipt::Delivery { warehouse: 1, orders: vec![(1, 21), (2, 22)] };
-    assert!(office.company.check(&office.database, [&delivery].into_iter()).is_err(), "one of them waits");
+    let delivered = |orders: &[(u8, u32)]| {
+        let receipt = crate::tpcc::Receipt::Delivery { warehouse: 1, orders: orders.to_vec() };
+        office.company.check(&office.database, [&receipt].into_iter()).is_ok()
+    };
+    assert!(delivered(&[(1, 21), (2, 20)]) && !delivered(&[(1, 21), (2, 22)]), "one of them waits");
+    let key = DistrictKey::new(1, 2).order(22);
+    let row: Order = office.fetch(&key);
+    office.act(|access| access.put(&key, &Order { carrier: 3, ..row }));
+    assert!(!delivered(&[(2, 22)]), "it has a carrier and waits all the same");
+    office.act(|access| {
+        access.put(&key, &row)?;
+        access.delete::<NewOrder>(&key)
+    });
+    assert!(!delivered(&[(2, 22)]), "it does not wait any more and has no carrier");
 }
