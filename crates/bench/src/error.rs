@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ishigaki_base::ErrorKind;
 
 /// The result of a workload.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]

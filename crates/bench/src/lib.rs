@@ -10,6 +10,9 @@
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
+//! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
+//! - [`ycsb`]: reads and updates of skewed keys on the transaction engine.
+//! - [`oltp`]: what those two have in common: engines to compare, workers that repeat and acknowledge, figures.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
@@ -21,13 +24,17 @@ mod latency;
 mod line;
 pub mod long;
 pub mod media;
+mod nowhere;
+pub mod oltp;
 mod origin;
 pub mod pace;
 mod progress;
 mod rounds;
 mod site;
 mod target;
+pub mod tpcc;
 pub mod wal;
+pub mod ycsb;
 
 pub use error::{Error, Result};
 pub use latency::Latencies;
@@ -35,4 +42,4 @@ pub use line::{Case, Line, Metric, median, table};
 pub use origin::Origin;
 pub use progress::{Progress, Silent};
 pub use rounds::Rounds;
-pub use target::Target;
+pub use target::{Medium, Target};

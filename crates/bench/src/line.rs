@@ -42,6 +42,10 @@ pub enum Metric {
     Calls,
     /// Bytes that one transaction gave to such calls.
     BytesWritten,
+    /// Attempts that gave way to another transaction and were repeated, for each transaction that committed.
+    Aborts,
+    /// Transactions that their user took back, for each that committed.
+    Rollbacks,
 }
 
 impl Metric {
@@ -53,7 +57,13 @@ impl Metric {
             Self::LatencyP50 | Self::LatencyP99 | Self::LatencyP999 | Self::UntilFlushedP50 | Self::UntilFlushedP99 => {
                 "s"
             }
-            Self::ShareOfWaiting | Self::Ratio | Self::ShareOfDevice | Self::Writes | Self::Calls => "1",
+            Self::ShareOfWaiting
+            | Self::Ratio
+            | Self::ShareOfDevice
+            | Self::Writes
+            | Self::Calls
+            | Self::Aborts
+            | Self::Rollbacks => "1",
             Self::BytesWritten => "B",
         }
     }
@@ -73,6 +83,8 @@ impl Metric {
             Self::Writes => "writes",
             Self::Calls => "calls",
             Self::BytesWritten => "bytes written",
+            Self::Aborts => "aborts",
+            Self::Rollbacks => "rollbacks",
         }
     }
 }

@@ -141,10 +141,15 @@ impl Times {
     /// The operation that began then is done. It is measured if it began in the measured time.
     pub fn end(&mut self, begun: Instant) {
         self.done += 1;
-        if begun >= self.first {
+        if self.measures(begun) {
             self.last = Instant::now();
             self.latencies.record(self.last - begun);
         }
+    }
+
+    /// Whether an operation that began then is measured.
+    pub fn measures(&self, begun: Instant) -> bool {
+        begun >= self.first
     }
 
     /// How many operations are done, measured or not.

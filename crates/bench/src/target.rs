@@ -1,12 +1,52 @@
 //! A medium to be measured.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use ishigaki_device::{Directory, Place};
 
+use crate::nowhere::Nowhere;
 use crate::site::Site;
 use crate::{Error, Result};
+
+/// Where a workload's engine writes, in one word: `none`, or a [`Place`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Medium {
+    /// Nowhere: the engine does all its work, and what it writes is forgotten at once. So figures are those of the engine
+    /// alone, without any medium, and nothing can be opened again.
+    Nowhere,
+    /// A place.
+    At(Place),
+}
+
+impl Medium {
+    /// Opens it for a workload of that name.
+    pub fn open(&self, workload: &str) -> Result<Target> {
+        match self {
+            Self::Nowhere => Ok(Target { forgets: true, ..Target::new("none", Arc::new(Nowhere::default())) }),
+            Self::At(place) => Target::open(place, workload),
+        }
+    }
+}
+
+impl FromStr for Medium {
+    type Err = ishigaki_device::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" { Ok(Self::Nowhere) } else { text.parse().map(Self::At) }
+    }
+}
+
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => f.write_str("none"),
+            Self::At(place) => place.fmt(f),
+        }
+    }
+}
 
 /// A medium, by an empty directory on it. Workloads leave it as empty as they found it, unless what they found there was
 /// wrong. Clones are handles to the same directory.
@@ -16,12 +56,14 @@ pub struct Target {
     directory: Arc<dyn Directory>,
     /// A fresh folder in the file system, which lasts as long as the target.
     site: Option<Arc<Site>>,
+    /// What is written there can not be read again.
+    forgets: bool,
 }
 
 impl Target {
     /// A directory under a name, which is what figures call it.
     pub fn new(name: impl Into<String>, directory: Arc<dyn Directory>) -> Self {
-        Self { name: name.into(), directory, site: None }
+        Self { name: name.into(), directory, site: None, forgets: false }
     }
 
     /// A place, for a workload of that name. Where it is a directory of a file system, a fresh folder in it is used.
@@ -31,7 +73,7 @@ impl Target {
         let site = Site::new(path, workload)?;
         let fresh = site.path().to_owned();
         let fresh = if matches!(place, Place::Ring(_)) { Place::Ring(fresh) } else { Place::File(fresh) };
-        Ok(Self { name, directory: fresh.open()?, site: Some(Arc::new(site)) })
+        Ok(Self { name, directory: fresh.open()?, site: Some(Arc::new(site)), forgets: false })
     }
 
     /// What figures call it.
@@ -42,6 +84,11 @@ impl Target {
     /// Everything that is measured goes through this.
     pub fn directory(&self) -> &Arc<dyn Directory> {
         &self.directory
+    }
+
+    /// Whether what is written there can not be read again.
+    pub(crate) fn forgets(&self) -> bool {
+        self.forgets
     }
 
     /// Refuses a directory that holds something.
@@ -93,6 +140,16 @@ mod tests {
             drop(target);
             assert_eq!(left(), 0);
         }
+    }
+
+    #[test]
+    fn a_medium_is_none_or_a_place() {
+        for text in ["none", "mem", "nvm:500ns", "file:/srv/data"] {
+            assert_eq!(text.parse::<Medium>().unwrap().to_string(), text);
+        }
+        let nowhere = Medium::Nowhere.open("test").unwrap();
+        assert!(nowhere.forgets() && !"mem".parse::<Medium>().unwrap().open("test").unwrap().forgets());
+        assert_eq!(nowhere.name(), "none");
     }
 
     #[test]

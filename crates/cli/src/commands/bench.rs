@@ -1,6 +1,7 @@
 //! `ishigaki bench`: runs a workload and shows its figures, as a table for people or one JSON object a line.
 
 mod log;
+mod oltp;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -28,6 +29,9 @@ Examples:
   ishigaki bench wal --device /srv/bench --workers 1,2,4 --json      kinds of log and rules of commit, U-1
   ishigaki bench wal --device ssd,nvm:500ns --log parallel,serial,epoch --workload u1,u10,tpcc
   ishigaki bench long --device /srv/bench --seconds 60               long writing, with trim and without
+  ishigaki bench tpcc --device none,nvm:500ns --warehouses 1,4 --workers 1,2    all five transactions of TPC-C, checked
+  ishigaki bench tpcc --scale 100 --seconds 1 --rounds 1             the same, small: a look at how it works
+  ishigaki bench ycsb --workload a,b,c --skew 0,0.9,0.99 --json      skewed reads and updates, ten in a transaction
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn";
 
 /// Measure: workloads that check their own results before they print a number
@@ -44,6 +48,8 @@ enum Command {
     Bank(BankArguments),
     Wal(log::WalArguments),
     Long(log::LongArguments),
+    Tpcc(oltp::TpccArguments),
+    Ycsb(oltp::YcsbArguments),
     Figures(log::FiguresArguments),
 }
 
@@ -159,6 +165,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bank(arguments) => run_bank(arguments),
         Command::Wal(arguments) => log::run_wal(&arguments),
         Command::Long(arguments) => log::run_long(&arguments),
+        Command::Tpcc(arguments) => oltp::run_tpcc(&arguments),
+        Command::Ycsb(arguments) => oltp::run_ycsb(&arguments),
         Command::Figures(arguments) => log::run_figures(&arguments),
     }
 }

@@ -11,8 +11,16 @@ use program::Program;
 
 #[test]
 fn help_shows_examples_and_exit_codes() {
-    for command in [&["sql"][..], &["log", "inspect"], &["bench", "commit"], &["bench", "bank"], &["completions"], &[]]
-    {
+    for command in [
+        &["sql"][..],
+        &["log", "inspect"],
+        &["bench", "commit"],
+        &["bench", "bank"],
+        &["bench", "tpcc"],
+        &["bench", "ycsb"],
+        &["completions"],
+        &[],
+    ] {
         let answer = Program::new().args(command).arg("--help").succeeds();
         assert!(answer.stdout.contains("Examples:"), "{command:?}: {}", answer.stdout);
     }
