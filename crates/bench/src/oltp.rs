@@ -30,7 +30,7 @@ use crate::{Case, Error, Line, Origin, Progress, Result, Target};
 use round::{Outcome, Point};
 
 pub(crate) use client::{Client, Ended, Stop, Worker};
-pub use engine::Engine;
+pub use engine::{Choices, Engine};
 pub(crate) use fill::{Batch, fill};
 
 /// Transactions that a worker may have outstanding where epochs acknowledge: so many that it never waits for them.

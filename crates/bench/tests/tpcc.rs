@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
-use ishigaki_bench::oltp::{Engine, Sweep};
+use ishigaki_bench::oltp::{Choices, Engine, Sweep};
 use ishigaki_bench::tpcc::{self, Company, Mix, Scale};
 use ishigaki_bench::{Error, Line, Medium, Metric, Origin, Silent, Target};
 use ishigaki_device::MemoryDirectory;
+use ishigaki_txn::{ProtocolKind, Release};
 use ishigaki_wal::{CommitRule, LogKind};
 
 /// Filled in an instant.
@@ -34,12 +35,8 @@ fn settings(log: ishigaki_wal::Settings) -> ishigaki_txn::Settings {
 
 fn small(target: Target) -> tpcc::Settings {
     let sweep = Sweep {
-        engines: Engine::product(
-            &[LogKind::Parallel],
-            &[CommitRule::Dependencies],
-            &[4],
-            &settings(ishigaki_wal::Settings::default()),
-        ),
+        engines: Choices { groups: vec![4], ..Choices::default() }
+            .engines(&settings(ishigaki_wal::Settings::default())),
         duration: Duration::from_millis(60),
         rounds: 1,
         ..Sweep::new(target, Origin::here("test", Seed(1)))
@@ -84,19 +81,21 @@ fn the_full_mix_gives_figures_of_each_type_and_of_all() {
 #[test]
 fn every_mix_engine_and_way_to_wait_is_a_case() {
     let settings = small(memory());
-    let engines = Engine::product(
-        &[LogKind::Parallel, LogKind::Serial],
-        &[CommitRule::Watermark, CommitRule::Dependencies],
-        &[1, 16],
-        &settings.sweep.engines[0].settings,
-    );
+    let choices = Choices {
+        protocols: vec![ProtocolKind::Locking, ProtocolKind::TicToc],
+        releases: vec![Release::Early, Release::Normal],
+        logs: vec![LogKind::Parallel, LogKind::Serial],
+        commits: vec![CommitRule::Watermark, CommitRule::Dependencies],
+        groups: vec![4],
+    };
+    let engines = choices.engines(&settings.sweep.engines[0].settings);
     let sweep = Sweep { engines, outstanding: vec![1, 20], duration: Duration::from_millis(10), ..settings.sweep };
     let settings = tpcc::Settings { mixes: Mix::ALL.to_vec(), sweep, ..settings };
     let lines = tpcc::run(&settings, &mut Silent).unwrap();
     let total =
         |line: &&Line| line.case.get("type").is_some_and(|kind| kind == "all") && line.metric == Metric::Throughput;
     let totals: Vec<&Line> = lines.iter().filter(total).collect();
-    assert_eq!(totals.len(), 4 * 8 * 2);
+    assert_eq!(totals.len(), 4 * 16 * 2);
     assert!(totals.iter().all(|line| line.median > 0.0));
     for line in &totals {
         assert_eq!(totals.iter().filter(|other| other.case == line.case).count(), 1, "{:?}", line.case);

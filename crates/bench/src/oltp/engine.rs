@@ -1,8 +1,8 @@
 //! One side of a comparison: how a database is opened, and what figures call it.
 
 use ishigaki_base::ByteSize;
-use ishigaki_txn::{self as txn, CheckpointSettings};
-use ishigaki_wal::{self as wal, CommitRule, Group, LogKind};
+use ishigaki_txn::{self as txn, CheckpointSettings, ProtocolKind, Release};
+use ishigaki_wal::{self as wal, CommitRule, LogKind};
 
 use super::OUTSTANDING_IN_EPOCHS;
 use crate::Case;
@@ -10,7 +10,7 @@ use crate::Case;
 /// A transaction engine: settings of the database, and what distinguishes them.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// What figures call it: log, rule and group, and whatever else the caller compares.
+    /// What figures call it: protocol, release, log, rule and group, and whatever else the caller compares.
     pub case: Case,
     /// How its databases are opened. The log's streams are as many as there are workers, whatever is said here.
     pub settings: txn::Settings,
@@ -23,30 +23,17 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine that figures call by its log, its rule and its group.
+    /// An engine that figures call by what [`Choices`] there are.
     pub fn new(settings: txn::Settings) -> Self {
         let log = &settings.log;
         let case = Case::from_iter([
+            ("protocol".to_owned(), settings.protocol.to_string().into()),
+            ("release".to_owned(), settings.release.to_string().into()),
             ("log".to_owned(), log.kind.to_string().into()),
             ("commit".to_owned(), log.commit.to_string().into()),
             ("group".to_owned(), log.group.transactions.into()),
         ]);
         Self { case, settings }
-    }
-
-    /// Every log under every rule with every group, otherwise as `settings` say.
-    pub fn product(logs: &[LogKind], commits: &[CommitRule], groups: &[usize], settings: &txn::Settings) -> Vec<Self> {
-        let mut engines = Vec::new();
-        for &kind in logs {
-            for &commit in commits {
-                for &transactions in groups {
-                    let group = Group { transactions, ..settings.log.group.clone() };
-                    let log = wal::Settings { kind, commit, group, ..settings.log.clone() };
-                    engines.push(Self::new(txn::Settings { log, ..settings.clone() }));
-                }
-            }
-        }
-        engines
     }
 
     /// The defaults with room for all that a run writes, in memory and in the log, and no checkpoint in the middle of it;
@@ -73,4 +60,54 @@ impl Engine {
             _ => 4 * self.settings.log.group.transactions,
         }
     }
+}
+
+/// What engines are compared: each of these with each of the others.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Default: locking.
+    pub protocols: Vec<ProtocolKind>,
+    /// Default: early.
+    pub releases: Vec<Release>,
+    /// Default: parallel.
+    pub logs: Vec<LogKind>,
+    /// Default: by dependencies.
+    pub commits: Vec<CommitRule>,
+    /// Transactions of a group. Default 16.
+    pub groups: Vec<usize>,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            protocols: vec![ProtocolKind::Locking],
+            releases: vec![Release::Early],
+            logs: vec![LogKind::Parallel],
+            commits: vec![CommitRule::Dependencies],
+            groups: vec![16],
+        }
+    }
+}
+
+impl Choices {
+    /// The engines, otherwise as `settings` say.
+    pub fn engines(&self, settings: &txn::Settings) -> Vec<Engine> {
+        let mut all = vec![settings.clone()];
+        vary(&mut all, &self.protocols, |settings, protocol| settings.protocol = protocol);
+        vary(&mut all, &self.releases, |settings, release| settings.release = release);
+        vary(&mut all, &self.logs, |settings, kind| settings.log.kind = kind);
+        vary(&mut all, &self.commits, |settings, commit| settings.log.commit = commit);
+        vary(&mut all, &self.groups, |settings, group| settings.log.group.transactions = group);
+        all.into_iter().map(Engine::new).collect()
+    }
+}
+
+/// Each of the settings with each of the values.
+fn vary<T: Copy>(all: &mut Vec<txn::Settings>, values: &[T], set: impl Fn(&mut txn::Settings, T)) {
+    let with = |settings: &txn::Settings, value| {
+        let mut settings = settings.clone();
+        set(&mut settings, value);
+        settings
+    };
+    *all = all.iter().flat_map(|settings| values.iter().map(|&value| with(settings, value))).collect();
 }

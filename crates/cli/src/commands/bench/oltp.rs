@@ -6,10 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
-use ishigaki_bench::oltp::{Engine, Sweep};
+use ishigaki_bench::oltp::{Choices, Engine, Sweep};
 use ishigaki_bench::tpcc::{Mix, Scale};
 use ishigaki_bench::ycsb::Workload;
 use ishigaki_bench::{Line, Medium, tpcc, ycsb};
+use ishigaki_txn::{ProtocolKind, Release};
 use ishigaki_wal::{CommitRule, LogKind};
 
 use super::{Bar, EXAMPLES, origin, show};
@@ -83,6 +84,14 @@ struct Swept {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1")]
     workers: Vec<usize>,
 
+    /// How transactions are kept apart: locking, tictoc
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "locking")]
+    protocol: Vec<ProtocolKind>,
+
+    /// When locks are let go of: early (before the transaction is durable), normal
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "early")]
+    release: Vec<Release>,
+
     /// Kinds of log: parallel, serial, epoch
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "parallel")]
     log: Vec<LogKind>,
@@ -121,11 +130,18 @@ struct Swept {
 }
 
 impl Swept {
-    /// The engines that are compared. What the transaction engine can be set to, beside its log, has its place here.
+    /// The engines that are compared.
     fn engines(&self) -> Vec<Engine> {
         let roomy = Engine::roomy();
         let log = ishigaki_wal::Settings { segment: self.segment, ..roomy.log.clone() };
-        Engine::product(&self.log, &self.commit, &self.group, &ishigaki_txn::Settings { log, ..roomy })
+        let choices = Choices {
+            protocols: self.protocol.clone(),
+            releases: self.release.clone(),
+            logs: self.log.clone(),
+            commits: self.commit.clone(),
+            groups: self.group.clone(),
+        };
+        choices.engines(&ishigaki_txn::Settings { log, ..roomy })
     }
 
     /// Measures each medium after the other.
