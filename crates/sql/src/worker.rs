@@ -239,9 +239,14 @@ impl Worker {
         let result = self.dispatch(current, command, reply).await;
         self.slot.set(None);
         // An error that could not be told where it happened, because DataFusion's signature has no place for one.
-        match current.take_deferred() {
+        let result = match current.take_deferred() {
             Some(error) => Err(error),
             None => result,
+        };
+        match result {
+            // Where reads do not lock, it may come from a state that never was; then it is a conflict, and no error.
+            Err(error) if !error.breaks_transaction() => current.with(|txn| Ok(txn.validate()?)).and(Err(error)),
+            other => other,
         }
     }
 

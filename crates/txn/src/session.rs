@@ -148,7 +148,7 @@ impl Session {
                     Err(error) => return Err(error.into()),
                 },
                 // What followed from things that do not fit together did not happen.
-                Err(error) if !txn.is_dead() && txn.is_consistent() => return Err(error),
+                Err(error) if txn.validate().is_ok() => return Err(error),
                 Err(_) => drop(txn),
             }
             back_off(age, attempt, &interrupt)?;

@@ -195,15 +195,13 @@ impl Transaction {
         self.protocol.patience().interrupt.clone()
     }
 
-    /// True once a conflict has ended the transaction.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.dead.is_some()
-    }
-
-    /// Whether all that was read so far can have been so at one moment. Where reads do not lock, an error of a transaction
-    /// may have come from a state that never was.
-    pub(crate) fn is_consistent(&mut self) -> bool {
-        self.protocol.is_consistent()
+    /// Fails with [`Error::Conflict`] if not all that was read so far can have been so at one moment. Where reads do not lock
+    /// ([`ProtocolKind::TicToc`](crate::ProtocolKind)), an error that a transaction comes to may have come from a state that
+    /// never was: ask this before you act on it. [`Session::run`](crate::Session::run) does, and a commit asks more.
+    pub fn validate(&mut self) -> Result<()> {
+        self.check_alive()?;
+        let consistent = self.protocol.is_consistent();
+        self.settle(if consistent { Ok(()) } else { Err(Error::conflict(ConflictReason::Overwritten)) })
     }
 
     fn database(&self) -> &Shared {

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, Place};
 use ishigaki_sql::{Database, Settings};
+use ishigaki_txn::{ProtocolKind, Release};
 
 use super::log_arguments::LogArguments;
 use crate::failure::{EXIT_CODES, Failure};
@@ -64,6 +65,16 @@ pub(crate) struct Arguments {
     /// Threads that run statements; all cores if it is not given
     #[arg(long, value_name = "NUMBER")]
     threads: Option<NonZeroUsize>,
+
+    /// How transactions are kept apart: locking (who comes second waits or gives way at once) or tictoc (nobody waits, and
+    /// COMMIT may have to be answered with a conflict)
+    #[arg(long, value_name = "NAME", default_value = "locking")]
+    protocol: ProtocolKind,
+
+    /// When transactions let go of what they wrote: early (others see it before it is durable, and are answered only after
+    /// it) or normal (when it is durable)
+    #[arg(long, value_name = "WHEN", default_value = "early")]
+    release: Release,
 
     #[command(flatten)]
     log: LogArguments,
@@ -124,6 +135,7 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
         settings.query_memory = memory;
     }
     settings.txn.log = arguments.log.settings();
+    (settings.txn.protocol, settings.txn.release) = (arguments.protocol, arguments.release);
     let bar = ProgressBar::new_spinner().with_message("opening the database");
     let (progress, opened) = (ishigaki_wal::Progress::default(), AtomicBool::new(false));
     let database = std::thread::scope(|scope| {

@@ -4,6 +4,7 @@ use ishigaki_base::ErrorKind;
 use ishigaki_sql::arrow::array::RecordBatch;
 use ishigaki_sql::arrow::util::display::{ArrayFormatter, FormatOptions};
 use ishigaki_sql::{Database, Error, Outcome, Session, Settings};
+use ishigaki_txn::ProtocolKind;
 use tempfile::TempDir;
 
 /// A database and a session on it.
@@ -18,6 +19,16 @@ impl Shell {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let database = open(&directory);
+        let session = database.session();
+        Self { directory, database, session }
+    }
+
+    /// A new database whose transactions are kept apart that way.
+    pub(crate) fn under(protocol: ProtocolKind) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut settings = settings();
+        settings.txn.protocol = protocol;
+        let database = Database::open(directory.path().join("data"), settings).expect("opens");
         let session = database.session();
         Self { directory, database, session }
     }

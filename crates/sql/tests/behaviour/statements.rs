@@ -6,6 +6,7 @@ use crate::shell::{Shell, error, rows, run};
 use ishigaki_base::ErrorKind;
 use ishigaki_sql::arrow::array::RecordBatch;
 use ishigaki_sql::{Error, Outcome, Statement, TransactionStatus};
+use ishigaki_txn::ProtocolKind;
 
 #[test]
 fn what_was_committed_is_there_after_reopening() {
@@ -278,6 +279,21 @@ fn after_a_conflict_the_transaction_must_be_rolled_back() {
     assert_eq!(young.transaction_status(), TransactionStatus::None);
     run(&old, "UPDATE t SET x = 1 WHERE id = 2; COMMIT");
     assert_eq!(shell.rows("SELECT sum(x) FROM t"), ["2"]);
+}
+
+#[test]
+fn an_error_that_comes_from_a_state_that_never_was_is_a_conflict() {
+    let shell = Shell::under(ProtocolKind::TicToc);
+    shell.run("CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0)");
+    let other = shell.other();
+    shell.run("BEGIN");
+    assert_eq!(shell.rows("SELECT x FROM t WHERE id = 1"), ["0"]);
+    run(&other, "BEGIN; UPDATE t SET x = 1 WHERE id = 1; INSERT INTO t VALUES (2, 1); COMMIT");
+    // That key and the row that was read were never there together.
+    assert_eq!(shell.error("INSERT INTO t VALUES (2, 0)").kind(), ErrorKind::Conflict);
+    assert_eq!(shell.session.transaction_status(), TransactionStatus::Aborted);
+    shell.run("ROLLBACK");
+    assert_eq!(shell.error("INSERT INTO t VALUES (2, 0)").kind(), ErrorKind::Invalid);
 }
 
 #[test]
