@@ -3,31 +3,18 @@
 //! Each medium has its own: the device test (their figure 3), throughput of U-1, U-10 and New-Order (7, 9 and 11),
 //! bandwidth (8, 10 and 12), its share of the device's, latency in its two parts (13 and 14), and long writing (15).
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use super::chart::{Axis, Chart, Point, Series};
 use super::paper::{BEST, Best};
-use super::units::Unit;
+use crate::figures::cases::{file_name, number, numbers, series, text, texts, with};
+use crate::figures::chart::{Axis, Chart, Point, Series};
+use crate::figures::units::Unit;
 use crate::{Line, Metric};
-
-/// What the case of a line says about a key, as text.
-pub(super) fn text(line: &Line, key: &str) -> String {
-    line.case.get(key).map_or_else(String::new, |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-}
-
-/// What it says as a number; 0 where it says none.
-pub(super) fn number(line: &Line, key: &str) -> f64 {
-    line.case.get(key).and_then(Value::as_f64).unwrap_or(0.0)
-}
 
 /// The media of these lines, in the order of their names.
 pub(super) fn devices(lines: &[Line]) -> Vec<String> {
-    let mut devices: Vec<String> = lines.iter().map(|line| text(line, "device")).collect();
-    devices.retain(|device| !device.is_empty());
+    let mut devices = texts(lines, "device");
     devices.sort();
-    devices.dedup();
     devices
 }
 
@@ -39,7 +26,7 @@ pub(super) fn variant(line: &Line) -> String {
 }
 
 /// Everything that these lines show.
-pub(super) fn charts(lines: &[Line]) -> Vec<Chart> {
+pub(in crate::figures) fn charts(lines: &[Line]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for device in devices(lines) {
         let lines: Vec<&Line> = lines.iter().filter(|line| text(line, "device") == device).collect();
@@ -52,46 +39,7 @@ pub(super) fn charts(lines: &[Line]) -> Vec<Chart> {
         }
         charts.extend(long(&lines, &device));
     }
-    charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
     charts
-}
-
-fn point(line: &Line, x: f64) -> Point {
-    Point { x, y: line.median, low: line.min, high: line.max }
-}
-
-/// The name of a file: letters, digits and lines.
-fn name(parts: &[&str]) -> String {
-    let mut name = String::from("p1");
-    for part in parts {
-        name.push('-');
-        name.extend(part.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }));
-    }
-    name
-}
-
-/// Series by what `key` says of a line, each with its points in the order of `x`.
-fn series(lines: &[&Line], key: impl Fn(&Line) -> String, x: &str) -> Vec<Series> {
-    let mut groups: Vec<(String, BTreeMap<u64, Point>)> = Vec::new();
-    for line in lines {
-        let (key, x) = (key(line), number(line, x));
-        let place = groups.iter().position(|(name, _)| *name == key).unwrap_or_else(|| {
-            groups.push((key, BTreeMap::new()));
-            groups.len() - 1
-        });
-        groups[place].1.insert(x.to_bits(), point(line, x));
-    }
-    let named = |(colour, (name, points)): (usize, (String, BTreeMap<u64, Point>))| Series {
-        name,
-        points: points.into_values().collect(),
-        colour,
-        dashed: false,
-    };
-    groups.into_iter().enumerate().map(named).collect()
-}
-
-fn with<'a>(lines: &[&'a Line], metric: Metric) -> Vec<&'a Line> {
-    lines.iter().filter(|line| line.metric == metric).copied().collect()
 }
 
 fn device_test(lines: &[&Line], device: &str) -> Option<Chart> {
@@ -102,7 +50,7 @@ fn device_test(lines: &[&Line], device: &str) -> Option<Chart> {
         threads => format!("{threads} threads"),
     };
     (!lines.is_empty()).then(|| Chart {
-        name: name(&["device", device]),
+        name: file_name(&["p1", "device", device]),
         title: format!("Device test on {device}"),
         x: Axis { label: "bytes of a synchronous write", unit: Unit::Bytes },
         y: Axis { label: "bandwidth", unit: Unit::Bandwidth },
@@ -121,7 +69,7 @@ fn workers(lines: &[&Line], device: &str, workload: &str, title: &str) -> Vec<Ch
     let chart = |(metric, word, label, unit)| {
         let lines = with(lines, metric);
         (!lines.is_empty()).then(|| Chart {
-            name: name(&[workload, word, device]),
+            name: file_name(&["p1", workload, word, device]),
             title: format!("{title} on {device}: {word}"),
             x: Axis { label: "workers", unit: Unit::Count },
             y: Axis { label, unit },
@@ -143,7 +91,7 @@ fn latency(lines: &[&Line], device: &str, workload: &str, title: &str) -> Option
     };
     let (known, flushed): (Vec<Series>, Vec<Series>) = (named(known, "known", false), named(flushed, "flushed", true));
     (!known.is_empty()).then(|| Chart {
-        name: name(&[workload, "latency", device]),
+        name: file_name(&["p1", workload, "latency", device]),
         title: format!("{title} on {device}: until flushed and until known, p50"),
         x: Axis { label: "workers", unit: Unit::Count },
         y: Axis { label: "from begin", unit: Unit::Time },
@@ -155,9 +103,7 @@ fn latency(lines: &[&Line], device: &str, workload: &str, title: &str) -> Option
 fn long(lines: &[&Line], device: &str) -> Option<Chart> {
     let lines: Vec<&Line> = lines.iter().filter(|line| line.bench == "long").copied().collect();
     let lines = with(&lines, Metric::Bandwidth);
-    let mut sizes: Vec<u64> = lines.iter().map(|line| number(line, "write") as u64).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = numbers(&lines, "write");
     let series = |line: &&Line| {
         let trim = line.case.get("trim").and_then(Value::as_bool).unwrap_or(false);
         let (size, interval) = (number(line, "write"), number(line, "interval"));
@@ -171,7 +117,7 @@ fn long(lines: &[&Line], device: &str) -> Option<Chart> {
         }
     };
     (!lines.is_empty()).then(|| Chart {
-        name: name(&["long", device]),
+        name: file_name(&["p1", "long", device]),
         title: format!("Long writing on {device}"),
         x: Axis { label: "time", unit: Unit::Time },
         y: Axis { label: "bandwidth", unit: Unit::Bandwidth },

@@ -1,0 +1,61 @@
+//! Which papers there are, and what each one's experiments are drawn as.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::chart::Chart;
+use super::{Plot, p1, p2};
+use crate::{Error, Line};
+
+/// A paper whose experiments are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paper {
+    /// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017).
+    P1,
+    /// TicToc with P-WAL (Nakamura, Kawashima, Tatebe).
+    P2,
+}
+
+impl Paper {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::P1, Self::P2];
+
+    /// The charts that these lines give.
+    pub(super) fn charts(self, lines: &[Line]) -> Vec<Chart> {
+        let mut charts = match self {
+            Self::P1 => p1::charts(lines),
+            Self::P2 => p2::charts(lines),
+        };
+        charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
+        charts
+    }
+
+    /// The page for these lines, in Markdown, with an empty place for notes.
+    pub fn page(self, lines: &[Line], plots: &[Plot]) -> String {
+        match self {
+            Self::P1 => p1::page(lines, plots),
+            Self::P2 => p2::page(lines, plots),
+        }
+    }
+}
+
+/// As files are called: `p1`.
+impl fmt::Display for Paper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::P1 => "p1",
+            Self::P2 => "p2",
+        })
+    }
+}
+
+impl FromStr for Paper {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|paper| paper.to_string() == text).ok_or_else(|| {
+            let reason = format!("there are p1 and p2, not `{text}`");
+            Error::Invalid { setting: "paper", reason }
+        })
+    }
+}
