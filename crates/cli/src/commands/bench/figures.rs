@@ -50,7 +50,8 @@ struct P1Arguments {
 
 /// TicToc with P-WAL (Nakamura, Kawashima, Tatebe): lock release and groups under TPC-C's New-Order
 ///
-/// At full size, filling and checking ten warehouses takes longer than measuring them; they need some 2 GB of memory.
+/// At full size, filling and checking ten warehouses takes longer than measuring them. Each needs some 200 MB of memory, and a
+/// modelled medium keeps its log in memory as well.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct P2Arguments {
