@@ -44,8 +44,8 @@ pub struct Sweep {
     pub engines: Vec<Engine>,
     /// Threads, each with a session and a stream of the log of its own. Default 1.
     pub workers: Vec<usize>,
-    /// Transactions that a worker may have outstanding; with 1 it waits for each. Default: none given, which means four
-    /// groups of the log, and under epochs as many as it can.
+    /// Transactions that a worker may have outstanding; with 1 it waits for each. Default: none given, which means what each
+    /// engine says.
     pub outstanding: Vec<usize>,
     /// Measured time of each run. Default 10 s.
     pub duration: Duration,
@@ -79,7 +79,7 @@ impl Sweep {
         if self.workers.is_empty() || self.workers.iter().any(|count| !(1..=256).contains(count)) {
             return invalid("workers", "give one or more counts from 1 to 256, such as 1,2,4");
         }
-        if self.outstanding.contains(&0) {
+        if self.outstanding.contains(&0) || self.engines.iter().any(|engine| engine.outstanding == Some(0)) {
             return invalid("outstanding", "a worker has at least one transaction outstanding");
         }
         if self.rounds == 0 {

@@ -77,32 +77,39 @@ impl Settings {
     pub fn new(sweep: Sweep) -> Self {
         Self { mixes: vec![Mix::Full], warehouses: vec![1], scale: Scale::SPECIFICATION, sweep }
     }
-
-    fn experiments(&self) -> Result<Vec<Work>> {
-        let invalid = |setting, reason: &str| Error::Invalid { setting, reason: reason.to_owned() };
-        if self.mixes.is_empty() {
-            return Err(invalid("mix", "give at least one, such as full"));
-        }
-        let mut experiments = Vec::new();
-        for &mix in &self.mixes {
-            for &warehouses in &self.warehouses {
-                let few = || invalid("warehouses", "give one or more counts from 1 on, such as 1,4,10");
-                let warehouses = NonZero::new(warehouses).ok_or_else(few)?;
-                let company = Company { warehouses, scale: self.scale, seed: self.sweep.origin.seed };
-                experiments.push(Work { company, mix });
-            }
-        }
-        if experiments.is_empty() {
-            return Err(invalid("warehouses", "give at least one count, such as 1"));
-        }
-        Ok(experiments)
-    }
 }
 
 /// Measures and checks. The figures come case by case, by mix, warehouses, workers and engine: of all transactions together,
 /// and of each type.
 pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>> {
-    settings.sweep.run(NAME, &settings.experiments()?, progress)
+    let Settings { mixes, warehouses, scale, sweep } = settings;
+    if mixes.is_empty() {
+        return Err(Error::Invalid { setting: "mix", reason: "give at least one, such as full".to_owned() });
+    }
+    let works: Vec<_> = mixes.iter().flat_map(|&mix| warehouses.iter().map(move |&count| (mix, count))).collect();
+    run_each(&works, *scale, sweep, progress)
+}
+
+/// The same for mixes that each have a number of warehouses of their own.
+pub(crate) fn run_each(
+    works: &[(Mix, u16)],
+    scale: Scale,
+    sweep: &Sweep,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Line>> {
+    let few = || Error::Invalid {
+        setting: "warehouses",
+        reason: "give one or more counts from 1 on, such as 1,4,10".to_owned(),
+    };
+    let work = |&(mix, warehouses): &(Mix, u16)| {
+        let warehouses = NonZero::new(warehouses).ok_or_else(few)?;
+        Ok(Work { company: Company { warehouses, scale, seed: sweep.origin.seed }, mix })
+    };
+    let experiments: Vec<Work> = works.iter().map(work).collect::<Result<_>>()?;
+    if experiments.is_empty() {
+        return Err(few());
+    }
+    sweep.run(NAME, &experiments, progress)
 }
 
 /// A company and what its terminals do.

@@ -1,12 +1,16 @@
-//! The experiments of a paper at smoke size, and plots and page of fixed lines.
+//! The experiments of the papers at smoke size, and plots and pages of fixed lines.
 
-use std::sync::Arc;
+#[path = "figures/p1.rs"]
+mod p1;
+#[path = "figures/p2.rs"]
+mod p2;
 
-use ishigaki_base::ByteSize;
+use std::fs;
+use std::path::Path;
+
 use ishigaki_base::random::Seed;
-use ishigaki_bench::figures::{self, Scale};
-use ishigaki_bench::{Line, Metric, Origin, Silent, Target, long};
-use ishigaki_device::{ModelledDirectory, Pace};
+use ishigaki_bench::figures::{self, Paper};
+use ishigaki_bench::{Error, Line, Metric, Origin};
 
 fn origin() -> Origin {
     Origin { machine: "a machine".to_owned(), commit: "abc".to_owned(), seed: Seed(1) }
@@ -16,159 +20,71 @@ fn line(bench: &str, parts: &serde_json::Value, metric: Metric, runs: &[f64]) ->
     Line::new(bench, parts.as_object().unwrap().clone(), metric, runs.to_vec(), &origin())
 }
 
-/// U-1 on one medium: two logs with one, two and four workers; the device test; long writing.
-fn fixed() -> Vec<Line> {
-    let mut lines = of_logs("u1");
-    for threads in [1, 16] {
-        for size in [4096, 8192] {
-            let parts = serde_json::json!({"threads": threads, "size": size, "device": "ssd"});
-            lines.push(line("media", &parts, Metric::Bandwidth, &[f64::from(threads * size) * 1e4]));
-        }
-    }
-    for trim in [false, true] {
-        let parts = serde_json::json!({"write": 8192, "trim": trim, "workers": 4, "interval": 1.0, "device": "ssd"});
-        lines.push(line("long", &parts, Metric::Bandwidth, &[3e8, 2e8, 1e8]));
-        lines.push(line("long", &parts, Metric::Ratio, &[0.33]));
-    }
-    lines
-}
-
-/// A workload on two logs with one, two and four workers.
-fn of_logs(workload: &str) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for (log, commit, each) in [("parallel", "watermark", 100e3), ("serial", "watermark", 50e3)] {
-        for workers in [1, 2, 4] {
-            let parts = serde_json::json!({
-                "workload": workload, "log": log, "commit": commit, "workers": workers, "group": 16, "device": "ssd"
-            });
-            let throughput = each * if log == "serial" { 1.0 } else { f64::from(workers) };
-            let figures = [
-                (Metric::Throughput, throughput),
-                (Metric::Bandwidth, throughput * 420.0),
-                (Metric::ShareOfDevice, 0.9),
-                (Metric::LatencyP50, 150e-6),
-                (Metric::LatencyP99, 250e-6),
-                (Metric::UntilFlushedP50, 120e-6),
-                (Metric::UntilFlushedP99, 200e-6),
-                (Metric::ShareOfWaiting, 0.2),
-                (Metric::Writes, 0.0625),
-            ];
-            lines
-                .extend(figures.map(|(metric, value)| line("wal", &parts, metric, &[value * 0.9, value, value * 1.1])));
-        }
-    }
-    lines
-}
-
-fn count(text: &str, part: &str) -> usize {
-    text.matches(part).count()
-}
-
-#[test]
-fn fixed_lines_give_the_same_plots_each_time_and_each_shows_its_series() {
-    let plots = figures::plots(&fixed()).unwrap();
-    assert_eq!(plots, figures::plots(&fixed()).unwrap());
-    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
-    let expected = [
-        "p1-device-ssd",
-        "p1-u1-throughput-ssd",
-        "p1-u1-bandwidth-ssd",
-        "p1-u1-share-ssd",
-        "p1-u1-latency-ssd",
-        "p1-long-ssd",
-    ];
-    assert_eq!(names, expected);
-    let svg = |name: &str| &plots.iter().find(|plot| plot.name == name).unwrap().svg;
-
-    let throughput = svg("p1-u1-throughput-ssd");
-    assert_eq!(count(throughput, "<svg"), 1);
-    assert_eq!(count(throughput, "<circle"), 6, "a mark for each of three numbers of workers and two logs");
-    for word in ["U-1 on ssd: throughput", "parallel, watermark", "serial", "workers", "100 k/s", "500 k/s"] {
-        assert!(throughput.contains(word), "{word}");
-    }
-    assert!(throughput.contains("prefers-color-scheme: dark"));
-
-    let latency = svg("p1-u1-latency-ssd");
-    assert_eq!(count(latency, "<circle"), 12, "known and flushed");
-    for word in ["serial: known", "serial: flushed", "50 µs", "150 µs"] {
-        assert!(latency.contains(word), "{word}");
-    }
-    assert!(svg("p1-u1-share-ssd").contains("100%"));
-    for word in ["1 thread", "16 threads", "8 KiB", "GB/s"] {
-        assert!(svg("p1-device-ssd").contains(word), "{word}");
-    }
-    for word in ["8 KiB, trimmed", "8 KiB, not trimmed", "300 MB/s", "3 s"] {
-        assert!(svg("p1-long-ssd").contains(word), "{word}");
-    }
-}
-
-#[test]
-fn the_page_lays_fixed_lines_beside_the_papers_figures() {
-    let lines = fixed();
-    let page = figures::page(&lines, &figures::plots(&lines).unwrap());
-    for word in [
-        "| ours | a machine; source abc |",
-        "Intel Xeon E5-2665 (16 cores)",
-        "## On `ssd`",
-        "| *the paper: P-WAL, best* | 16 | 16 | 1.82 M/s | 814 MB/s | 97% | 330 µs (mean) |",
-        "| parallel, watermark | 4 | 16 | 400 k/s | 168 MB/s | 90% | 150 µs | 250 µs | 120 µs | 20% | 0.062 |",
-        "**8.00 times** the best of the serial one; in the paper 10.0 times",
-        "| 8 KiB | 81.9 MB/s | 1.31 GB/s | 840 MB/s |",
-        "| 8 KiB | no | 3 s | 200 MB/s | 100 MB/s | 300 MB/s | 0.33 |",
-        "![U-1 on ssd: throughput](p1-u1-throughput-ssd.svg)",
-    ] {
-        assert!(page.contains(word), "{word} is not in\n{page}");
-    }
-    assert!(!page.contains("U-10:"), "what has no lines is left out");
-}
-
-#[test]
-fn new_order_has_its_plots_and_the_papers_figures() {
-    let lines = of_logs("tpcc");
-    let plots = figures::plots(&lines).unwrap();
-    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
-    assert_eq!(names, ["throughput", "bandwidth", "share", "latency"].map(|what| format!("p1-tpcc-{what}-ssd")));
-    let page = figures::page(&lines, &plots);
-    for word in [
-        "### TPC-C: New-Order, 8 warehouses",
-        "| *the paper: P-WAL, best* | 16 | 16 | 67.8 k/s | 533 MB/s | 64% | 4.7 ms (mean) | | | 55% | |",
-        "in the paper 2.3 times. Until a commit is known its transactions take 4.8 times as long there",
-        "![TPC-C on ssd: throughput](p1-tpcc-throughput-ssd.svg)",
-    ] {
-        assert!(page.contains(word), "{word} is not in\n{page}");
-    }
-}
-
 #[test]
 fn without_lines_there_are_no_plots() {
-    assert!(figures::plots(&[]).unwrap().is_empty());
+    for paper in Paper::ALL {
+        assert!(figures::plots(paper, &[]).unwrap().is_empty());
+    }
 }
 
 #[test]
-fn the_experiments_of_paper_1_run_and_are_written() {
-    let directory = tempfile::tempdir().unwrap();
-    let medium = ModelledDirectory::in_memory("nvm:5us".parse().unwrap(), Pace::Real);
-    let log = ishigaki_wal::Settings { segment: ByteSize::mib(1), ..ishigaki_wal::Settings::default() };
-    let settings = figures::Settings {
-        scale: Scale::smoke(),
-        targets: vec![Target::new("nvm:5us", Arc::new(medium))],
-        sides: long::Side::both(&log),
-        log,
-        origin: origin(),
-    };
-    let lines = figures::p1(&settings, &long::free_up_to_now, &mut Silent).unwrap();
-    for bench in ["media", "wal", "long"] {
-        assert!(lines.iter().any(|line| line.bench == bench), "{bench}");
+fn a_paper_is_called_as_its_files_are() {
+    for paper in Paper::ALL {
+        assert_eq!(paper.to_string().parse::<Paper>().unwrap(), paper);
     }
-    let out = directory.path().join("figures");
-    let files = figures::write(&out, &lines).unwrap();
-    assert!(files.iter().all(|file| file.is_file()));
-    assert_eq!(files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg")).count(), 14);
-    let read = figures::read(&out.join("p1.jsonl")).unwrap();
-    let what = |lines: &[Line]| lines.iter().map(|line| (line.case.clone(), line.metric)).collect::<Vec<_>>();
-    assert!(what(&read) == what(&lines), "the lines that were written are read");
-    let page = std::fs::read_to_string(out.join("p1.md")).unwrap();
-    for word in ["U-1:", "U-10:", "TPC-C:", "Device test", "Long writing", "| epoch |", "| serial |"] {
-        assert!(page.contains(word), "{word}");
+    assert!("p3".parse::<Paper>().unwrap_err().to_string().contains("p1 and p2"));
+}
+
+#[test]
+fn what_is_by_hand_stays_when_a_page_is_written_again() {
+    for (paper, bench) in [(Paper::P1, "wal"), (Paper::P2, "tpcc")] {
+        let directory = tempfile::tempdir().unwrap();
+        let page = directory.path().join(format!("{paper}.md"));
+        let lines = |device: &str| {
+            let case = serde_json::json!({"device": device, "mix": "full", "warehouses": 1, "workers": 1});
+            vec![line(bench, &case, Metric::Throughput, &[1.0])]
+        };
+        figures::write(directory.path(), paper, &lines("disk-one")).unwrap();
+        let drawn = fs::read_to_string(&page).unwrap();
+        assert!(drawn.contains("disk-one"), "{drawn}");
+        let end = "<!-- end of what is by hand -->";
+        fs::write(&page, drawn.replace(end, &format!("It is so because.\n\n{end}"))).unwrap();
+        figures::write(directory.path(), paper, &lines("disk-two")).unwrap();
+        let again = fs::read_to_string(&page).unwrap();
+        assert!(
+            again.contains("It is so because.") && again.contains("disk-two") && !again.contains("disk-one"),
+            "{again}"
+        );
+    }
+}
+
+#[test]
+fn a_page_without_a_place_for_notes_is_not_written_over_and_the_lines_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("p2.md");
+    fs::write(&page, "by hand\n").unwrap();
+    let refused = figures::write(directory.path(), Paper::P2, &[]).unwrap_err();
+    assert!(matches!(&refused, Error::Invalid { setting: "out", .. }), "{refused}");
+    assert_eq!(fs::read_to_string(&page).unwrap(), "by hand\n");
+    assert!(figures::read(&directory.path().join("p2.jsonl")).unwrap().is_empty());
+}
+
+#[test]
+fn the_pages_in_the_documentation_are_what_their_lines_give() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    for paper in Paper::ALL {
+        let [lines, page] = ["jsonl", "md"].map(|ending| results.join(format!("{paper}.{ending}")));
+        if !page.exists() {
+            continue;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let copy = directory.path().join(format!("{paper}.md"));
+        fs::copy(&page, &copy).unwrap();
+        figures::write(directory.path(), paper, &figures::read(&lines).unwrap()).unwrap();
+        let remedy = format!(
+            "draw it again: `ishigaki bench figures {paper} --from {0}/{paper}.jsonl --out {0}`",
+            "docs/results"
+        );
+        assert!(fs::read(&copy).unwrap() == fs::read(&page).unwrap(), "{}: {remedy}", page.display());
     }
 }

@@ -1,181 +1,139 @@
-//! Which charts the lines of paper 1's experiments give.
-//!
-//! Each medium has its own: the device test (their figure 3), throughput of U-1, U-10 and New-Order (7, 9 and 11),
-//! bandwidth (8, 10 and 12), its share of the device's, latency in its two parts (13 and 14), and long writing (15).
+//! The experiments of paper 1: the device test, U-1, U-10 and New-Order on every log, and long writing.
 
-use std::collections::BTreeMap;
+mod charts;
+mod page;
+mod paper;
 
-use serde_json::Value;
+use std::time::Duration;
 
-use super::chart::{Axis, Chart, Point, Series};
-use super::paper::{BEST, Best};
-use super::units::Unit;
-use crate::{Line, Metric};
+use ishigaki_base::ByteSize;
+use ishigaki_device::ProbeSettings;
+use ishigaki_wal::{self as engine, LogKind};
 
-/// What the case of a line says about a key, as text.
-pub(super) fn text(line: &Line, key: &str) -> String {
-    line.case.get(key).map_or_else(String::new, |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+use super::stage::Stage;
+use crate::wal::{COMMITS, LOGS, Variant, Workload};
+use crate::{Line, Origin, Progress, Result, Target, long, media, wal};
+
+pub(super) use charts::charts;
+pub(super) use page::page;
+
+/// How much of it is measured.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// Measured time of each run of the log, and of the device beside it.
+    pub duration: Duration,
+    /// Runs of each case.
+    pub rounds: usize,
+    /// Workers of the log.
+    pub workers: Vec<usize>,
+    /// Threads of the device test.
+    pub threads: Vec<usize>,
+    /// Bytes of a write in the device test.
+    pub sizes: Vec<ByteSize>,
+    /// Time of each case of the device test in each round.
+    pub probe: Duration,
+    /// How long each side of long writing is written. Zero leaves it out.
+    pub long: Duration,
+    /// The interval of its figures.
+    pub interval: Duration,
+    /// Its workers.
+    pub writers: usize,
+    /// Bytes over all of them after which the log's space is freed.
+    pub free_after: ByteSize,
 }
 
-/// What it says as a number; 0 where it says none.
-pub(super) fn number(line: &Line, key: &str) -> f64 {
-    line.case.get(key).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-/// The media of these lines, in the order of their names.
-pub(super) fn devices(lines: &[Line]) -> Vec<String> {
-    let mut devices: Vec<String> = lines.iter().map(|line| text(line, "device")).collect();
-    devices.retain(|device| !device.is_empty());
-    devices.sort();
-    devices.dedup();
-    devices
-}
-
-/// A log by its names in the case: `parallel, watermark`.
-pub(super) fn variant(line: &Line) -> String {
-    let (log, commit) = (text(line, "log"), text(line, "commit"));
-    // Of the others each acknowledges by one rule only.
-    if log == "parallel" { format!("{log}, {commit}") } else { log }
-}
-
-/// Everything that these lines show.
-pub(super) fn charts(lines: &[Line]) -> Vec<Chart> {
-    let mut charts = Vec::new();
-    for device in devices(lines) {
-        let lines: Vec<&Line> = lines.iter().filter(|line| text(line, "device") == device).collect();
-        charts.extend(device_test(&lines, &device));
-        for Best { workload, name, .. } in BEST {
-            let of_workload = |line: &&&Line| line.bench == "wal" && text(line, "workload") == workload;
-            let lines: Vec<&Line> = lines.iter().filter(of_workload).copied().collect();
-            charts.extend(workers(&lines, &device, workload, name));
-            charts.extend(latency(&lines, &device, workload, name));
+impl Scale {
+    /// Figures to be kept: a good half hour for each medium.
+    pub fn standard() -> Self {
+        let kib = [4, 8, 16, 32, 64, 128].map(ByteSize::kib);
+        Self {
+            duration: Duration::from_secs(2),
+            rounds: 5,
+            workers: vec![1, 2, 4, 8, 16],
+            threads: vec![1, 2, 4, 8, 16],
+            sizes: [ByteSize::b(512)].into_iter().chain(kib).collect(),
+            probe: Duration::from_millis(500),
+            long: Duration::from_mins(2),
+            interval: Duration::from_secs(1),
+            writers: 16,
+            free_after: ByteSize::mib(128),
         }
-        charts.extend(long(&lines, &device));
     }
-    charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
-    charts
-}
 
-fn point(line: &Line, x: f64) -> Point {
-    Point { x, y: line.median, low: line.min, high: line.max }
-}
-
-/// The name of a file: letters, digits and lines.
-fn name(parts: &[&str]) -> String {
-    let mut name = String::from("p1");
-    for part in parts {
-        name.push('-');
-        name.extend(part.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }));
-    }
-    name
-}
-
-/// Series by what `key` says of a line, each with its points in the order of `x`.
-fn series(lines: &[&Line], key: impl Fn(&Line) -> String, x: &str) -> Vec<Series> {
-    let mut groups: Vec<(String, BTreeMap<u64, Point>)> = Vec::new();
-    for line in lines {
-        let (key, x) = (key(line), number(line, x));
-        let place = groups.iter().position(|(name, _)| *name == key).unwrap_or_else(|| {
-            groups.push((key, BTreeMap::new()));
-            groups.len() - 1
-        });
-        groups[place].1.insert(x.to_bits(), point(line, x));
-    }
-    let named = |(colour, (name, points)): (usize, (String, BTreeMap<u64, Point>))| Series {
-        name,
-        points: points.into_values().collect(),
-        colour,
-        dashed: false,
-    };
-    groups.into_iter().enumerate().map(named).collect()
-}
-
-fn with<'a>(lines: &[&'a Line], metric: Metric) -> Vec<&'a Line> {
-    lines.iter().filter(|line| line.metric == metric).copied().collect()
-}
-
-fn device_test(lines: &[&Line], device: &str) -> Option<Chart> {
-    let lines: Vec<&Line> = lines.iter().filter(|line| line.bench == "media").copied().collect();
-    let lines = with(&lines, Metric::Bandwidth);
-    let threads = |line: &Line| match number(line, "threads") {
-        1.0 => "1 thread".to_owned(),
-        threads => format!("{threads} threads"),
-    };
-    (!lines.is_empty()).then(|| Chart {
-        name: name(&["device", device]),
-        title: format!("Device test on {device}"),
-        x: Axis { label: "bytes of a synchronous write", unit: Unit::Bytes },
-        y: Axis { label: "bandwidth", unit: Unit::Bandwidth },
-        steps: true,
-        series: series(&lines, threads, "size"),
-    })
-}
-
-/// Throughput, bandwidth and its share, by workers.
-fn workers(lines: &[&Line], device: &str, workload: &str, title: &str) -> Vec<Chart> {
-    let charts = [
-        (Metric::Throughput, "throughput", "transactions acknowledged", Unit::Rate),
-        (Metric::Bandwidth, "bandwidth", "bandwidth of the log", Unit::Bandwidth),
-        (Metric::ShareOfDevice, "share", "share of the bare device's bandwidth", Unit::Share),
-    ];
-    let chart = |(metric, word, label, unit)| {
-        let lines = with(lines, metric);
-        (!lines.is_empty()).then(|| Chart {
-            name: name(&[workload, word, device]),
-            title: format!("{title} on {device}: {word}"),
-            x: Axis { label: "workers", unit: Unit::Count },
-            y: Axis { label, unit },
-            steps: true,
-            series: series(&lines, variant, "workers"),
-        })
-    };
-    charts.into_iter().filter_map(chart).collect()
-}
-
-/// Until known in full lines, until flushed in dashed ones of the same colour. Epochs are left out: beside their tens of
-/// milliseconds nothing else can be told apart; the page has them.
-fn latency(lines: &[&Line], device: &str, workload: &str, title: &str) -> Option<Chart> {
-    let lines: Vec<&Line> = lines.iter().filter(|line| text(line, "log") != "epoch").copied().collect();
-    let known = series(&with(&lines, Metric::LatencyP50), variant, "workers");
-    let flushed = series(&with(&lines, Metric::UntilFlushedP50), variant, "workers");
-    let named = |series: Vec<Series>, part: &str, dashed| {
-        series.into_iter().map(move |one| Series { name: format!("{}: {part}", one.name), dashed, ..one }).collect()
-    };
-    let (known, flushed): (Vec<Series>, Vec<Series>) = (named(known, "known", false), named(flushed, "flushed", true));
-    (!known.is_empty()).then(|| Chart {
-        name: name(&[workload, "latency", device]),
-        title: format!("{title} on {device}: until flushed and until known, p50"),
-        x: Axis { label: "workers", unit: Unit::Count },
-        y: Axis { label: "from begin", unit: Unit::Time },
-        steps: true,
-        series: known.into_iter().zip(flushed).flat_map(|(known, flushed)| [known, flushed]).collect(),
-    })
-}
-
-fn long(lines: &[&Line], device: &str) -> Option<Chart> {
-    let lines: Vec<&Line> = lines.iter().filter(|line| line.bench == "long").copied().collect();
-    let lines = with(&lines, Metric::Bandwidth);
-    let mut sizes: Vec<u64> = lines.iter().map(|line| number(line, "write") as u64).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let series = |line: &&Line| {
-        let trim = line.case.get("trim").and_then(Value::as_bool).unwrap_or(false);
-        let (size, interval) = (number(line, "write"), number(line, "interval"));
-        let word = if trim { "trimmed" } else { "not trimmed" };
-        let point = |(at, &y): (usize, &f64)| Point { x: (at + 1) as f64 * interval, y, low: y, high: y };
-        Series {
-            name: format!("{}, {word}", Unit::Bytes.show(size)),
-            points: line.runs.iter().enumerate().map(point).collect(),
-            colour: sizes.iter().position(|known| *known == size as u64).unwrap_or(0),
-            dashed: !trim,
+    /// A second or two for each fast medium, which shows that everything works and nothing else.
+    pub fn smoke() -> Self {
+        Self {
+            duration: Duration::from_millis(10),
+            rounds: 1,
+            workers: vec![1, 2],
+            threads: vec![1, 2],
+            sizes: vec![ByteSize::kib(4), ByteSize::kib(8)],
+            probe: Duration::from_millis(5),
+            long: Duration::from_millis(60),
+            interval: Duration::from_millis(10),
+            writers: 2,
+            free_after: ByteSize::kib(256),
         }
-    };
-    (!lines.is_empty()).then(|| Chart {
-        name: name(&["long", device]),
-        title: format!("Long writing on {device}"),
-        x: Axis { label: "time", unit: Unit::Time },
-        y: Axis { label: "bandwidth", unit: Unit::Bandwidth },
-        steps: false,
-        series: lines.iter().map(series).collect(),
-    })
+    }
+}
+
+/// What is measured of a paper.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How much of it.
+    pub scale: Scale,
+    /// On which media; each has its own plots.
+    pub targets: Vec<Target>,
+    /// The log's settings beside those that the experiments set.
+    pub log: engine::Settings,
+    /// The sides of long writing.
+    pub sides: Vec<long::Side>,
+    /// Where the figures come from.
+    pub origin: Origin,
+}
+
+/// The experiments of paper 1 (P1.11 to P1.13): the device test, U-1, U-10 and New-Order on every log, and long
+/// writing, whose space `free` makes free.
+pub fn run(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progress) -> Result<Vec<Line>> {
+    let Settings { scale, targets, log, sides, origin } = settings;
+    let mut lines = Vec::new();
+    for target in targets {
+        let probing = ProbeSettings {
+            threads: scale.threads.clone(),
+            sizes: scale.sizes.clone(),
+            duration: scale.probe,
+            rounds: scale.rounds,
+            seed: origin.seed,
+            ..ProbeSettings::default()
+        };
+        lines.extend(media::run(&probing, target, origin, &mut Stage::new("device test", target, progress))?);
+        let workload = wal::Settings {
+            workloads: Workload::ALL.to_vec(),
+            variants: variants(),
+            workers: scale.workers.clone(),
+            duration: scale.duration,
+            rounds: scale.rounds,
+            log: log.clone(),
+            ..wal::Settings::new(target.clone(), origin.clone())
+        };
+        lines.extend(wal::run(&workload, &mut Stage::new("log", target, progress))?);
+        if scale.long.is_zero() || sides.is_empty() {
+            continue;
+        }
+        let writing = long::Settings {
+            workers: scale.writers,
+            duration: scale.long,
+            interval: scale.interval,
+            free_after: scale.free_after,
+            ..long::Settings::new(sides.clone(), target.clone(), origin.clone())
+        };
+        lines.extend(long::run(&writing, free, &mut Stage::new("long writing", target, progress))?);
+    }
+    Ok(lines)
+}
+
+/// Every log; both rules where the rule makes a difference.
+fn variants() -> Vec<Variant> {
+    let rules = |log| if log == LogKind::Parallel { &COMMITS[..] } else { &COMMITS[..1] };
+    LOGS.iter().flat_map(|&log| Variant::product(&[log], rules(log))).collect()
 }

@@ -14,6 +14,9 @@ pub struct Engine {
     pub case: Case,
     /// How its databases are opened. The log's streams are as many as there are workers, whatever is said here.
     pub settings: txn::Settings,
+    /// Transactions that a worker may have outstanding where the sweep says nothing. Default: none given, which means four
+    /// groups of the log, and under epochs as many as it can.
+    pub outstanding: Option<usize>,
 }
 
 impl Default for Engine {
@@ -33,7 +36,7 @@ impl Engine {
             ("commit".to_owned(), log.commit.to_string().into()),
             ("group".to_owned(), log.group.transactions.into()),
         ]);
-        Self { case, settings }
+        Self { case, settings, outstanding: None }
     }
 
     /// The defaults with room for all that a run writes, in memory and in the log, and no checkpoint in the middle of it;
@@ -55,10 +58,10 @@ impl Engine {
     }
 
     pub(super) fn usual_outstanding(&self) -> usize {
-        match self.settings.log.kind {
+        self.outstanding.unwrap_or(match self.settings.log.kind {
             LogKind::Epoch { .. } => OUTSTANDING_IN_EPOCHS,
             _ => 4 * self.settings.log.group.transactions,
-        }
+        })
     }
 }
 

@@ -16,10 +16,11 @@ use ishigaki_base::random::Seed;
 use ishigaki_bench::Silent;
 use ishigaki_bench::tpcc::{Company, Mix, Receipt, Shift};
 use ishigaki_testkit::seeded;
-use ishigaki_txn::{Database, Settings};
+use ishigaki_txn::{Database, ProtocolKind, Settings};
 
-/// The environment of a victim: where it works, as which, and under which seed.
+/// The environment of a victim: where it works, by which protocol, as which, and under which seed.
 const DIRECTORY: &str = "ISHIGAKI_TPCC_VICTIM_DIRECTORY";
+const PROTOCOL: &str = "ISHIGAKI_TPCC_VICTIM_PROTOCOL";
 const NUMBER: &str = "ISHIGAKI_TPCC_VICTIM_NUMBER";
 const SEED: &str = "ISHIGAKI_TPCC_VICTIM_SEED";
 
@@ -34,35 +35,45 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 const SIGKILL: i32 = 9;
 
-fn engine() -> Settings {
-    super::settings(ishigaki_wal::Settings { streams: TERMINALS as u16, ..ishigaki_wal::Settings::default() })
+fn engine(protocol: ProtocolKind) -> Settings {
+    let log = ishigaki_wal::Settings { streams: TERMINALS as u16, ..ishigaki_wal::Settings::default() };
+    Settings { protocol, ..super::settings(log) }
 }
 
 #[test]
 fn no_kill_breaks_a_condition_or_loses_what_was_acknowledged() {
-    seeded("no_kill_breaks_a_condition_or_loses_what_was_acknowledged", |seed| {
+    kills("no_kill_breaks_a_condition_or_loses_what_was_acknowledged", ProtocolKind::Locking);
+}
+
+#[test]
+fn by_timestamps_no_kill_breaks_a_condition_or_loses_what_was_acknowledged() {
+    kills("by_timestamps_no_kill_breaks_a_condition_or_loses_what_was_acknowledged", ProtocolKind::TicToc);
+}
+
+fn kills(name: &str, protocol: ProtocolKind) {
+    seeded(name, |seed| {
         let directory = tempfile::tempdir().unwrap();
         let company = super::company(seed);
-        let database = Database::open(directory.path(), engine()).unwrap();
+        let database = Database::open(directory.path(), engine(protocol)).unwrap();
         company.populate(&database, &mut Silent).unwrap();
         database.close().unwrap();
         let mut random = seed.generator();
         let mut receipts: Vec<Receipt> = Vec::new();
         for number in 0..KILLS {
-            let victim = Victim::start(directory.path(), number, seed);
+            let victim = Victim::start(directory.path(), protocol, number, seed);
             victim.first.recv_timeout(PATIENCE).expect("the victim acknowledges something, and lives");
             thread::sleep(Duration::from_millis(random.u64(1..=120)));
             let heard = victim.kill();
             assert!(!heard.is_empty());
             receipts.extend(heard);
-            judge(directory.path(), company, number, &receipts);
+            judge(directory.path(), protocol, company, number, &receipts);
         }
-        println!("seed {seed}: {KILLS} kills, {} receipts", receipts.len());
+        println!("seed {seed}, {protocol}: {KILLS} kills, {} receipts", receipts.len());
     });
 }
 
-fn judge(directory: &Path, company: Company, kill: u32, receipts: &[Receipt]) {
-    let database = Database::open(directory, engine()).unwrap();
+fn judge(directory: &Path, protocol: ProtocolKind, company: Company, kill: u32, receipts: &[Receipt]) {
+    let database = Database::open(directory, engine(protocol)).unwrap();
     let violations = company.audit(&database).unwrap();
     assert!(violations.is_empty(), "after kill {kill}: {violations:?}");
     company.check(&database, receipts.iter()).unwrap_or_else(|error| panic!("after kill {kill}: {error}"));
@@ -76,7 +87,7 @@ fn victim() {
         |name| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: this is not to be run alone"));
     let number: u32 = variable(NUMBER).parse().unwrap();
     let company = super::company(variable(SEED).parse().unwrap());
-    let database = Database::open(variable(DIRECTORY), engine()).unwrap();
+    let database = Database::open(variable(DIRECTORY), engine(variable(PROTOCOL).parse().unwrap())).unwrap();
     let shift = Shift {
         mix: Mix::Full,
         terminals: TERMINALS,
@@ -140,10 +151,11 @@ struct Victim {
 }
 
 impl Victim {
-    fn start(directory: &Path, number: u32, seed: Seed) -> Self {
+    fn start(directory: &Path, protocol: ProtocolKind, number: u32, seed: Seed) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kill::victim", "--ignored", "--nocapture", "--test-threads=1"])
             .env(DIRECTORY, directory)
+            .env(PROTOCOL, protocol.to_string())
             .env(NUMBER, number.to_string())
             .env(SEED, seed.to_string())
             .stdin(Stdio::null())

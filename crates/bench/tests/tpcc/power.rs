@@ -8,7 +8,7 @@ use ishigaki_bench::Silent;
 use ishigaki_bench::tpcc::{Mix, Receipt, Shift};
 use ishigaki_device::{Fault, SimDirectory};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_txn::{Database, Settings};
+use ishigaki_txn::{Database, ProtocolKind, Settings};
 use ishigaki_wal::{CommitRule, Group, LogKind};
 
 use super::{company, settings};
@@ -16,9 +16,10 @@ use super::{company, settings};
 /// Survivors looked at for each cut.
 const SURVIVORS: u64 = 4;
 
-fn engine(kind: LogKind, commit: CommitRule) -> Settings {
+fn engine(protocol: ProtocolKind, kind: LogKind, commit: CommitRule) -> Settings {
     let group = Group { transactions: 4, ..Group::default() };
-    settings(ishigaki_wal::Settings { kind, commit, group, streams: 3, ..ishigaki_wal::Settings::default() })
+    let log = ishigaki_wal::Settings { kind, commit, group, streams: 3, ..ishigaki_wal::Settings::default() };
+    Settings { protocol, ..settings(log) }
 }
 
 /// Fills a company, cuts the power some operations into a shift, and judges what survives. Says how many orders, payments
@@ -65,6 +66,17 @@ fn cut(seed: Seed, engine: &Settings) -> [usize; 3] {
 #[test]
 fn after_a_power_cut_in_the_full_mix_all_conditions_hold_and_what_was_acknowledged_is_there() {
     let name = "after_a_power_cut_in_the_full_mix_all_conditions_hold_and_what_was_acknowledged_is_there";
+    cuts(name, ProtocolKind::Locking);
+}
+
+#[test]
+fn by_timestamps_after_a_power_cut_in_the_full_mix_all_conditions_hold_and_what_was_acknowledged_is_there() {
+    let name = "by_timestamps_after_a_power_cut_in_the_full_mix_all_conditions_hold_and_what_was_acknowledged_is_there";
+    cuts(name, ProtocolKind::TicToc);
+}
+
+/// Cuts with each log, by one protocol.
+fn cuts(name: &str, protocol: ProtocolKind) {
     let mut sum = [0; 3];
     seeded_runs(name, 6, |seed| {
         for (kind, commit) in [
@@ -72,7 +84,7 @@ fn after_a_power_cut_in_the_full_mix_all_conditions_hold_and_what_was_acknowledg
             (LogKind::Parallel, CommitRule::Dependencies),
             (LogKind::Serial, CommitRule::Dependencies),
         ] {
-            let counts = cut(seed, &engine(kind, commit));
+            let counts = cut(seed, &engine(protocol, kind, commit));
             sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
     });

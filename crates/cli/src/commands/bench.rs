@@ -1,5 +1,6 @@
 //! `ishigaki bench`: runs a workload and shows its figures, as a table for people or one JSON object a line.
 
+mod figures;
 mod log;
 mod oltp;
 
@@ -32,7 +33,8 @@ Examples:
   ishigaki bench tpcc --device none,nvm:500ns --warehouses 1,4 --workers 1,2    all five transactions of TPC-C, checked
   ishigaki bench tpcc --scale 100 --seconds 1 --rounds 1             the same, small: a look at how it works
   ishigaki bench ycsb --workload a,b,c --skew 0,0.9,0.99 --json      skewed reads and updates, ten in a transaction
-  ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn";
+  ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn
+  ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C";
 
 /// Measure: workloads that check their own results before they print a number
 #[derive(Debug, Args)]
@@ -50,7 +52,7 @@ enum Command {
     Long(log::LongArguments),
     Tpcc(oltp::TpccArguments),
     Ycsb(oltp::YcsbArguments),
-    Figures(log::FiguresArguments),
+    Figures(figures::FiguresArguments),
 }
 
 /// How long a small transaction takes until it is durable, beside what the bare device takes for the same bytes
@@ -167,7 +169,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Long(arguments) => log::run_long(&arguments),
         Command::Tpcc(arguments) => oltp::run_tpcc(&arguments),
         Command::Ycsb(arguments) => oltp::run_ycsb(&arguments),
-        Command::Figures(arguments) => log::run_figures(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
     }
 }
 

@@ -173,7 +173,12 @@ impl FromStr for Medium {
 impl fmt::Display for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nvm(nvm) => write!(f, "nvm:{}ns", nvm.write.as_nanos()),
+            Self::Nvm(nvm) => {
+                let time = nvm.write.as_nanos();
+                let units = [("ms", 1_000_000), ("us", 1000), ("ns", 1)];
+                let (unit, size) = units.into_iter().find(|(_, size)| time.is_multiple_of(*size)).unwrap_or(("ns", 1));
+                write!(f, "nvm:{}{unit}", time / size)
+            }
             Self::Ssd(_) => f.write_str("ssd"),
             Self::Hdd(_) => f.write_str("hdd"),
         }
@@ -186,9 +191,10 @@ mod tests {
 
     #[test]
     fn media_are_named_as_on_a_command_line() {
-        for text in ["ssd", "hdd", "nvm:500ns", "nvm:5000ns"] {
+        for text in ["ssd", "hdd", "nvm:500ns", "nvm:5us", "nvm:1500us", "nvm:20ms"] {
             assert_eq!(text.parse::<Medium>().expect("a medium").to_string(), text);
         }
+        assert_eq!("nvm:50000ns".parse::<Medium>().expect("a medium").to_string(), "nvm:50us");
         assert_eq!(
             "nvm:5us".parse::<Medium>().expect("a medium"),
             Medium::Nvm(NvmSettings::of(Duration::from_micros(5)))

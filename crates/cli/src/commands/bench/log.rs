@@ -1,16 +1,13 @@
-//! `ishigaki bench wal`, `bench long` and `bench figures`: the experiments on the log.
+//! `ishigaki bench wal` and `bench long`: workloads on the log alone.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_bench::long::Side;
 use ishigaki_bench::wal::{Variant, Workload};
-use ishigaki_bench::{Line, Origin, Target, figures, long, wal};
+use ishigaki_bench::{Line, Origin, Target, long, wal};
 use ishigaki_device::Place;
 use ishigaki_wal::{CommitRule, LogKind};
 
@@ -75,55 +72,6 @@ pub(super) struct LongArguments {
 
     #[command(flatten)]
     measured: Measured,
-}
-
-/// All experiments of a paper: JSON lines, plots, and a page that lays our figures beside the paper's
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(super) struct FiguresArguments {
-    /// Which paper: p1 is P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017)
-    #[arg(value_name = "PAPER", value_parser = PossibleValuesParser::new(["p1"]))]
-    _paper: String,
-
-    /// Media to measure: a directory, ring:DIR, raw:PATH, mem, ssd, hdd, nvm:500ns
-    #[arg(long, value_name = "PLACES", value_delimiter = ',', default_value = "ssd")]
-    device: Vec<Place>,
-
-    /// Where the figures go; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "figures")]
-    out: PathBuf,
-
-    /// Only show that everything works, in a second or two for each medium
-    #[arg(long)]
-    smoke: bool,
-
-    /// Measured time of each run of the log
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
-    seconds: Option<Duration>,
-
-    /// Runs of each case
-    #[arg(long, value_name = "NUMBER")]
-    rounds: Option<usize>,
-
-    /// Threads and workers
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
-    workers: Option<Vec<usize>>,
-
-    /// Time of long writing for each side and size; 0 leaves it out
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
-    long: Option<Duration>,
-
-    /// Draw the lines of these files again instead of measuring
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "smoke", "seconds", "rounds", "workers", "long"])]
-    from: Vec<PathBuf>,
-
-    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<Seed>,
-
-    /// Print the lines as JSON, one object a line, and nothing else on stdout
-    #[arg(long)]
-    json: bool,
 }
 
 /// What the workloads on the log alone have in common.
@@ -210,41 +158,4 @@ pub(super) fn run_long(arguments: &LongArguments) -> Result<(), Failure> {
         };
         long::run(&settings, &long::free_up_to_now, bar)
     })
-}
-
-pub(super) fn run_figures(arguments: &FiguresArguments) -> Result<(), Failure> {
-    let lines = if arguments.from.is_empty() {
-        measure(arguments)?
-    } else {
-        let read: Result<Vec<_>, _> = arguments.from.iter().map(|path| figures::read(path)).collect();
-        read?.into_iter().flatten().collect()
-    };
-    let files = figures::write(&arguments.out, &lines)?;
-    if arguments.json {
-        return show(&lines, true);
-    }
-    let mut out = io::stdout().lock();
-    for file in files {
-        writeln!(out, "{}", file.display())?;
-    }
-    Ok(())
-}
-
-fn measure(arguments: &FiguresArguments) -> Result<Vec<Line>, Failure> {
-    let mut scale = if arguments.smoke { figures::Scale::smoke() } else { figures::Scale::standard() };
-    scale.duration = arguments.seconds.unwrap_or(scale.duration);
-    scale.rounds = arguments.rounds.unwrap_or(scale.rounds);
-    scale.long = arguments.long.unwrap_or(scale.long);
-    if let Some(workers) = &arguments.workers {
-        scale.writers = workers.iter().copied().max().unwrap_or(1);
-        (scale.workers, scale.threads) = (workers.clone(), workers.clone());
-    }
-    let targets: Result<_, _> = arguments.device.iter().map(|place| Target::open(place, "figures")).collect();
-    let log = ishigaki_wal::Settings::default();
-    let (sides, origin) = (Side::both(&log), origin(arguments.seed));
-    let settings = figures::Settings { scale, targets: targets?, log, sides, origin };
-    let mut bar = Bar::new();
-    let lines = figures::p1(&settings, &long::free_up_to_now, &mut bar);
-    bar.0.finish_and_clear();
-    Ok(lines?)
 }

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::p1::{devices, number, text, variant};
+use super::charts::{devices, variant};
 use super::paper::{BEST, Best, DEVICE, MACHINE};
-use super::units::Unit;
+use crate::figures::cases::{Figures, cases, machines, number, numbers, text};
+use crate::figures::units::Unit;
+use crate::figures::{Plot, notes};
 use crate::{Line, Metric};
 
-/// The page for these lines; `plots` are names and titles of what was drawn of them.
-pub(super) fn page(lines: &[Line], plots: &[(String, String)]) -> String {
+/// The page for these lines, with the plots that were drawn of them.
+pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
     let mut page = String::from(
         "# The experiments of paper 1, run\n\n\
          The parallel write-ahead log's paper (Kamiya, Kawashima, Hoshino, Tatebe: P-WAL, 2017) measures a log by itself: \
@@ -19,9 +21,7 @@ pub(super) fn page(lines: &[Line], plots: &[(String, String)]) -> String {
          | | machine |\n|---|---|\n",
     );
     let _ = writeln!(page, "| the paper | {MACHINE} |");
-    for (machine, commit) in machines(lines) {
-        let _ = writeln!(page, "| ours | {machine}; source {commit} |");
-    }
+    let _ = write!(page, "{}\n{}", machines(lines), notes::place());
     page.push_str(
         "\nMedians over the rounds. *Share of device*: bandwidth of the log divided by that of the bare device in the same \
          run, with as many threads and writes of the log's mean size. *Known*: from a transaction's begin until it may be \
@@ -38,48 +38,12 @@ pub(super) fn page(lines: &[Line], plots: &[(String, String)]) -> String {
         }
         device_test(&mut page, &lines);
         long(&mut page, &lines);
-        let ours = |(_, title): &&(String, String)| title.contains(&format!(" on {device}"));
-        for (name, title) in plots.iter().filter(ours) {
+        let ours = |plot: &&Plot| plot.title.contains(&format!(" on {device}"));
+        for Plot { name, title, .. } in plots.iter().filter(ours) {
             let _ = writeln!(page, "\n![{title}]({name}.svg)");
         }
     }
     page
-}
-
-/// Each machine with each source, once.
-fn machines(lines: &[Line]) -> Vec<(&str, &str)> {
-    let mut machines: Vec<(&str, &str)> = Vec::new();
-    for line in lines {
-        if !machines.contains(&(line.machine.as_str(), line.commit.as_str())) {
-            machines.push((&line.machine, &line.commit));
-        }
-    }
-    machines
-}
-
-/// The figures of one case, by metric.
-struct Figures<'a>(Vec<&'a Line>);
-
-impl Figures<'_> {
-    fn median(&self, metric: Metric) -> Option<f64> {
-        self.0.iter().find(|line| line.metric == metric).map(|line| line.median)
-    }
-
-    fn show(&self, metric: Metric, unit: Unit) -> String {
-        self.median(metric).map_or_else(String::new, |value| unit.show(value))
-    }
-}
-
-/// The cases of these lines, in their order.
-fn cases<'a>(lines: &[&'a Line]) -> Vec<Figures<'a>> {
-    let mut cases: Vec<Figures<'a>> = Vec::new();
-    for line in lines {
-        match cases.iter_mut().find(|case| case.0[0].case == line.case) {
-            Some(case) => case.0.push(line),
-            None => cases.push(Figures(vec![line])),
-        }
-    }
-    cases
 }
 
 fn workload(page: &mut String, lines: &[&Line], paper: &Best) {
@@ -173,19 +137,13 @@ fn device_test(page: &mut String, lines: &[&Line]) {
     if lines.is_empty() {
         return;
     }
-    let all = |key: &str| {
-        let mut numbers: Vec<u64> = lines.iter().map(|line| number(line, key) as u64).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
-    };
-    let threads = all("threads");
+    let threads = numbers(&lines, "threads");
     page.push_str("\n### Device test\n\n| write |");
     for threads in &threads {
         let _ = write!(page, " {threads} {} |", if *threads == 1 { "thread" } else { "threads" });
     }
     let _ = writeln!(page, " *the paper, 16 threads* |\n|---:|{}---:|", "---:|".repeat(threads.len()));
-    for size in all("size") {
+    for size in numbers(&lines, "size") {
         let _ = write!(page, "| {} |", Unit::Bytes.show(size as f64));
         for threads in &threads {
             let is = |line: &&&Line| number(line, "size") as u64 == size && number(line, "threads") as u64 == *threads;

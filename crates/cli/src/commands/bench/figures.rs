@@ -1,0 +1,174 @@
+//! `ishigaki bench figures`: the experiments of a paper as a whole.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use ishigaki_base::random::Seed;
+use ishigaki_bench::figures::{self, Paper, p1, p2};
+use ishigaki_bench::long::{Side, free_up_to_now};
+use ishigaki_bench::oltp::Engine;
+use ishigaki_bench::{Line, Target};
+use ishigaki_device::Place;
+
+use super::{Bar, EXAMPLES, origin, show};
+use crate::commands::parse_seconds;
+use crate::failure::Failure;
+
+/// All experiments of a paper: JSON lines, plots, and a page that lays our figures beside the paper's
+///
+/// A page that is there already keeps what was written by hand between its marks.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct FiguresArguments {
+    #[command(subcommand)]
+    paper: Papers,
+}
+
+#[derive(Debug, Subcommand)]
+enum Papers {
+    P1(P1Arguments),
+    P2(P2Arguments),
+}
+
+/// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017): the log by itself, on every medium given
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P1Arguments {
+    /// Media to measure: a directory, ring:DIR, raw:PATH, mem, ssd, hdd, nvm:500ns
+    #[arg(long, value_name = "PLACES", value_delimiter = ',', default_value = "ssd", conflicts_with = "from")]
+    device: Vec<Place>,
+
+    /// Time of long writing for each side and size; 0 leaves it out
+    #[arg(long, value_name = "S", value_parser = parse_seconds, conflicts_with = "from")]
+    long: Option<Duration>,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// TicToc with P-WAL (Nakamura, Kawashima, Tatebe): lock release and groups under TPC-C's New-Order
+///
+/// At full size, filling and checking ten warehouses takes longer than measuring them. Each needs some 200 MB of memory, and a
+/// modelled medium keeps its log in memory as well.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P2Arguments {
+    /// Latencies of the log; the one in the middle is measured with the other mixes too
+    #[arg(
+        long,
+        value_name = "PLACES",
+        value_delimiter = ',',
+        default_value = "nvm:500ns,nvm:5us,nvm:50us",
+        conflicts_with = "from"
+    )]
+    device: Vec<Place>,
+
+    /// Warehouses; so many as are in the middle are measured with the other mixes too
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    warehouses: Option<Vec<u16>>,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// What figures of every paper have in common.
+#[derive(Debug, Args)]
+struct Drawn {
+    /// Where the figures go; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "figures")]
+    out: PathBuf,
+
+    /// Only show that everything works, in a few seconds for each medium
+    #[arg(long)]
+    smoke: bool,
+
+    /// Measured time of each run
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
+
+    /// Runs of each case
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<usize>,
+
+    /// Threads and workers
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    workers: Option<Vec<usize>>,
+
+    /// Draw the lines of these files again instead of measuring
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "seconds", "rounds", "workers"])]
+    from: Vec<PathBuf>,
+
+    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<Seed>,
+
+    /// Print the lines as JSON, one object a line, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+impl Drawn {
+    /// Draws what is measured, or was.
+    fn draw(&self, paper: Paper, measure: impl FnOnce() -> Result<Vec<Line>, Failure>) -> Result<(), Failure> {
+        let lines = if self.from.is_empty() {
+            measure()?
+        } else {
+            let read: Result<Vec<_>, _> = self.from.iter().map(|path| figures::read(path)).collect();
+            read?.into_iter().flatten().collect()
+        };
+        let files = figures::write(&self.out, paper, &lines)?;
+        if self.json {
+            return show(&lines, true);
+        }
+        let mut out = io::stdout().lock();
+        for file in files {
+            writeln!(out, "{}", file.display())?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(arguments: &FiguresArguments) -> Result<(), Failure> {
+    match &arguments.paper {
+        Papers::P1(arguments) => arguments.drawn.draw(Paper::P1, || measure_p1(arguments)),
+        Papers::P2(arguments) => arguments.drawn.draw(Paper::P2, || measure_p2(arguments)),
+    }
+}
+
+fn measure_p1(P1Arguments { device, long, drawn }: &P1Arguments) -> Result<Vec<Line>, Failure> {
+    let mut scale = if drawn.smoke { p1::Scale::smoke() } else { p1::Scale::standard() };
+    scale.duration = drawn.seconds.unwrap_or(scale.duration);
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.long = long.unwrap_or(scale.long);
+    if let Some(workers) = &drawn.workers {
+        scale.writers = workers.iter().copied().max().unwrap_or(1);
+        (scale.workers, scale.threads) = (workers.clone(), workers.clone());
+    }
+    let log = ishigaki_wal::Settings::default();
+    let sides = Side::both(&log);
+    let settings = p1::Settings { scale, targets: targets(device)?, log, sides, origin: origin(drawn.seed) };
+    let mut bar = Bar::new();
+    let lines = p1::run(&settings, &free_up_to_now, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn measure_p2(P2Arguments { device, warehouses, drawn }: &P2Arguments) -> Result<Vec<Line>, Failure> {
+    let mut scale = if drawn.smoke { p2::Scale::smoke() } else { p2::Scale::standard() };
+    scale.duration = drawn.seconds.unwrap_or(scale.duration);
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.workers = drawn.workers.clone().unwrap_or(scale.workers);
+    scale.warehouses = warehouses.clone().unwrap_or(scale.warehouses);
+    let settings =
+        p2::Settings { scale, targets: targets(device)?, engine: Engine::roomy(), origin: origin(drawn.seed) };
+    let mut bar = Bar::new();
+    let lines = p2::run(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn targets(places: &[Place]) -> ishigaki_bench::Result<Vec<Target>> {
+    places.iter().map(|place| Target::open(place, "figures")).collect()
+}
