@@ -4,7 +4,8 @@
 //! [`Position`]), sizes ([`ByteSize`]), the checksum ([`crc32c`]), the
 //! reader of numbers that every format shares ([`Fields`]), what an error
 //! asks of its caller ([`ErrorKind`]), and the seams through which time,
-//! randomness and atomics come in ([`clock`], [`random`], [`sync`]). There is no I/O here and no policy.
+//! randomness and atomics come in ([`clock`], [`random`], [`sync`]). There
+//! is no I/O here and no policy.
 
 pub mod clock;
 mod error;

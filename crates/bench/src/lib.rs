@@ -27,6 +27,7 @@ pub mod media;
 mod nowhere;
 pub mod oltp;
 mod origin;
+mod outstanding;
 pub mod pace;
 mod progress;
 mod rounds;

@@ -33,9 +33,6 @@ pub(crate) use client::{Client, Ended, Stop, Worker};
 pub use engine::{Choices, Engine};
 pub(crate) use fill::{Batch, fill};
 
-/// Transactions that a worker may have outstanding where epochs acknowledge: so many that it never waits for them.
-const OUTSTANDING_IN_EPOCHS: usize = 1 << 16;
-
 /// Which engines work how, on what, and how long. Each workload runs with each engine, number of workers and number of
 /// outstanding transactions.
 #[derive(Clone, Debug)]

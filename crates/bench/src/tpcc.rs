@@ -47,6 +47,7 @@ use ishigaki_txn::Database;
 use crate::oltp::{Experiment, Stop, Sweep};
 use crate::{Case, Error, Line, Progress, Result};
 use access::Tables;
+pub(crate) use draw::nurand;
 use mix::Kind;
 use terminal::Terminal;
 

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use ishigaki_wal::{self as wal, CommitRule, LogKind};
 
+use crate::outstanding::usual_outstanding;
 use crate::{Case, Error, Line, Metric, Origin, Progress, Result, Target};
 use round::{Outcome, Point};
 
@@ -43,9 +44,6 @@ pub const LOGS: [LogKind; 3] = [LogKind::Parallel, LogKind::Serial, LogKind::EPO
 
 /// Every rule.
 pub const COMMITS: [CommitRule; 2] = [CommitRule::Watermark, CommitRule::Dependencies];
-
-/// Transactions that a worker may have outstanding where epochs acknowledge: so many that it never waits for them.
-const OUTSTANDING_IN_EPOCHS: usize = 1 << 16;
 
 /// One side of the comparison: a kind of log under a commit rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +137,7 @@ impl Settings {
             for &workers in &self.workers {
                 for &group in &self.groups {
                     points.extend(self.variants.iter().map(|&variant| {
-                        let epochs = matches!(variant.log, LogKind::Epoch { .. });
-                        let usual = if epochs { OUTSTANDING_IN_EPOCHS } else { 4 * group };
-                        let outstanding = self.outstanding.unwrap_or(usual);
+                        let outstanding = self.outstanding.unwrap_or(usual_outstanding(variant.log, group));
                         Point { workload, variant, workers, group, outstanding }
                     }));
                 }

@@ -1,8 +1,9 @@
 //! The seam of concurrency control: what a transaction asks of a protocol, and what it keeps to itself.
 //!
 //! A [`Protocol`] value lives as long as its transaction. It decides what may be read, who may write, and whether the
-//! transaction may commit; it keeps its state in the words that records and tables carry for it. Outside of it, and the same for every protocol: the write set and reading one's own writes, redo
-//! encoding, the log, memory, tickets, and the table of tables.
+//! transaction may commit; it keeps its state in the words that records and tables carry for it. Outside of it, and the
+//! same for every protocol: the write set and reading one's own writes, redo encoding, the log, memory, tickets, and the
+//! table of tables.
 //!
 //! ```text
 //! begin ── read / scan / reserve / monopolize …  ── prepare ── (LSN drawn) ── install each write ── release

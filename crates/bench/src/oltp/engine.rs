@@ -4,8 +4,8 @@ use ishigaki_base::ByteSize;
 use ishigaki_txn::{self as txn, CheckpointSettings, ProtocolKind, Release};
 use ishigaki_wal::{self as wal, CommitRule, LogKind};
 
-use super::OUTSTANDING_IN_EPOCHS;
 use crate::Case;
+use crate::outstanding::usual_outstanding;
 
 /// A transaction engine: settings of the database, and what distinguishes them.
 #[derive(Clone, Debug)]
@@ -58,10 +58,8 @@ impl Engine {
     }
 
     pub(super) fn usual_outstanding(&self) -> usize {
-        self.outstanding.unwrap_or(match self.settings.log.kind {
-            LogKind::Epoch { .. } => OUTSTANDING_IN_EPOCHS,
-            _ => 4 * self.settings.log.group.transactions,
-        })
+        let log = &self.settings.log;
+        self.outstanding.unwrap_or(usual_outstanding(log.kind, log.group.transactions))
     }
 }
 

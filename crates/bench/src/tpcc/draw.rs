@@ -57,8 +57,8 @@ impl Constants {
     }
 }
 
-/// A number from `x` to `y`, some far more often than others.
-fn nurand(random: &mut Rng, a: u32, c: u32, x: u32, y: u32) -> u32 {
+/// A number from `x` to `y`, some far more often than others (clause 2.1.6).
+pub(crate) fn nurand(random: &mut Rng, a: u32, c: u32, x: u32, y: u32) -> u32 {
     ((random.u32(0..=a) | random.u32(x..=y)) + c) % (y - x + 1) + x
 }
 

@@ -39,6 +39,7 @@ use fastrand::Rng;
 
 use super::record::{Insert, Update};
 use super::workload::{Touched, draw_others};
+use crate::tpcc::nurand;
 
 /// Districts of a warehouse (clause 1.2.1).
 const DISTRICTS: u32 = 10;
@@ -95,7 +96,7 @@ pub(super) fn draw(warehouses: u32, worker: u32, random: &mut Rng) -> Touched {
 fn draw_item(random: &mut Rng) -> u32 {
     /// A run's constant, which may be any: it says which items those are.
     const C: u32 = 5_003;
-    ((random.u32(0..=8191) | random.u32(1..=ITEMS)) + C) % ITEMS
+    nurand(random, 8191, C, 1, ITEMS) - 1
 }
 
 /// What an order inserts that made those updates. Its number is what its district's has become.

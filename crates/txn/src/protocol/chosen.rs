@@ -41,9 +41,7 @@ impl Chosen {
             ProtocolKind::TicToc => Self::TicToc(TicToc::begin(patience, range_protection)),
         }
     }
-}
 
-impl Chosen {
     /// The write locks of a transaction that has committed, to be kept beyond its end, where the protocol can.
     pub(crate) fn hold(&mut self) -> Option<Held> {
         match self {

@@ -32,14 +32,7 @@ impl Player {
     }
 
     fn count(&mut self, table: TableId) -> Option<usize> {
-        self.act(|txn| {
-            let mut count = 0;
-            txn.scan(table, ALL, |_, _| {
-                count += 1;
-                ControlFlow::Continue(())
-            })?;
-            Ok(count)
-        })
+        self.act(|txn| count_keys(txn, table))
     }
 
     /// Whether it could commit.

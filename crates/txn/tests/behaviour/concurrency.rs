@@ -100,15 +100,6 @@ fn a_writer_is_not_starved_by_a_stream_of_readers() {
     });
 }
 
-fn count_keys(txn: &mut Transaction, table: TableId) -> Result<usize, Error> {
-    let mut count = 0;
-    txn.scan(table, ALL, |_, _| {
-        count += 1;
-        ControlFlow::Continue(())
-    })?;
-    Ok(count)
-}
-
 #[test]
 fn tables_are_dropped_under_the_hands_of_their_users() {
     let (database, _) = open(settings());

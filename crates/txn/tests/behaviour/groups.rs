@@ -1,19 +1,9 @@
 //! Groups of transactions that hold their locks until they are durable together.
 
-use ishigaki_txn::{Release, Session, Ticket};
-
 use super::*;
 
 fn normal() -> Settings {
-    let group = ishigaki_wal::Group { transactions: 4, ..Default::default() };
-    let settings = settings();
-    Settings { log: ishigaki_wal::Settings { group, ..settings.log }, release: Release::Normal, ..settings }
-}
-
-fn put(session: &Session, table: TableId, key: &[u8]) -> Ticket {
-    let mut txn = session.begin().unwrap();
-    txn.put(table, key, b"new").unwrap();
-    txn.commit().unwrap()
+    in_groups_of_four(settings())
 }
 
 #[test]

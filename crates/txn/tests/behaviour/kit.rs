@@ -6,7 +6,9 @@ pub(crate) use std::time::Duration;
 
 pub(crate) use ishigaki_base::{ByteSize, ErrorKind};
 pub(crate) use ishigaki_device::MemoryDirectory;
-pub(crate) use ishigaki_txn::{Database, Error, MAX_KEY, ProtocolKind, Settings, TableId, Transaction};
+pub(crate) use ishigaki_txn::{
+    Database, Error, MAX_KEY, ProtocolKind, Release, Session, Settings, TableId, Ticket, Transaction,
+};
 
 /// All keys.
 pub(crate) const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
@@ -32,4 +34,38 @@ pub(crate) fn keys(txn: &mut Transaction, table: TableId, range: (Bound<&[u8]>, 
     })
     .unwrap();
     keys
+}
+
+pub(crate) fn count_keys(txn: &mut Transaction, table: TableId) -> Result<usize, Error> {
+    let mut count = 0;
+    txn.scan(table, ALL, |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
+}
+
+/// The same with locks that are let go of when a group of four transactions is durable.
+pub(crate) fn in_groups_of_four(settings: Settings) -> Settings {
+    let group = ishigaki_wal::Group { transactions: 4, ..Default::default() };
+    Settings { log: ishigaki_wal::Settings { group, ..settings.log }, release: Release::Normal, ..settings }
+}
+
+/// Stores a value in a transaction of its own.
+pub(crate) fn put(session: &Session, table: TableId, key: &[u8]) -> Ticket {
+    let mut txn = session.begin().unwrap();
+    txn.put(table, key, b"new").unwrap();
+    txn.commit().unwrap()
+}
+
+/// Makes `old` 1,000 bytes long, and changes more that does not last.
+pub(crate) fn write_and_take_back(txn: &mut Transaction, table: TableId) {
+    txn.put(table, b"old", &[2; 1000]).unwrap();
+    let savepoint = txn.savepoint();
+    txn.put(table, b"old", &[3; 10_000]).unwrap();
+    txn.put(table, b"new", &[3; 10_000]).unwrap();
+    txn.delete(table, b"old").unwrap();
+    txn.rollback_to(&savepoint);
+    txn.insert(table, b"newer", &[4; 100]).unwrap();
+    txn.delete(table, b"newer").unwrap();
 }

@@ -189,24 +189,14 @@ fn a_transaction_that_ends_leaves_nothing_reserved() {
     let session = database.session();
     session.run(|txn| txn.put(table, b"old", &[1; 100])).unwrap();
     let before = database.memory().used;
-    let write = |txn: &mut Transaction| {
-        txn.put(table, b"old", &[2; 1000]).unwrap();
-        let savepoint = txn.savepoint();
-        txn.put(table, b"old", &[3; 10_000]).unwrap();
-        txn.put(table, b"new", &[3; 10_000]).unwrap();
-        txn.delete(table, b"old").unwrap();
-        txn.rollback_to(&savepoint);
-        txn.insert(table, b"newer", &[4; 100]).unwrap();
-        txn.delete(table, b"newer").unwrap();
-    };
     let mut txn = session.begin().unwrap();
-    write(&mut txn);
+    write_and_take_back(&mut txn, table);
     assert!(database.memory().used > before);
     txn.rollback();
     assert_eq!(database.memory().used, before);
 
     let mut txn = session.begin().unwrap();
-    write(&mut txn);
+    write_and_take_back(&mut txn, table);
     let mut loser = session.begin().unwrap();
     loser.put(table, b"own", &[5; 500]).unwrap();
     assert!(!loser.delete(table, b"new").unwrap(), "it is there for nobody");

@@ -3,21 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use ishigaki_txn::{Release, Session, Ticket};
-
 use super::*;
 
-/// Groups of four.
 fn normal() -> Settings {
-    let group = ishigaki_wal::Group { transactions: 4, ..Default::default() };
-    let settings = settings();
-    Settings { log: ishigaki_wal::Settings { group, ..settings.log }, release: Release::Normal, ..settings }
-}
-
-fn put(session: &Session, table: TableId, key: &[u8]) -> Ticket {
-    let mut txn = session.begin().unwrap();
-    txn.put(table, key, b"new").unwrap();
-    txn.commit().unwrap()
+    in_groups_of_four(settings())
 }
 
 #[test]

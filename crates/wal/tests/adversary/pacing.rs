@@ -17,12 +17,7 @@ use super::workbench::*;
 fn relieved() -> (Arc<Log>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
-    let directory = Arc::new(Watched::with_hook(move |operation, name| {
-        if operation == "write" && name.starts_with("wal-000") {
-            at.pass();
-        }
-        Ok(())
-    }));
+    let directory = Arc::new(Watched::before("write", "wal-000", move || at.pass()));
     let settings = Settings { commit: CommitRule::Dependencies, relief: 1, ..quiet(1) };
     (open(directory, settings).unwrap().0, gate)
 }
@@ -71,12 +66,9 @@ impl Slow {
     fn new(background: bool) -> Self {
         let writes = Arc::new(AtomicUsize::new(0));
         let count = writes.clone();
-        let directory = Arc::new(Watched::with_hook(move |operation, name| {
-            if operation == "write" && name.starts_with("wal-000") {
-                count.fetch_add(1, Ordering::SeqCst);
-                thread::sleep(Duration::from_millis(2));
-            }
-            Ok(())
+        let directory = Arc::new(Watched::before("write", "wal-000", move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(2));
         }));
         let group = Group { transactions: 2, time: Duration::from_hours(1), ..Group::default() };
         let settings = Settings { group, segment: ByteSize::mib(1), background, ..quiet(1) };
@@ -123,12 +115,8 @@ fn without_threads_of_its_own_a_log_writes_every_full_group() {
 fn writes_for_a_task(hold: Duration) -> thread::ThreadId {
     let writers = Arc::new(Mutex::new(Vec::new()));
     let seen = writers.clone();
-    let directory = Arc::new(Watched::with_hook(move |operation, name| {
-        if operation == "write" && name.starts_with("wal-000") {
-            seen.lock().unwrap().push(thread::current().id());
-        }
-        Ok(())
-    }));
+    let note = move || seen.lock().unwrap().push(thread::current().id());
+    let directory = Arc::new(Watched::before("write", "wal-000", note));
     let (log, ..) = open(directory, Settings { hold, background: true, ..quiet(1) }).unwrap();
     let stream = log.assign();
     let receipt = stream.append_after(&Dependencies::default(), b"a record").unwrap();

@@ -30,12 +30,7 @@ fn told<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::R
 fn a_closed_log_is_not_still_making_a_segment() {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
-    let directory = Arc::new(Watched::with_hook(move |operation, name| {
-        if operation == "create" && name.starts_with("wal-000") {
-            at.pass();
-        }
-        Ok(())
-    }));
+    let directory = Arc::new(Watched::before("create", "wal-000", move || at.pass()));
     let (log, ..) = open(directory, quiet(2)).unwrap();
     gate.shut();
     let stream = log.stream(StreamId(0)).unwrap();
@@ -100,12 +95,7 @@ fn closing_a_failed_log_waits_until_nobody_writes_any_more() {
 fn a_second_close_does_not_come_back_before_the_first_one() {
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
-    let directory = Arc::new(Watched::with_hook(move |operation, name| {
-        if operation == "write" && name.starts_with("wal-000") {
-            at.pass();
-        }
-        Ok(())
-    }));
+    let directory = Arc::new(Watched::before("write", "wal-000", move || at.pass()));
     let (log, ..) = open(directory, quiet(1)).unwrap();
     log.assign().append(b"not durable yet").unwrap();
     gate.shut();

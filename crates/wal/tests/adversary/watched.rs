@@ -43,6 +43,20 @@ impl Watched {
         Self { hook: Arc::new(hook), ..Self::with_blocks(Arc::new(MemoryDirectory::new()), 512) }
     }
 
+    /// Does something before each such operation on a device whose name begins so.
+    pub(crate) fn before(
+        operation: &'static str,
+        prefix: &'static str,
+        act: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_hook(move |seen, name| {
+            if seen == operation && name.starts_with(prefix) {
+                act();
+            }
+            Ok(())
+        })
+    }
+
     pub(crate) fn watch(&self, name: &str, inner: Arc<dyn Device>) -> Arc<dyn Device> {
         let now = self.handles.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.handles.most.fetch_max(now, Ordering::SeqCst);
