@@ -117,12 +117,19 @@ struct BankArguments {
     both: Both,
 }
 
-/// What every workload takes.
+/// What the workloads on a database's directory take.
 #[derive(Debug, Args)]
 struct Both {
     #[command(flatten)]
     log: LogArguments,
 
+    #[command(flatten)]
+    report: Report,
+}
+
+/// What every workload takes: where its figures come from and how they are shown.
+#[derive(Debug, Args)]
+struct Report {
     /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
     #[arg(long, value_name = "NUMBER")]
     seed: Option<Seed>,
@@ -132,33 +139,36 @@ struct Both {
     json: bool,
 }
 
-impl Both {
+impl Report {
+    /// Where figures come from; a seed is drawn if none is given.
     fn origin(&self) -> Origin {
-        origin(self.seed)
-    }
-
-    fn log(&self) -> ishigaki_wal::Settings {
-        self.log.settings()
+        Origin::here(env!("ISHIGAKI_COMMIT"), self.seed.unwrap_or_else(Seed::from_entropy))
     }
 
     fn show(&self, lines: &[Line]) -> Result<(), Failure> {
-        show(lines, self.json)
+        let mut out = io::stdout().lock();
+        if self.json {
+            lines.iter().try_for_each(|line| writeln!(out, "{}", line.json()))?;
+        } else {
+            out.write_all(table(lines).as_bytes())?;
+        }
+        Ok(())
     }
-}
 
-/// Where figures come from; a seed is drawn if none is given.
-fn origin(seed: Option<Seed>) -> Origin {
-    Origin::here(env!("ISHIGAKI_COMMIT"), seed.unwrap_or_else(Seed::from_entropy))
-}
-
-fn show(lines: &[Line], json: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    if json {
-        lines.iter().try_for_each(|line| writeln!(out, "{}", line.json()))?;
-    } else {
-        out.write_all(table(lines).as_bytes())?;
+    /// Measures on each medium after the other and shows the figures of all.
+    fn measure_each<M>(
+        &self,
+        media: &[M],
+        mut measure: impl FnMut(&M, &mut Bar) -> ishigaki_bench::Result<Vec<Line>>,
+    ) -> Result<(), Failure> {
+        let mut bar = Bar::new();
+        let mut lines = Vec::new();
+        for medium in media {
+            lines.extend(measure(medium, &mut bar)?);
+        }
+        bar.0.finish_and_clear();
+        self.show(&lines)
     }
-    Ok(())
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -175,18 +185,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 fn run_commit(arguments: CommitArguments) -> Result<(), Failure> {
     let CommitArguments { data, sessions, seconds: duration, rounds, value, both } = arguments;
-    let log = both.log();
+    let Both { log, report } = both;
+    let log = log.settings();
     let settings =
-        commit::Settings { sessions, duration, rounds, value, log, ..commit::Settings::new(data, both.origin()) };
+        commit::Settings { sessions, duration, rounds, value, log, ..commit::Settings::new(data, report.origin()) };
     let mut bar = Bar::new();
     let outcome = commit::run(&settings, &mut bar);
     bar.0.finish_and_clear();
-    both.show(&outcome?)
+    report.show(&outcome?)
 }
 
 fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
     let BankArguments { data, sessions, accounts, seconds, check, acknowledge, both } = arguments;
-    let (origin, log) = (both.origin(), both.log());
+    let (origin, log) = (both.report.origin(), both.log.settings());
     let duration = Some(seconds);
     let settings = bank::Settings { sessions, accounts, duration, log, ..bank::Settings::new(data, origin) };
     if check {
@@ -199,10 +210,10 @@ fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
         io::stdout().write_all(bank::acknowledgement(session, sequence).as_bytes())
     };
     let tell: Option<&bank::Acknowledge<'_>> = if acknowledge { Some(&tell) } else { None };
-    let (report, lines) = bank::run(&settings, stop, tell)?;
-    both.show(&lines)?;
-    if !both.json {
-        writeln!(io::stdout(), "{report}")?;
+    let (books, lines) = bank::run(&settings, stop, tell)?;
+    both.report.show(&lines)?;
+    if !both.report.json {
+        writeln!(io::stdout(), "{books}")?;
     }
     Ok(())
 }

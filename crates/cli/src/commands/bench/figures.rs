@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use ishigaki_base::random::Seed;
 use ishigaki_bench::figures::{self, Paper, p1, p2};
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::oltp::Engine;
 use ishigaki_bench::{Line, Target};
 use ishigaki_device::Place;
 
-use super::{Bar, EXAMPLES, origin, show};
+use super::{Bar, EXAMPLES, Report};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
@@ -100,13 +99,8 @@ struct Drawn {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "seconds", "rounds", "workers"])]
     from: Vec<PathBuf>,
 
-    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<Seed>,
-
-    /// Print the lines as JSON, one object a line, and nothing else on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: Report,
 }
 
 impl Drawn {
@@ -119,8 +113,8 @@ impl Drawn {
             read?.into_iter().flatten().collect()
         };
         let files = figures::write(&self.out, paper, &lines)?;
-        if self.json {
-            return show(&lines, true);
+        if self.report.json {
+            return self.report.show(&lines);
         }
         let mut out = io::stdout().lock();
         for file in files {
@@ -148,7 +142,7 @@ fn measure_p1(P1Arguments { device, long, drawn }: &P1Arguments) -> Result<Vec<L
     }
     let log = ishigaki_wal::Settings::default();
     let sides = Side::both(&log);
-    let settings = p1::Settings { scale, targets: targets(device)?, log, sides, origin: origin(drawn.seed) };
+    let settings = p1::Settings { scale, targets: targets(device)?, log, sides, origin: drawn.report.origin() };
     let mut bar = Bar::new();
     let lines = p1::run(&settings, &free_up_to_now, &mut bar);
     bar.0.finish_and_clear();
@@ -162,7 +156,7 @@ fn measure_p2(P2Arguments { device, warehouses, drawn }: &P2Arguments) -> Result
     scale.workers = drawn.workers.clone().unwrap_or(scale.workers);
     scale.warehouses = warehouses.clone().unwrap_or(scale.warehouses);
     let settings =
-        p2::Settings { scale, targets: targets(device)?, engine: Engine::roomy(), origin: origin(drawn.seed) };
+        p2::Settings { scale, targets: targets(device)?, engine: Engine::roomy(), origin: drawn.report.origin() };
     let mut bar = Bar::new();
     let lines = p2::run(&settings, &mut bar);
     bar.0.finish_and_clear();

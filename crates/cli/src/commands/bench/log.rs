@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
-use ishigaki_base::random::Seed;
 use ishigaki_bench::long::Side;
 use ishigaki_bench::wal::{Variant, Workload};
-use ishigaki_bench::{Line, Origin, Target, long, wal};
+use ishigaki_bench::{Line, Target, long, wal};
 use ishigaki_device::Place;
 use ishigaki_wal::{CommitRule, LogKind};
 
-use super::{Bar, EXAMPLES, origin, show};
+use super::{Bar, EXAMPLES, Report};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
@@ -93,20 +92,11 @@ struct Measured {
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     segment: ByteSize,
 
-    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<Seed>,
-
-    /// Print figures as JSON, one object a line, and nothing else on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: Report,
 }
 
 impl Measured {
-    fn origin(&self) -> Origin {
-        origin(self.seed)
-    }
-
     fn log(&self) -> ishigaki_wal::Settings {
         ishigaki_wal::Settings { segment: self.segment, ..ishigaki_wal::Settings::default() }
     }
@@ -117,13 +107,7 @@ impl Measured {
         workload: &str,
         mut measure: impl FnMut(Target, &mut Bar) -> ishigaki_bench::Result<Vec<Line>>,
     ) -> Result<(), Failure> {
-        let mut bar = Bar::new();
-        let mut lines = Vec::new();
-        for place in &self.device {
-            lines.extend(measure(Target::open(place, workload)?, &mut bar)?);
-        }
-        bar.0.finish_and_clear();
-        show(&lines, self.json)
+        self.report.measure_each(&self.device, |place, bar| measure(Target::open(place, workload)?, bar))
     }
 }
 
@@ -139,7 +123,7 @@ pub(super) fn run_wal(arguments: &WalArguments) -> Result<(), Failure> {
             duration: measured.seconds,
             rounds: measured.rounds,
             log: measured.log(),
-            ..wal::Settings::new(target, measured.origin())
+            ..wal::Settings::new(target, measured.report.origin())
         };
         wal::run(&settings, bar)
     })
@@ -154,7 +138,7 @@ pub(super) fn run_long(arguments: &LongArguments) -> Result<(), Failure> {
             duration: measured.seconds,
             interval: *interval,
             free_after: *free_after,
-            ..long::Settings::new(Side::both(&measured.log()), target, measured.origin())
+            ..long::Settings::new(Side::both(&measured.log()), target, measured.report.origin())
         };
         long::run(&settings, &long::free_up_to_now, bar)
     })

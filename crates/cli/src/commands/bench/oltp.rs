@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
-use ishigaki_base::random::Seed;
 use ishigaki_bench::oltp::{Choices, Engine, Sweep};
 use ishigaki_bench::tpcc::{Mix, Scale};
 use ishigaki_bench::ycsb::Workload;
@@ -13,7 +12,7 @@ use ishigaki_bench::{Line, Medium, tpcc, ycsb};
 use ishigaki_txn::{ProtocolKind, Release};
 use ishigaki_wal::{CommitRule, LogKind};
 
-use super::{Bar, EXAMPLES, origin, show};
+use super::{Bar, EXAMPLES, Report};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
@@ -120,13 +119,8 @@ struct Swept {
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     segment: ByteSize,
 
-    /// The seed of everything random, as in 7 or 0x2a; drawn if it is not given
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<Seed>,
-
-    /// Print figures as JSON, one object a line, and nothing else on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: Report,
 }
 
 impl Swept {
@@ -150,10 +144,8 @@ impl Swept {
         workload: &str,
         mut measure: impl FnMut(Sweep, &mut Bar) -> ishigaki_bench::Result<Vec<Line>>,
     ) -> Result<(), Failure> {
-        let mut bar = Bar::new();
-        let mut lines = Vec::new();
-        let origin = origin(self.seed);
-        for medium in &self.device {
+        let origin = self.report.origin();
+        self.report.measure_each(&self.device, |medium, bar| {
             let sweep = Sweep {
                 engines: self.engines(),
                 workers: self.workers.clone(),
@@ -162,10 +154,8 @@ impl Swept {
                 rounds: self.rounds,
                 ..Sweep::new(medium.open(workload)?, origin.clone())
             };
-            lines.extend(measure(sweep, &mut bar)?);
-        }
-        bar.0.finish_and_clear();
-        show(&lines, self.json)
+            measure(sweep, bar)
+        })
     }
 }
 
