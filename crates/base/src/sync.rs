@@ -6,9 +6,9 @@
 /// Atomics, from `std` or from the model checker.
 pub mod atomic {
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
     #[cfg(not(loom))]
-    pub use std::sync::atomic::{AtomicU64, Ordering};
+    pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 }
 
 /// Giving way to another thread. The model checker must see every loop that waits for one.

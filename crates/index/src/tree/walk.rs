@@ -1,0 +1,123 @@
+//! Through a range of keys, leaf by leaf.
+//!
+//! A walk copies the part of a leaf that lies in the range, checks the leaf, and only then shows what it has. The next leaf
+//! is the one where the upper fence belongs, found from the root again: leaves do not know each other. As a leaf's fences
+//! never change, each key is in exactly one of the leaves that a walk comes to, at the moment when it copies it; so a key
+//! that is there all the time is seen once.
+
+use std::ops::{Bound, ControlFlow};
+
+use sdd::Guard;
+
+use super::{LEAF, Tree, insist, sight};
+use crate::node::{Node, Word};
+use crate::prefetch::prefetch;
+use crate::probe::{KeyBytes, Probe};
+use crate::seen::{Seen, Sight};
+use crate::version::Restart;
+
+/// How many records a walk asks for before it shows them.
+const AHEAD: usize = 4;
+
+/// A range of keys.
+pub(crate) type Span<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// The part of a leaf that a walk shows.
+struct Copy {
+    slots: [(u64, Word); Node::<LEAF>::SLOTS],
+    count: usize,
+    /// What the leaf leaves out of its keys.
+    prefix: usize,
+    sight: Sight,
+    /// Where the next leaf begins; nothing if the range ends in this one.
+    next: Option<KeyBytes>,
+}
+
+impl Tree {
+    /// Shows the keys of a range in their order until `visit` breaks.
+    pub(crate) fn walk<B>(
+        &self,
+        (start, end): Span<'_>,
+        mut seen: Option<&mut Seen>,
+        guard: &Guard,
+        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut behind = matches!(start, Bound::Excluded(_));
+        let mut from = match start {
+            Bound::Included(key) | Bound::Excluded(key) => KeyBytes::from_slice(key),
+            Bound::Unbounded => KeyBytes::new(),
+        };
+        if !begins_within(&from, end) {
+            return ControlFlow::Continue(());
+        }
+        let mut bytes = KeyBytes::new();
+        loop {
+            let copy = insist(|| self.copy(&from, behind, end, guard));
+            if let Some(seen) = seen.as_deref_mut() {
+                seen.add(copy.sight);
+            }
+            bytes.clear();
+            bytes.extend_from_slice(from.get(..copy.prefix).unwrap_or_default());
+            let slots = copy.slots.get(..copy.count).unwrap_or_default();
+            for (at, (head, word)) in slots.iter().enumerate() {
+                if let Some((_, ahead)) = slots.get(at + AHEAD) {
+                    prefetch(ahead.address(), 1);
+                }
+                word.with_key(*head, &mut bytes, copy.prefix, guard, &mut visit)?;
+            }
+            let Some(next) = copy.next else { return ControlFlow::Continue(()) };
+            (from, behind) = (next, false);
+        }
+    }
+
+    /// Copies what lies in the leaf of `from` from there on, or `behind` it, to the end of the range.
+    fn copy(&self, from: &[u8], behind: bool, end: Bound<&[u8]>, guard: &Guard) -> Result<Copy, Restart> {
+        let mut probe = Probe::new(from);
+        // Every tree has leaves.
+        let path = self.path(&mut probe, 0, guard)?.ok_or(Restart)?;
+        let next_leaf = (path.at + 1 < path.parent.meta().count()).then(|| path.fence(path.at + 1));
+        let ahead = path.parent.slot(path.at + 1).1;
+        let leaf = self.leaf_at(path.parent.payload(path.at, path.stamp, guard)?);
+        let stamp = leaf.version().read()?;
+        path.parent.check(path.stamp)?;
+        let next = next_leaf.or(path.high).map(|fence| fence.key(from, guard));
+        if next_leaf.is_some() {
+            prefetch(ahead.address(), size_of::<Node<LEAF>>() / 64);
+        }
+        let meta = leaf.meta();
+        probe.fit(meta.prefix());
+        let found = leaf.find(&probe, stamp, guard)?;
+        let first = found.at + usize::from(behind && found.payload.is_some());
+        // A range that ends behind the upper fence takes the leaf as it is. Else its end shares the leaf's prefix.
+        let next = next.filter(|next| begins_within(next, end));
+        let last = match end {
+            Bound::Included(end) | Bound::Excluded(end) if next.is_none() => {
+                let mut probe = Probe::new(end);
+                probe.fit(meta.prefix());
+                Some((leaf.find(&probe, stamp, guard)?, end))
+            }
+            _ => None,
+        };
+        let last = match last {
+            Some((found, _)) => found.at + usize::from(matches!(end, Bound::Included(_)) && found.payload.is_some()),
+            None => meta.count(),
+        };
+        let mut slots = [(0, Word::NONE); Node::<LEAF>::SLOTS];
+        let count = last.min(Node::<LEAF>::SLOTS).saturating_sub(first);
+        for (copy, at) in slots.iter_mut().zip(first..first + count) {
+            *copy = leaf.slot(at);
+        }
+        let copy = Copy { slots, count, prefix: meta.prefix(), sight: sight(leaf, stamp), next };
+        leaf.check(stamp)?;
+        Ok(copy)
+    }
+}
+
+/// True if a range that begins at `from` may hold a key before `end`.
+fn begins_within(from: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Included(end) => from <= end,
+        Bound::Excluded(end) => from < end,
+        Bound::Unbounded => true,
+    }
+}
