@@ -137,8 +137,8 @@ impl<T: Send + Sync + 'static> Index<T> {
 
     /// True if no key has come into or gone out of what was seen, all of it in this index. False may be wrong: see [`Seen`].
     ///
-    /// Whoever relies on the answer must make sure that a key that comes later is somebody else's concern: in an optimistic
-    /// protocol, ask after all of one's own writes are locked and inserted.
+    /// A change that happened before the question counts. So of two transactions that each insert what the other one has
+    /// seen to be missing, and ask when their own insertions are done, at least one is told.
     pub fn unchanged(&self, seen: &Seen) -> bool {
         self.tree.unchanged(seen)
     }

@@ -38,8 +38,8 @@ pub(crate) use long::Long;
 use crate::probe::{LONG, Probe};
 use crate::version::{Restart, Stamp, Version};
 
-/// Groups of a node.
-const GROUPS: usize = 7;
+/// Groups of a node. The model checker has small nodes.
+const GROUPS: usize = if cfg!(loom) { 3 } else { 7 };
 
 const CLASS: u64 = 15;
 const CLASS_BITS: u32 = 4;
@@ -62,6 +62,12 @@ impl Word {
     #[inline]
     fn class(self) -> u64 {
         self.0 & CLASS
+    }
+
+    /// True if a slot with this word and the probe's head has the probe's key. False leaves it open.
+    #[inline]
+    fn is(self, probe: &Probe<'_>) -> bool {
+        self.class() == probe.class && probe.class != LONG && self != Word::NONE
     }
 
     /// The payload, or the address of what holds it; as good as a hint where nothing has been checked yet.
@@ -149,6 +155,9 @@ impl<const G: usize> Node<G> {
     /// How many slots there are.
     pub(crate) const SLOTS: usize = GROUPS * G;
 
+    /// A node with no more keys than this looks for a neighbour to be merged with.
+    pub(crate) const FEW: usize = if Self::SLOTS < 8 { 1 } else { Self::SLOTS / 4 };
+
     /// A node that no tree has used yet.
     pub(crate) fn unused() -> Self {
         use std::array::from_fn;
@@ -204,7 +213,7 @@ impl<const G: usize> Node<G> {
         if head != probe.head {
             return Ok(Found { at, payload: None });
         }
-        if word.class() == probe.class && probe.class != LONG && word != Word::NONE {
+        if word.is(probe) {
             return Ok(Found { at, payload: Some(word.address()) });
         }
         self.find_among(at, probe, stamp, guard)
@@ -247,8 +256,12 @@ impl<const G: usize> Node<G> {
     #[inline]
     pub(crate) fn route(&self, probe: &Probe<'_>, stamp: Stamp, guard: &Guard) -> Result<usize, Restart> {
         let at = self.first_at_least(probe.head);
-        if self.slot(at).0 != probe.head {
+        let (head, word) = self.slot(at);
+        if head != probe.head {
             return Ok(at.saturating_sub(1));
+        }
+        if word.is(probe) {
+            return Ok(at);
         }
         let found = self.find_among(at, probe, stamp, guard)?;
         Ok(if found.payload.is_some() { found.at } else { found.at.saturating_sub(1) })

@@ -9,6 +9,9 @@
 
 #![allow(unsafe_code, reason = "chunks are made of zeros, and nodes are found by their addresses")]
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use ishigaki_base::sync::Mutex;
@@ -19,13 +22,19 @@ use crate::node::{Locked, Node};
 /// Nodes in the first chunk, as a power of two.
 const FIRST: u32 = if cfg!(loom) { 3 } else { 2 };
 
+/// A huge page.
+const HUGE: usize = 2 << 20;
+
+/// What every allocator aligns to.
+const ALIGNMENT: usize = 16;
+
 /// As many as numbers of 32 bits allow.
 const CHUNKS: usize = 32 - FIRST as usize;
 
 /// All nodes of one kind.
 #[derive(Debug)]
 pub(crate) struct Pool<const G: usize> {
-    chunks: [OnceLock<Box<[Node<G>]>>; CHUNKS],
+    chunks: [OnceLock<Chunk<G>>; CHUNKS],
     stock: Mutex<Stock>,
     /// Nodes that are in use.
     used: AtomicU64,
@@ -73,7 +82,7 @@ impl<const G: usize> Pool<G> {
         };
         self.used.fetch_add(1, Ordering::Relaxed);
         let (chunk, at) = place(id);
-        let nodes = self.chunks[chunk].get_or_init(|| zeroed(1 << (chunk + FIRST as usize)));
+        let nodes = self.chunks[chunk].get_or_init(|| Chunk::new(1 << (chunk + FIRST as usize)));
         nodes[at].revive(id, prefix, level)
     }
 
@@ -122,38 +131,77 @@ pub(crate) fn address<const G: usize>(node: &Node<G>) -> u64 {
     std::ptr::from_ref(node).expose_provenance() as u64
 }
 
-#[cfg(loom)]
-fn zeroed<const G: usize>(count: usize) -> Box<[Node<G>]> {
-    (0..count).map(|_| Node::unused()).collect()
+/// Nodes beside each other that were never used.
+///
+/// What comes from the allocator as zeros is not touched before it is used, so a chunk costs no more than its nodes. That is
+/// so only for ordinary alignments: the nodes are aligned by hand.
+#[derive(Debug)]
+struct Chunk<const G: usize> {
+    memory: NonNull<u8>,
+    layout: Layout,
+    nodes: NonNull<[Node<G>]>,
 }
 
-#[cfg(not(loom))]
-fn zeroed<const G: usize>(count: usize) -> Box<[Node<G>]> {
-    let nodes = Box::<[Node<G>]>::new_zeroed_slice(count);
-    advise_huge(nodes.as_ptr().cast(), size_of_val(&*nodes));
-    // SAFETY: a node consists of atomic numbers, for which zeros are a value.
-    unsafe { nodes.assume_init() }
-}
+// SAFETY: a chunk is a row of nodes that it owns and shows only by shared reference; nodes are atomics.
+unsafe impl<const G: usize> Send for Chunk<G> {}
+// SAFETY: as above.
+unsafe impl<const G: usize> Sync for Chunk<G> {}
 
-/// Asks for huge pages, where that means something. The kernel takes only the whole ones in the middle.
-#[cfg(all(not(loom), target_os = "linux"))]
-fn advise_huge(start: *const u8, length: usize) {
-    const PAGE: usize = 4 << 10;
-    const HUGE: usize = 2 << 20;
-    if length < HUGE {
-        return;
+impl<const G: usize> Chunk<G> {
+    fn new(count: usize) -> Self {
+        let bytes = count * size_of::<Node<G>>();
+        let alignment = if bytes >= HUGE { HUGE } else { align_of::<Node<G>>() };
+        let layout = Layout::from_size_align(bytes + alignment, ALIGNMENT).expect("a chunk is far smaller than memory");
+        // SAFETY: the size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        let before = memory.addr().get().next_multiple_of(alignment) - memory.addr().get();
+        // SAFETY: less than the alignment lies before, and the allocation is that much larger than the nodes.
+        let first = unsafe { memory.add(before) };
+        advise_huge(first, bytes);
+        let first = first.cast::<Node<G>>();
+        #[cfg(loom)]
+        for at in 0..count {
+            // SAFETY: the node lies within the allocation.
+            unsafe { first.add(at).write(Node::unused()) };
+        }
+        Self { memory, layout, nodes: NonNull::slice_from_raw_parts(first, count) }
     }
-    let before = start.addr().next_multiple_of(PAGE) - start.addr();
-    // A kernel without huge pages refuses: slower, and no less right.
-    // SAFETY: the pages lie within one allocation. The advice changes only how they are backed, not what they hold.
-    let _ = unsafe {
-        let first = start.add(before).cast_mut().cast();
-        rustix::mm::madvise(first, length - before, rustix::mm::Advice::LinuxHugepage)
-    };
 }
 
-#[cfg(all(not(loom), not(target_os = "linux")))]
-fn advise_huge(_: *const u8, _: usize) {}
+impl<const G: usize> Deref for Chunk<G> {
+    type Target = [Node<G>];
+
+    fn deref(&self) -> &[Node<G>] {
+        // SAFETY: the nodes are aligned, lie within the allocation, and live as long as the chunk. A node consists of atomic
+        // numbers, for which zeros are a value; the model checker's are made one by one.
+        unsafe { self.nodes.as_ref() }
+    }
+}
+
+impl<const G: usize> Drop for Chunk<G> {
+    fn drop(&mut self) {
+        #[cfg(loom)]
+        // SAFETY: they were made in `new`, and nobody uses them any more.
+        unsafe {
+            self.nodes.drop_in_place();
+        }
+        // SAFETY: it came from the same allocator with this layout. A node has nothing to drop.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}
+
+/// Asks for huge pages, where that means something. A kernel without them refuses: slower, and no less right.
+fn advise_huge(first: NonNull<u8>, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE {
+        // SAFETY: the pages lie within one allocation. The advice changes only how they are backed, not what they hold.
+        let _ = unsafe {
+            rustix::mm::madvise(first.cast().as_ptr(), bytes / HUGE * HUGE, rustix::mm::Advice::LinuxHugepage)
+        };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (first, bytes);
+}
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -65,9 +65,10 @@ impl Seen {
     pub fn absorb(&mut self, change: &Change) {
         for step in &change.steps {
             let before = self.sights.len();
-            self.sights.retain(|known| !step.before.contains(known));
+            self.sights.retain(|known| !step.before.has(*known));
             if self.sights.len() < before {
-                self.sights.extend(step.after.iter().copied());
+                self.sights.push(step.after.0);
+                self.sights.extend(step.after.1);
             }
         }
     }
@@ -79,15 +80,26 @@ pub struct Change {
     steps: SmallVec<[Step; 1]>,
 }
 
-/// Leaves that were replaced by others, or changed.
+/// A leaf that changed, or leaves that were replaced by others.
 #[derive(Clone, Debug)]
 struct Step {
-    before: SmallVec<[Sight; 2]>,
-    after: SmallVec<[Sight; 2]>,
+    before: Leaves,
+    after: Leaves,
+}
+
+/// One leaf or two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaves(pub(crate) Sight, pub(crate) Option<Sight>);
+
+impl Leaves {
+    fn has(self, sight: Sight) -> bool {
+        self.0 == sight || self.1 == Some(sight)
+    }
 }
 
 impl Change {
-    pub(crate) fn note(&mut self, before: &[Sight], after: &[Sight]) {
-        self.steps.push(Step { before: before.into(), after: after.into() });
+    #[inline]
+    pub(crate) fn note(&mut self, before: Leaves, after: Leaves) {
+        self.steps.push(Step { before, after });
     }
 }

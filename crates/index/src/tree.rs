@@ -8,13 +8,14 @@ mod descent;
 mod restructure;
 mod walk;
 
+use ishigaki_base::sync::atomic::{Ordering, fence};
 use ishigaki_base::sync::thread;
 use sdd::Guard;
 
 use crate::node::{Item, Node};
 use crate::pool::{Pool, address};
 use crate::probe::{KeyBytes, Probe};
-use crate::seen::{Change, Seen, Sight};
+use crate::seen::{Change, Leaves, Seen, Sight};
 use crate::version::{Restart, Stamp};
 
 /// Slots of a group in a leaf: 28 slots in 512 bytes. A group is one cache line, and a whole leaf can be under way at once.
@@ -67,6 +68,7 @@ fn give_way(tries: &mut u32) {
     }
 }
 
+#[inline]
 fn sight(leaf: &Node<LEAF>, stamp: Stamp) -> Sight {
     Sight { leaf: leaf.meta().id(), stamp }
 }
@@ -76,15 +78,17 @@ impl Tree {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], seen: Option<&mut Seen>, guard: &Guard) -> Option<u64> {
         let mut probe = Probe::new(key);
-        let (payload, missed) = insist(|| {
+        let (payload, leaf, stamp) = insist(|| {
             let (leaf, stamp) = self.leaf(&mut probe, guard)?;
             let found = leaf.find(&probe, stamp, guard)?;
-            let missed = sight(leaf, stamp);
             leaf.check(stamp)?;
-            Ok((found.payload, missed))
+            Ok((found.payload, leaf, stamp))
         });
-        if let (None, Some(seen)) = (payload, seen) {
-            seen.add(missed);
+        if payload.is_none()
+            && let Some(seen) = seen
+        {
+            // The number of a node is the same in all its lives.
+            seen.add(sight(leaf, stamp));
         }
         payload
     }
@@ -108,9 +112,9 @@ impl Tree {
                 return Err(Restart);
             }
             let mut locked = leaf.lock(stamp)?;
-            locked.put(found.at, Item::new(key.into(), payload));
+            locked.put_probe(found.at, &probe, payload);
             let after = locked.publish();
-            change.note(&[sight(leaf, stamp)], &[sight(leaf, after)]);
+            change.note(Leaves(sight(leaf, stamp), None), Leaves(sight(leaf, after), None));
             Ok(Ok(()))
         })
         .map(|()| change)
@@ -134,17 +138,21 @@ impl Tree {
             locked.take(found.at, guard);
             let left = locked.count();
             let after = locked.publish();
-            change.note(&[sight(leaf, stamp)], &[sight(leaf, after)]);
+            change.note(Leaves(sight(leaf, stamp), None), Leaves(sight(leaf, after), None));
             Ok(Some((payload, left)))
         })?;
-        if left < Node::<LEAF>::SLOTS / 4 {
+        if left <= Node::<LEAF>::FEW {
             self.merge(key, 0, &mut change, guard);
         }
         Some((payload, change))
     }
 
     /// True if no leaf in the set has changed.
+    ///
+    /// Of two threads that each change what the other one has seen and then ask, at least one is told so: the fence orders
+    /// the change of one before the question of the other.
     pub(crate) fn unchanged(&self, seen: &Seen) -> bool {
+        fence(Ordering::SeqCst);
         seen.sights().iter().all(|sight| self.leaves.get(sight.leaf).is_some_and(|leaf| leaf.version().is(sight.stamp)))
     }
 

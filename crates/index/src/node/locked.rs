@@ -5,7 +5,7 @@ use sdd::Guard;
 
 use super::long::OwnedLong;
 use super::{Meta, Node, Slot, Word};
-use crate::probe::{KeyBytes, LONG, decode_into, encode};
+use crate::probe::{KeyBytes, LONG, Probe, decode_into, encode};
 use crate::version::{Restart, Stamp};
 
 /// A locked node. It is unlocked as unchanged if this is dropped.
@@ -97,6 +97,15 @@ impl<'n, const G: usize> Locked<'n, G> {
     pub(crate) fn put(&mut self, at: usize, item: Item) {
         let (head, word) = item.into_slot(self.meta().prefix());
         self.put_slot(at, head, word);
+    }
+
+    /// Adds a slot for the key that a probe has been fit to this node for, in front of slot `at`.
+    pub(crate) fn put_probe(&mut self, at: usize, probe: &Probe<'_>, payload: u64) {
+        let word = match probe.class {
+            LONG => OwnedLong::new(payload, probe.key).into_word(),
+            class => Word::new(payload, class),
+        };
+        self.put_slot(at, probe.head, word);
     }
 
     fn put_slot(&mut self, at: usize, head: u64, word: Word) {

@@ -15,7 +15,7 @@ use super::{INNER, Tree, insist};
 use crate::node::{Item, Locked, Node};
 use crate::pool::{Pool, address};
 use crate::probe::{KeyBytes, Probe, between, common};
-use crate::seen::{Change, Sight};
+use crate::seen::{Change, Leaves, Sight};
 use crate::version::{Restart, Stamp};
 
 /// How often a merge is tried. It only saves room: the next removal tries again.
@@ -41,7 +41,7 @@ impl Tree {
         let payload = path.parent.payload(path.at, path.stamp, guard)?;
         if level == 0 {
             let (before, after) = self.split_node(&self.leaves, &path, self.leaf_at(payload), key, at_end, guard)?;
-            change.note(&[before], &after);
+            change.note(Leaves(before, None), after);
         } else {
             self.split_node(&self.inners, &path, self.inner_at(payload), key, at_end, guard)?;
         }
@@ -56,7 +56,7 @@ impl Tree {
         key: &[u8],
         at_end: bool,
         guard: &Guard,
-    ) -> Result<(Sight, [Sight; 2]), Restart> {
+    ) -> Result<(Sight, Leaves), Restart> {
         let stamp = node.version().read()?;
         let mut parent = path.parent.lock(path.stamp)?;
         let node = node.lock(stamp)?;
@@ -77,7 +77,7 @@ impl Tree {
         let left = build(pool, left, level, low.as_deref(), Some(&separator));
         let right = build(pool, right, level, Some(&separator), high.as_deref());
         let addresses = [address(left.node()), address(right.node())];
-        let after = [publish(left), publish(right)];
+        let after = Leaves(publish(left), Some(publish(right)));
         if path.is_anchor(&self.anchor) {
             let mut root = self.inners.take(0, level + 1);
             root.fill([Item::new(KeyBytes::new(), addresses[0]), Item::new(separator, addresses[1])]);
@@ -130,7 +130,7 @@ impl Tree {
         }
         let merged = Self::merge_nodes(&self.leaves, &path, at, [self.leaf_at(left), self.leaf_at(right)], key, guard)?;
         let Some(merged) = merged else { return Ok(false) };
-        change.note(&merged.before, &[merged.after]);
+        change.note(merged.before, Leaves(merged.after, None));
         Ok(merged.small)
     }
 
@@ -143,14 +143,14 @@ impl Tree {
         guard: &Guard,
     ) -> Result<Option<Merged>, Restart> {
         let stamps = [nodes[0].version().read()?, nodes[1].version().read()?];
-        if !fit(nodes.map(|node| node.meta().count()), Node::<G>::SLOTS) {
+        if !fit::<G>(nodes.map(|node| node.meta().count())) {
             path.parent.check(path.stamp)?;
             return Ok(None);
         }
         let mut parent = path.parent.lock(path.stamp)?;
         let left = nodes[0].lock(stamps[0])?;
         let right = nodes[1].lock(stamps[1])?;
-        if !fit([left.count(), right.count()], Node::<G>::SLOTS) {
+        if !fit::<G>([left.count(), right.count()]) {
             return Err(Restart);
         }
         let (level, ids) = (left.meta().level(), [left.meta().id(), right.meta().id()]);
@@ -164,14 +164,14 @@ impl Tree {
         let merged = build(pool, items, level, low.as_deref(), high.as_deref());
         parent.turn(at, address(merged.node()), guard);
         parent.take(at + 1, guard);
-        let small = parent.count() < Node::<INNER>::SLOTS / 4;
+        let small = parent.count() <= Node::<INNER>::FEW;
         let after = publish(merged);
         parent.publish();
         for id in ids {
             pool.give(id);
         }
         let sight = |of: usize| Sight { leaf: ids[of], stamp: stamps[of] };
-        Ok(Some(Merged { before: [sight(0), sight(1)], after, small }))
+        Ok(Some(Merged { before: Leaves(sight(0), Some(sight(1))), after, small }))
     }
 
     /// Gives up all nodes; returns the payloads of all keys. The tree is of no use after that.
@@ -222,17 +222,17 @@ impl Tree {
 
 /// What became of two leaves.
 struct Merged {
-    before: [Sight; 2],
+    before: Leaves,
     after: Sight,
     /// The parent has few children left.
     small: bool,
 }
 
-/// Whether two nodes should be one: one of them is small, and the new one has room for more. A node without keys goes in
-/// any case.
-fn fit(counts: [usize; 2], slots: usize) -> bool {
+/// Whether two nodes should be one: one of them has few keys, and the new one has room for more. A node without keys goes
+/// in any case.
+fn fit<const G: usize>(counts: [usize; 2]) -> bool {
     let (small, total) = (counts[0].min(counts[1]), counts[0] + counts[1]);
-    small == 0 || (small < slots / 4 && total <= slots / 4 * 3)
+    small == 0 || (small <= Node::<G>::FEW && total <= Node::<G>::SLOTS - Node::<G>::FEW)
 }
 
 /// The keys that bound the children from slot `from` to before slot `to` of the parent, which is locked.
