@@ -35,7 +35,7 @@ use sdd::Guard;
 pub(crate) use locked::{Item, Locked};
 pub(crate) use long::Long;
 
-use crate::probe::{LONG, Probe};
+use crate::probe::{KeyBytes, LONG, Probe};
 use crate::version::{Restart, Stamp, Version};
 
 /// Groups of a node. The model checker has small nodes.
@@ -275,14 +275,14 @@ impl Word {
         if self.class() == LONG { Long::of(self, guard).payload() } else { self.address() }
     }
 
-    /// Calls `visit` with the whole key of a slot with this word and `head`; the first part of the key is `prefix`. Only for
-    /// a word that was read from a node which then passed its check, or is locked.
+    /// Calls `visit` with the whole key of a slot with this word and `head`, and with its payload. `bytes` are what the node
+    /// leaves out, and eight more that this call may change. Only for a word that was read from a node which then passed its
+    /// check, or is locked.
     #[inline]
     pub(crate) fn with_key<R>(
         self,
         head: u64,
-        bytes: &mut crate::probe::KeyBytes,
-        prefix: usize,
+        bytes: &mut [u8],
         guard: &Guard,
         visit: impl FnOnce(&[u8], u64) -> R,
     ) -> R {
@@ -290,8 +290,22 @@ impl Word {
             let long = Long::of(self, guard);
             return visit(long.key(), long.payload());
         }
-        bytes.truncate(prefix);
-        crate::probe::decode_into(bytes, head, self.class());
-        visit(bytes, self.address())
+        if let Some(room) = bytes.last_chunk_mut::<8>() {
+            *room = head.to_be_bytes();
+        }
+        let length = (bytes.len() + self.class() as usize).saturating_sub(8);
+        visit(bytes.get(..length).unwrap_or_default(), self.address())
+    }
+
+    /// The whole key of a slot with this word and `head` in a node that leaves out `prefix`. Only for words as above.
+    pub(crate) fn key(self, head: u64, prefix: &[u8], guard: &Guard) -> KeyBytes {
+        let mut bytes = KeyBytes::from_slice(prefix);
+        bytes.extend_from_slice(&[0; 8]);
+        if self.class() == LONG {
+            return KeyBytes::from_slice(Long::of(self, guard).key());
+        }
+        let length = self.with_key(head, &mut bytes, guard, |key, _| key.len());
+        bytes.truncate(length);
+        bytes
     }
 }

@@ -62,13 +62,6 @@ impl<'k> Probe<'k> {
     }
 }
 
-/// The whole key of a slot whose rest is its head.
-#[inline]
-pub(crate) fn decode_into(bytes: &mut KeyBytes, head: u64, class: u64) {
-    let head = head.to_be_bytes();
-    bytes.extend_from_slice(head.get(..class as usize).unwrap_or(&head));
-}
-
 /// How many bytes `a` and `b` begin with in common.
 pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
@@ -113,16 +106,6 @@ mod tests {
             }
         }
         assert_eq!(encode(b"ab", 3), (0, 0));
-    }
-
-    #[test]
-    fn a_short_rest_reads_back() {
-        for key in [b"".as_slice(), b"a", b"a\0", b"abcdefgh"] {
-            let (head, class) = encode(key, 0);
-            let mut bytes = KeyBytes::new();
-            decode_into(&mut bytes, head, class);
-            assert_eq!(bytes.as_slice(), key);
-        }
     }
 
     #[test]

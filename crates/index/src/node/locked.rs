@@ -5,7 +5,7 @@ use sdd::Guard;
 
 use super::long::OwnedLong;
 use super::{Meta, Node, Slot, Word};
-use crate::probe::{KeyBytes, LONG, Probe, decode_into, encode};
+use crate::probe::{KeyBytes, LONG, Probe, encode};
 use crate::version::{Restart, Stamp};
 
 /// A locked node. It is unlocked as unchanged if this is dropped.
@@ -164,7 +164,7 @@ impl<'n, const G: usize> Locked<'n, G> {
         let items = slots.iter().map(|slot| {
             let (head, word) = (slot.head(), slot.word());
             let payload = word.payload(guard);
-            let key = key_of(head, word, prefix, guard);
+            let key = word.key(head, prefix, guard);
             Item { key, payload, long: (word.class() == LONG).then(|| OwnedLong::from_word(word)) }
         });
         let mut items: Vec<Item> = items.collect();
@@ -207,13 +207,4 @@ impl<const G: usize> Drop for Locked<'_, G> {
     fn drop(&mut self) {
         self.node.version.unlock(self.stamp);
     }
-}
-
-fn key_of(head: u64, word: Word, prefix: &[u8], guard: &Guard) -> KeyBytes {
-    if word.class() == LONG {
-        return KeyBytes::from_slice(super::Long::of(word, guard).key());
-    }
-    let mut key = KeyBytes::from_slice(prefix);
-    decode_into(&mut key, head, word.class());
-    key
 }

@@ -30,9 +30,7 @@ pub(super) struct Fence {
 impl Fence {
     /// The key. `key` is what the descent was for.
     pub(super) fn key(&self, key: &[u8], guard: &Guard) -> KeyBytes {
-        let prefix = key.get(..self.prefix).unwrap_or_default();
-        let mut bytes = KeyBytes::from_slice(prefix);
-        self.word.with_key(self.head, &mut bytes, self.prefix, guard, |key, _| KeyBytes::from_slice(key))
+        self.word.key(self.head, key.get(..self.prefix).unwrap_or_default(), guard)
     }
 }
 

@@ -23,14 +23,20 @@ const AHEAD: usize = 4;
 pub(crate) type Span<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// The part of a leaf that a walk shows.
-struct Copy {
+struct Page {
     slots: [(u64, Word); Node::<LEAF>::SLOTS],
     count: usize,
     /// What the leaf leaves out of its keys.
     prefix: usize,
-    sight: Sight,
+    sight: Option<Sight>,
     /// Where the next leaf begins; nothing if the range ends in this one.
     next: Option<KeyBytes>,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { slots: [(0, Word::NONE); Node::<LEAF>::SLOTS], count: 0, prefix: 0, sight: None, next: None }
+    }
 }
 
 impl Tree {
@@ -50,28 +56,37 @@ impl Tree {
         if !begins_within(&from, end) {
             return ControlFlow::Continue(());
         }
+        let mut page = Page::default();
         let mut bytes = KeyBytes::new();
         loop {
-            let copy = insist(|| self.copy(&from, behind, end, guard));
-            if let Some(seen) = seen.as_deref_mut() {
-                seen.add(copy.sight);
+            insist(|| self.copy(&from, behind, end, &mut page, guard));
+            if let (Some(seen), Some(sight)) = (seen.as_deref_mut(), page.sight) {
+                seen.add(sight);
             }
             bytes.clear();
-            bytes.extend_from_slice(from.get(..copy.prefix).unwrap_or_default());
-            let slots = copy.slots.get(..copy.count).unwrap_or_default();
+            bytes.extend_from_slice(from.get(..page.prefix).unwrap_or_default());
+            bytes.extend_from_slice(&[0; 8]);
+            let slots = page.slots.get(..page.count).unwrap_or_default();
             for (at, (head, word)) in slots.iter().enumerate() {
                 if let Some((_, ahead)) = slots.get(at + AHEAD) {
                     prefetch(ahead.address(), 1);
                 }
-                word.with_key(*head, &mut bytes, copy.prefix, guard, &mut visit)?;
+                word.with_key(*head, &mut bytes, guard, &mut visit)?;
             }
-            let Some(next) = copy.next else { return ControlFlow::Continue(()) };
+            let Some(next) = page.next.take() else { return ControlFlow::Continue(()) };
             (from, behind) = (next, false);
         }
     }
 
     /// Copies what lies in the leaf of `from` from there on, or `behind` it, to the end of the range.
-    fn copy(&self, from: &[u8], behind: bool, end: Bound<&[u8]>, guard: &Guard) -> Result<Copy, Restart> {
+    fn copy(
+        &self,
+        from: &[u8],
+        behind: bool,
+        end: Bound<&[u8]>,
+        page: &mut Page,
+        guard: &Guard,
+    ) -> Result<(), Restart> {
         let mut probe = Probe::new(from);
         // Every tree has leaves.
         let path = self.path(&mut probe, 0, guard)?.ok_or(Restart)?;
@@ -102,14 +117,14 @@ impl Tree {
             Some((found, _)) => found.at + usize::from(matches!(end, Bound::Included(_)) && found.payload.is_some()),
             None => meta.count(),
         };
-        let mut slots = [(0, Word::NONE); Node::<LEAF>::SLOTS];
-        let count = last.min(Node::<LEAF>::SLOTS).saturating_sub(first);
-        for (copy, at) in slots.iter_mut().zip(first..first + count) {
+        page.count = last.min(Node::<LEAF>::SLOTS).saturating_sub(first);
+        for (copy, at) in page.slots.iter_mut().zip(first..first + page.count) {
             *copy = leaf.slot(at);
         }
-        let copy = Copy { slots, count, prefix: meta.prefix(), sight: sight(leaf, stamp), next };
-        leaf.check(stamp)?;
-        Ok(copy)
+        page.prefix = meta.prefix();
+        page.sight = Some(sight(leaf, stamp));
+        page.next = next;
+        leaf.check(stamp)
     }
 }
 
