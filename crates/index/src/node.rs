@@ -216,6 +216,13 @@ impl<const G: usize> Node<G> {
         if word.is(probe) {
             return Ok(Found { at, payload: Some(word.address()) });
         }
+        if word.class() == LONG && probe.class == LONG {
+            self.check(stamp)?;
+            let long = Long::of(word, guard);
+            if long.key() == probe.key {
+                return Ok(Found { at, payload: Some(long.payload()) });
+            }
+        }
         self.find_among(at, probe, stamp, guard)
     }
 

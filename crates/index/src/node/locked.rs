@@ -132,7 +132,7 @@ impl<'n, const G: usize> Locked<'n, G> {
         self.hint(at);
         self.set_count(count - 1);
         if word.class() == LONG {
-            drop(OwnedLong::from_word(word));
+            drop(OwnedLong::from_word(word, guard));
         }
         payload
     }
@@ -143,7 +143,7 @@ impl<'n, const G: usize> Locked<'n, G> {
         let word = slot.word();
         let turned = if word.class() == LONG {
             let turned = OwnedLong::new(payload, super::Long::of(word, guard).key());
-            drop(OwnedLong::from_word(word));
+            drop(OwnedLong::from_word(word, guard));
             turned.into_word()
         } else {
             Word::new(payload, word.class())
@@ -165,7 +165,7 @@ impl<'n, const G: usize> Locked<'n, G> {
             let (head, word) = (slot.head(), slot.word());
             let payload = word.payload(guard);
             let key = word.key(head, prefix, guard);
-            Item { key, payload, long: (word.class() == LONG).then(|| OwnedLong::from_word(word)) }
+            Item { key, payload, long: (word.class() == LONG).then(|| OwnedLong::from_word(word, guard)) }
         });
         let mut items: Vec<Item> = items.collect();
         if let (Some(item), Some(first)) = (items.first_mut(), first) {

@@ -67,8 +67,7 @@ impl Tree {
         let (low, high) = fences(path, path.at, path.at + 1, key, guard);
         let prefix = key.get(..node.meta().prefix()).unwrap_or_default();
         let mut left = node.drain(prefix, None, guard);
-        let middle = if at_end { left.len() - 1 } else { left.len() / 2 };
-        let right = left.split_off(middle);
+        let right = left.split_off(if at_end { left.len() - 1 } else { left.len() / 2 });
         let separator = match (left.last(), right.first()) {
             (Some(below), Some(above)) if level == 0 => KeyBytes::from_slice(between(&below.key, &above.key)),
             (_, Some(above)) => above.key.clone(),
