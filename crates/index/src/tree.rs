@@ -19,6 +19,8 @@ use crate::seen::{Change, Leaves, Seen, Sight};
 use crate::version::{Restart, Stamp};
 
 /// Slots of a group in a leaf: 28 slots in 512 bytes. A group is one cache line, and a whole leaf can be under way at once.
+/// With a million keys of eight bytes, leaves and inner nodes of these sizes are found to be the fastest for searches; leaves
+/// of 56 slots are a little better for walks alone.
 const LEAF: usize = if cfg!(loom) { 1 } else { 4 };
 /// Slots of a group in an inner node: 56 slots in 960 bytes.
 const INNER: usize = if cfg!(loom) { 1 } else { 8 };
