@@ -1,7 +1,10 @@
-//! Every interleaving of two threads over a small tree: a node has three slots here.
+//! Two threads over a small tree, interrupted by each other a few times, wherever that may be. A node has three slots here.
 //!
 //! What is checked is the protocol of versions, splits and merges, and the order of memory. The guards are the real ones;
 //! they know of one thread only here, so nothing is reclaimed while a model runs.
+//!
+//! The checker's bound on interruptions keeps some schedules from it: that a parent must be checked again behind its child's
+//! stamp is found by the threads of `tests/stress.rs`, not here.
 //!
 //! Runs only under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p ishigaki-index --test loom --release`.
 
