@@ -154,7 +154,7 @@ fn a_walk_misses_nothing_while_leaves_merge() {
 
 #[test]
 fn a_key_is_found_while_nodes_live_again_elsewhere() {
-    interrupted(2, || {
+    interrupted(1, || {
         let index = index([1, 2, 3, 4, 5]);
         assert!(remove(&index, 1));
         beside(
