@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     Step { name: "examples", about: "the example programs run", needs: Some("lint"), run: examples::run },
     Step {
         name: "loom",
-        about: "the models of the watermark, of the consolidation array and of the optimistic protocol",
+        about: "the models of the watermark, of the consolidation array, of the index and of the optimistic protocol",
         needs: Some("machine"),
         run: loom,
     },
@@ -130,7 +130,7 @@ fn doc(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
 }
 
 /// The model checker's own atomics come in by a flag for the whole compilation, so this step has a folder of its own, and
-/// only the log, the transactions and the few crates below are compiled into it; optimised, because the model runs a hundred thousand times.
+/// only a few crates of the lower floors are compiled into it; optimised, because the model runs a hundred thousand times.
 fn loom(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     let target = cargo.target_directory()?.join("loom");
@@ -141,6 +141,8 @@ fn loom(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
             "test",
             "--package",
             "ishigaki-wal",
+            "--package",
+            "ishigaki-index",
             "--package",
             "ishigaki-txn",
             "--release",

@@ -1,0 +1,131 @@
+//! Keys to numbers.
+
+use std::fmt;
+use std::ops::{Bound, ControlFlow};
+
+use ishigaki_base::ByteSize;
+use sdd::Guard;
+
+use crate::node::MAX_PAYLOAD;
+use crate::seen::{Change, Seen};
+use crate::tree::Tree;
+
+/// A range of keys by reference.
+pub type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// An ordered index: byte strings to numbers.
+///
+/// Many threads use one index at once. [`get`](Self::get) and [`walk`](Self::walk) write to no shared memory and wait only
+/// while a writer is at work in the very node that they read. Point operations are linearizable. Keys may have any length;
+/// eight bytes behind what a node's keys begin with in common lie in the node itself.
+///
+/// What the numbers stand for, places in a table or addresses, is the caller's business, and so is how long that lasts. A
+/// [`Guard`] protects long keys while they are looked at, and holds back the reclamation of all that anybody removes
+/// meanwhile: it should not last longer than a transaction.
+///
+/// ```
+/// use std::ops::{Bound, ControlFlow};
+///
+/// use ishigaki_index::{Guard, Index, Seen};
+///
+/// let index = Index::new();
+/// let guard = Guard::new();
+/// for (key, number) in [("b", 2), ("a", 1), ("d", 4)] {
+///     assert!(index.insert(key.as_bytes(), number, &guard).is_ok());
+/// }
+/// assert_eq!(index.get(b"b", &guard), Some(2));
+///
+/// let mut seen = Seen::new();
+/// let mut sum = 0;
+/// let range = (Bound::Included(b"a".as_slice()), Bound::Excluded(b"d".as_slice()));
+/// let _ = index.walk::<()>(range, Some(&mut seen), &guard, |_| (), |_, number| {
+///     sum += number;
+///     ControlFlow::Continue(())
+/// });
+/// assert_eq!(sum, 3);
+///
+/// assert!(index.unchanged(&seen));
+/// index.insert(b"c", 3, &guard).unwrap();
+/// assert!(!index.unchanged(&seen));
+/// ```
+#[derive(Default)]
+pub struct Index {
+    tree: Tree,
+}
+
+impl Index {
+    /// The largest number that an index can hold: 60 bits of ones.
+    pub const MAX: u64 = MAX_PAYLOAD;
+
+    /// An empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of a key.
+    #[inline]
+    pub fn get(&self, key: &[u8], guard: &Guard) -> Option<u64> {
+        self.tree.get(key, None, guard)
+    }
+
+    /// The number of a key. If there is none, `seen` will tell whether that is still so.
+    #[inline]
+    pub fn get_or_see(&self, key: &[u8], seen: &mut Seen, guard: &Guard) -> Option<u64> {
+        self.tree.get(key, Some(seen), guard)
+    }
+
+    /// Gives a key its number. The change is what [`Seen::absorb`] wants to know.
+    ///
+    /// If the key has a number already, nothing happens, and that one is returned as the error.
+    ///
+    /// # Panics
+    /// If the number is larger than [`Self::MAX`].
+    pub fn insert(&self, key: &[u8], number: u64, guard: &Guard) -> Result<Change, u64> {
+        assert!(number <= Self::MAX, "a number of an index has at most 60 bits");
+        self.tree.insert(key, number, guard)
+    }
+
+    /// Removes a key if `wanted` says so of its number; it may be asked more than once, always before anything is done.
+    ///
+    /// Between its last answer and the removal no key comes into or goes out of the leaf. Returns the number that is gone
+    /// from the index; others may have found it before and still be at work with it, as long as their guards last.
+    pub fn remove_if(&self, key: &[u8], wanted: impl FnMut(u64) -> bool, guard: &Guard) -> Option<(u64, Change)> {
+        self.tree.remove_if(key, wanted, guard)
+    }
+
+    /// Shows the keys and numbers of a range in key order until `visit` breaks, and returns what it broke with.
+    ///
+    /// A key that is there during the whole walk is shown; one that comes or goes meanwhile may be shown or not. Keys only
+    /// grow, and none is shown twice. To go on later, begin behind the last key. All leaves that were looked at go to `seen`.
+    ///
+    /// `soon` is told most numbers a little before they are shown, to ask for the memory of what they stand for.
+    pub fn walk<B>(
+        &self,
+        range: KeyRange<'_>,
+        seen: Option<&mut Seen>,
+        guard: &Guard,
+        soon: impl Fn(u64),
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.tree.walk(range, seen, guard, soon, visit)
+    }
+
+    /// True if no key has come into or gone out of what was seen, all of it in this index. False may be wrong: see [`Seen`].
+    ///
+    /// A change that happened before the question counts. So of two transactions that each insert what the other one has
+    /// seen to be missing, and ask when their own insertions are done, at least one is told.
+    pub fn unchanged(&self, seen: &Seen) -> bool {
+        self.tree.unchanged(seen)
+    }
+
+    /// Memory of the nodes, without keys that lie beside their nodes.
+    pub fn memory(&self) -> ByteSize {
+        ByteSize::b(self.tree.bytes())
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("memory", &self.memory()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! Keys that do not fit in their slots.
+//!
+//! A [`Long`] is one allocation: the slot's payload, and the whole key behind it.
+//!
+//! ```text
+//! ┌─────────┬────────┬─────────────┐
+//! │ payload │ length │ key …       │
+//! └─────────┴────────┴─────────────┘
+//! ```
+//!
+//! It never changes. The slot that has its address owns it; a reader that has the address from a checked read and holds a
+//! guard may follow it, because whoever takes it out of its slot gives it back only after all guards that were there at
+//! that time.
+
+#![allow(unsafe_code, reason = "slots hold addresses")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use sdd::Guard;
+
+use super::Word;
+use crate::probe::LONG;
+
+#[derive(Debug)]
+#[repr(C)]
+struct Header {
+    payload: u64,
+    length: usize,
+}
+
+/// A key as a whole, and the payload that its slot has no room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Long<'g> {
+    header: NonNull<Header>,
+    guard: PhantomData<&'g Guard>,
+}
+
+impl<'g> Long<'g> {
+    /// What the word of a slot with a key of class [`LONG`] leads to. The word must have been read from a node that then
+    /// passed its check under this guard, or that is locked.
+    #[inline]
+    pub(super) fn of(word: Word, _: &'g Guard) -> Self {
+        debug_assert!(word.class() == LONG && word.address() != 0);
+        // Words of this class are made by `OwnedLong::into_word` alone, so this is the address of a header that was alive
+        // while it was in a slot. It was in one when the node was checked or is in one now, and `OwnedLong`, the only owner
+        // it can have after that, frees it when all guards of that time are gone, thus not before this one.
+        let header = std::ptr::with_exposed_provenance_mut(word.address() as usize);
+        // SAFETY: no header lies at address zero.
+        Self { header: unsafe { NonNull::new_unchecked(header) }, guard: PhantomData }
+    }
+
+    #[inline]
+    fn header(self) -> &'g Header {
+        // SAFETY: the header is alive as long as the guard, and nobody writes to it; see `of`.
+        unsafe { self.header.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn payload(self) -> u64 {
+        self.header().payload
+    }
+
+    #[inline]
+    pub(crate) fn key(self) -> &'g [u8] {
+        // SAFETY: `OwnedLong::new` wrote that many bytes behind the header; for the rest see `header`.
+        unsafe { std::slice::from_raw_parts(self.header.add(1).cast().as_ptr(), self.header().length) }
+    }
+}
+
+/// A long key that no slot owns just now. To drop it is to free it once no guard can protect it.
+#[derive(Debug)]
+pub(super) struct OwnedLong(NonNull<Header>);
+
+fn layout(length: usize) -> Layout {
+    Layout::new::<Header>()
+        .extend(Layout::array::<u8>(length).expect("a key is a slice"))
+        .expect("a key is far smaller than memory")
+        .0
+}
+
+impl OwnedLong {
+    pub(super) fn new(payload: u64, key: &[u8]) -> Self {
+        let layout = layout(key.len());
+        // SAFETY: the layout has room for a header, so its size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let header = memory.cast::<Header>();
+        // SAFETY: the allocation has room for the header and the bytes behind it, and is aligned for the header.
+        unsafe {
+            header.write(Header { payload, length: key.len() });
+            header.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+        }
+        Self(header)
+    }
+
+    /// Takes it from a slot. The word must be overwritten, or its node given up, before the lock ends, and this must be
+    /// the only time that it is taken.
+    pub(super) fn from_word(word: Word, guard: &Guard) -> Self {
+        Self(Long::of(word, guard).header)
+    }
+
+    /// Gives it to a slot.
+    pub(super) fn into_word(self) -> Word {
+        let address = self.0.expose_provenance().get() as u64;
+        std::mem::forget(self);
+        Word::new(address, LONG)
+    }
+}
+
+impl Drop for OwnedLong {
+    fn drop(&mut self) {
+        let owned = Address(self.0);
+        Guard::new().defer_execute(move || {
+            let Address(header) = { owned };
+            // SAFETY: it was made in `new` with this layout, no slot has its address any more, and no guard is left from
+            // when one had it.
+            unsafe { dealloc(header.as_ptr().cast(), layout(header.as_ref().length)) };
+        });
+    }
+}
+
+struct Address(NonNull<Header>);
+
+// SAFETY: header and key are plain data.
+unsafe impl Send for Address {}

@@ -1,0 +1,127 @@
+//! From the root to a leaf: the only place where addresses of children are followed.
+//!
+//! At every step the parent is checked twice. The first check says that the child's address is no nonsense, so that it may
+//! be followed. The second one, when the child's stamp has been taken, says that at that moment the node was still this
+//! parent's child: a node can come back in another place of the tree (see [`pool`](crate::pool)), and from then on the
+//! child's own stamp tells.
+//!
+//! The keys that lie below a node are bounded by two slots further up, its *fences*. They stay the same as long as the
+//! node is in the tree. A descent that needs them notes where they are, and makes keys of them at its end.
+
+#![allow(unsafe_code, reason = "slots of inner nodes hold addresses")]
+
+use sdd::Guard;
+
+use super::{INNER, LEAF, Tree};
+use crate::node::{Node, Word};
+use crate::prefetch::prefetch;
+use crate::probe::{KeyBytes, Probe};
+use crate::version::{Restart, Stamp};
+
+/// A slot whose key bounds a node's keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fence {
+    head: u64,
+    word: Word,
+    /// How many bytes the slot's node leaves out; the search key begins with them.
+    prefix: usize,
+}
+
+impl Fence {
+    /// The key. `key` is what the descent was for.
+    pub(super) fn key(&self, key: &[u8], guard: &Guard) -> KeyBytes {
+        self.word.key(self.head, key.get(..self.prefix).unwrap_or_default(), guard)
+    }
+}
+
+/// The way to a node: its parent, and the slot there.
+#[derive(Debug)]
+pub(super) struct Path<'t> {
+    pub(super) parent: &'t Node<INNER>,
+    pub(super) stamp: Stamp,
+    pub(super) at: usize,
+    /// Bounds of the parent's keys; none at the edges of the tree.
+    pub(super) low: Option<Fence>,
+    pub(super) high: Option<Fence>,
+}
+
+impl Path<'_> {
+    /// True if the node is the root.
+    pub(super) fn is_anchor(&self, anchor: &Node<INNER>) -> bool {
+        std::ptr::eq(self.parent, anchor)
+    }
+
+    /// The fence in a slot of the parent. To be checked.
+    pub(super) fn fence(&self, at: usize) -> Fence {
+        let (head, word) = self.parent.slot(at);
+        Fence { head, word, prefix: self.parent.meta().prefix() }
+    }
+}
+
+impl Tree {
+    /// The leaf where a key is or would be.
+    #[inline]
+    pub(super) fn leaf(&self, probe: &mut Probe<'_>, guard: &Guard) -> Result<(&Node<LEAF>, Stamp), Restart> {
+        let mut inner = &*self.anchor;
+        let mut stamp = inner.version().read()?;
+        let mut at = 0;
+        loop {
+            let level = inner.meta().level();
+            let word = inner.slot(at).1;
+            if level == 1 {
+                prefetch(word.address(), size_of::<Node<LEAF>>() / 64);
+            }
+            inner.check(stamp)?;
+            let payload = word.payload(guard);
+            if level == 1 {
+                let leaf = self.leaf_at(payload);
+                let leaf_stamp = leaf.version().read()?;
+                inner.check(stamp)?;
+                probe.fit(leaf.meta().prefix());
+                return Ok((leaf, leaf_stamp));
+            }
+            let child = self.inner_at(payload);
+            let child_stamp = child.version().read()?;
+            inner.check(stamp)?;
+            (inner, stamp) = (child, child_stamp);
+            probe.fit(inner.meta().prefix());
+            at = inner.route(probe, stamp, guard)?;
+        }
+    }
+
+    /// The way to the node of a level on the way to a key; none if the tree is not that high.
+    pub(super) fn path(&self, probe: &mut Probe<'_>, level: u8, guard: &Guard) -> Result<Option<Path<'_>>, Restart> {
+        let parent = &*self.anchor;
+        let stamp = parent.version().read()?;
+        let mut path = Path { parent, stamp, at: 0, low: None, high: None };
+        loop {
+            let meta = path.parent.meta();
+            if meta.level() <= level + 1 {
+                path.parent.check(path.stamp)?;
+                return Ok((meta.level() == level + 1).then_some(path));
+            }
+            let below = (path.at > 0).then(|| path.fence(path.at));
+            let above = (path.at + 1 < meta.count()).then(|| path.fence(path.at + 1));
+            let child = self.inner_at(path.parent.payload(path.at, path.stamp, guard)?);
+            let stamp = child.version().read()?;
+            path.parent.check(path.stamp)?;
+            probe.fit(child.meta().prefix());
+            let at = child.route(probe, stamp, guard)?;
+            path = Path { parent: child, stamp, at, low: below.or(path.low), high: above.or(path.high) };
+        }
+    }
+
+    /// The leaf of a payload, which must come from a checked or locked node of level 1.
+    #[inline]
+    pub(super) fn leaf_at(&self, payload: u64) -> &Node<LEAF> {
+        // SAFETY: slots of level 1 hold addresses of leaves, and nothing else.
+        unsafe { self.leaves.at(payload) }
+    }
+
+    /// The inner node of a payload, which must come from a checked or locked node of a level above 1.
+    #[inline]
+    pub(super) fn inner_at(&self, payload: u64) -> &Node<INNER> {
+        // SAFETY: slots of levels above 1 hold addresses of inner nodes, and nothing else.
+        unsafe { self.inners.at(payload) }
+    }
+}
