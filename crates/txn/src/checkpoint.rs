@@ -13,8 +13,8 @@
 //!
 //! 1. [`gates`]: at one moment no commit is between drawing its LSN and installing its last write. Every record below
 //!    `start` is then in the tables, and whatever changes later has its record in the log at `start` or behind it.
-//! 2. The walk reads a row's version *before* its value. So a row is never older than it says, and the replay of the record
-//!    that made it, or of a later one, puts it right.
+//! 2. A row's value and the place of its record in the log are read as one. So the replay of the record that made the row
+//!    changes nothing, and that of a later one puts it right.
 //! 3. Only then the log is flushed: no row on the medium is of a transaction that could still be lost. (Early lock release
 //!    shows values whose records are not durable yet; values of transactions that did not commit are never in a table.)
 //! 4. Only then the manifest becomes current, by one rename ([`files`]). Before that nothing has happened, whatever fails.
@@ -44,8 +44,8 @@ use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Start};
 use parking_lot::Mutex;
 
-use crate::index::behind;
 use crate::memory::{record_cost, value_cost};
+use crate::rows::behind;
 use crate::table::{Table, TableId, Tables};
 use crate::{CheckpointSettings, Error, Result};
 use files::Unpublished;
@@ -286,12 +286,10 @@ impl Checkpointer {
             let range =
                 reached.as_ref().map_or((Bound::Unbounded, Bound::Unbounded), |key| behind(key, Bound::Unbounded));
             let (mut looked_at, mut seen) = (0, 0);
-            let walked = table.index.walk(range, |key, record, guard| {
-                // The order matters: the value is of this version or of a later one.
-                let version = record.version().lsn();
-                if let Some(value) = record.value(guard) {
-                    page.push(version, key, value);
-                    seen += record_cost(key) + value_cost(value);
+            let walked = table.rows.walk(range, None, |key, (_, record), guard| {
+                if let Some(version) = record.latest(guard) {
+                    page.push(version.position().lsn(), key, version.value());
+                    seen += record_cost(key) + value_cost(version.value());
                 }
                 looked_at += 1;
                 if looked_at == STRIDE || page.len() >= PAGE {

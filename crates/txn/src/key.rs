@@ -1,4 +1,4 @@
-//! Keys and values as they lie in memory: short ones inline, long ones behind a pointer.
+//! Keys as they lie in memory: short ones inline, long ones behind a pointer. What keys and values may be.
 
 use std::borrow::Borrow;
 use std::ops::{Bound, Deref};
@@ -13,9 +13,6 @@ pub const MAX_KEY: usize = 64 << 10;
 
 /// The longest value, in bytes. The record of a whole transaction has a limit of its own, the log's.
 pub const MAX_VALUE: usize = 1 << 30;
-
-/// A value: up to 36 bytes lie inline in its one allocation.
-pub(crate) type Value = SmallVec<[u8; 36]>;
 
 /// A range of keys by reference.
 pub(crate) type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -74,6 +71,33 @@ pub(crate) fn is_empty((start, end): KeyRange<'_>) -> bool {
         (Bound::Included(start), Bound::Included(end)) => start > end,
         (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
     }
+}
+
+/// True if a key lies in the range.
+pub(crate) fn is_within((start, end): KeyRange<'_>, key: &[u8]) -> bool {
+    let begun = match start {
+        Bound::Included(start) => key >= start,
+        Bound::Excluded(start) => key > start,
+        Bound::Unbounded => true,
+    };
+    begun
+        && match end {
+            Bound::Included(end) => key <= end,
+            Bound::Excluded(end) => key < end,
+            Bound::Unbounded => true,
+        }
+}
+
+/// A number that two keys rarely have in common.
+///
+/// Fibonacci hashing, eight bytes at a time: it need not be good, only quick and no respecter of neighbours. The upper bits
+/// are the better ones.
+#[inline]
+pub(crate) fn fingerprint(key: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let (words, rest) = key.as_chunks::<8>();
+    let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    rest.iter().fold(mix(hash, key.len() as u64), |hash, byte| mix(hash, u64::from(*byte)))
 }
 
 fn size(bytes: usize) -> ByteSize {

@@ -25,19 +25,21 @@ mod database;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
-mod index;
 mod key;
 mod memory;
 mod parking;
 mod protocol;
 mod record;
+mod records;
 mod redo;
 mod release;
+mod rows;
 mod session;
 mod settings;
 mod table;
 mod ticket;
 mod transaction;
+mod version;
 mod write_set;
 
 #[doc(hidden)]

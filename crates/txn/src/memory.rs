@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_base::ByteSize;
 
-use crate::key::{Key, Value};
+use crate::key::Key;
 use crate::record::Record;
+use crate::version::Version;
 use crate::{Error, Result};
 
 /// Memory in use, and the limit.
@@ -22,7 +23,9 @@ use crate::{Error, Result};
 pub struct MemoryUse {
     /// Taken by keys, values, records and write sets.
     pub used: ByteSize,
-    /// The most that may be taken.
+    /// Kept by tables for keys to come: records whose keys are gone. It comes back when the table is dropped.
+    pub spare: ByteSize,
+    /// The most that both may be together.
     pub budget: ByteSize,
 }
 
@@ -31,15 +34,17 @@ pub struct MemoryUse {
 pub(crate) struct Memory {
     budget: u64,
     used: AtomicU64,
+    spare: AtomicU64,
 }
 
 impl Memory {
     pub(crate) fn new(budget: ByteSize) -> Self {
-        Self { budget: budget.as_u64(), used: AtomicU64::new(0) }
+        Self { budget: budget.as_u64(), used: AtomicU64::new(0), spare: AtomicU64::new(0) }
     }
 
     pub(crate) fn usage(&self) -> MemoryUse {
-        MemoryUse { used: ByteSize::b(self.used.load(Ordering::Relaxed)), budget: ByteSize::b(self.budget) }
+        let size = |bytes: &AtomicU64| ByteSize::b(bytes.load(Ordering::Relaxed));
+        MemoryUse { used: size(&self.used), spare: size(&self.spare), budget: ByteSize::b(self.budget) }
     }
 
     /// Takes `bytes` out of the budget, or nothing at all.
@@ -48,11 +53,12 @@ impl Memory {
     }
 
     fn reserve_within(&self, bytes: u64, limit: u64) -> Result<()> {
+        let limit = limit.saturating_sub(self.spare.load(Ordering::Relaxed));
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => Ok(()),
             Err(used) => Err(Error::MemoryExhausted {
-                used: ByteSize::b(used),
+                used: ByteSize::b(used.saturating_add(self.spare.load(Ordering::Relaxed))),
                 needed: ByteSize::b(bytes),
                 budget: ByteSize::b(self.budget),
             }),
@@ -72,6 +78,16 @@ impl Memory {
             return Ok(step);
         }
         self.reserve_within(bytes, limit).map(|()| bytes)
+    }
+
+    /// `bytes` of a table are not in use now, and stay with the table.
+    pub(crate) fn lay_aside(&self, bytes: u64) {
+        self.spare.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// `bytes` that were laid aside are in use again, or gone with their table.
+    pub(crate) fn take_up(&self, bytes: u64) {
+        self.spare.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn release(&self, bytes: u64) {
@@ -126,27 +142,29 @@ impl Purse {
     }
 }
 
-/// What a key and its record cost while they are in a table: its slot in the index (leaves are about two thirds full) and
-/// the record behind it with its two reference counts.
-pub(crate) fn record_cost(key: &Key) -> u64 {
-    (slot_cost() + 2 * size_of::<usize>() + size_of::<Record>() + key.heap()) as u64
+/// What a key and its record cost while they are in a table: its slot in the index, and the record that it leads to.
+pub(crate) fn record_cost(key: &[u8]) -> u64 {
+    key_cost(key) + RECORD
+}
+
+/// What a record costs. It stays with its table when its key goes, for the next key: see [`MemoryUse::spare`].
+pub(crate) const RECORD: u64 = size_of::<Record>() as u64;
+
+/// What a key costs in an index: 16 bytes in a leaf that is about two thirds full, and the whole of it once more if it is
+/// long.
+fn key_cost(key: &[u8]) -> u64 {
+    let beside = if key.len() > 8 { key.len() + 2 * size_of::<u64>() } else { 0 };
+    (28 + beside) as u64
 }
 
 /// What a value costs, in a table or in a write set.
-pub(crate) fn value_cost(value: &Value) -> u64 {
-    // The allocation's header: a pointer pair for reclamation.
-    let fixed = size_of::<Value>() + 2 * size_of::<usize>();
-    (fixed + if value.spilled() { value.len() } else { 0 }) as u64
+pub(crate) fn value_cost(value: &[u8]) -> u64 {
+    (value.len() + Version::OVERHEAD) as u64
 }
 
 /// What an entry of a write set costs beside its value, its lock included.
 pub(crate) fn write_cost(key: &Key) -> u64 {
-    (2 * slot_cost() + 2 * key.heap()) as u64
-}
-
-/// An ordered node's share of one key and one pointer.
-fn slot_cost() -> usize {
-    (size_of::<Key>() + size_of::<usize>()) * 3 / 2
+    (3 * (size_of::<Key>() + 2 * size_of::<usize>()) + 2 * key.heap()) as u64
 }
 
 #[cfg(test)]
@@ -187,10 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn short_keys_and_values_need_no_second_allocation() {
+    fn short_keys_need_no_allocation() {
         assert_eq!(Key::new(&[1; 23]).unwrap().heap(), 0);
         assert!(Key::new(&[1; 24]).unwrap().heap() >= 24);
-        assert!(value_cost(&Value::from_slice(&[1; 36])) < 80);
-        assert!(size_of::<Key>() <= 32 && size_of::<Value>() <= 48, "{} {}", size_of::<Key>(), size_of::<Value>());
+        assert!(size_of::<Key>() <= 32, "{}", size_of::<Key>());
     }
 }

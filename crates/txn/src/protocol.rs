@@ -30,13 +30,14 @@ use std::sync::Arc;
 
 use ishigaki_base::Position;
 use ishigaki_wal::Dependencies;
-use sdd::Owned;
 
 use crate::Result;
-use crate::key::{Key, KeyRange, Value};
+use crate::key::{Key, KeyRange};
 use crate::memory::{Memory, Purse};
 use crate::record::Record;
+use crate::records::RecordId;
 use crate::table::Table;
+use crate::version::{Retired, Version};
 
 pub(crate) use chosen::Chosen;
 pub use kind::ProtocolKind;
@@ -111,10 +112,13 @@ pub(crate) enum Intent {
 #[derive(Debug)]
 pub(crate) struct Reserved {
     /// The key's record; it may be an absent one.
-    pub(crate) record: Arc<Record>,
+    pub(crate) record: RecordId,
     /// Whether the key has a committed value.
     pub(crate) present: bool,
 }
+
+/// Who is shown keys and values, until it breaks.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// Concurrency control on behalf of one transaction.
 pub(crate) trait Protocol: Sized + Send {
@@ -122,16 +126,11 @@ pub(crate) trait Protocol: Sized + Send {
     fn patience(&mut self) -> &mut Patience;
 
     /// Reads the committed value of a key; `visit` is called exactly once if this succeeds.
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R>;
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R>;
 
     /// Shows the committed values of a range in key order until `visit` breaks. What was shown, and what was not there up
     /// to the point where it broke, is read.
-    fn scan(
-        &mut self,
-        table: &Arc<Table>,
-        range: KeyRange<'_>,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> Result<()>;
+    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
 
     /// Gets the right to write a key, now or in `prepare`. `None` only for `Intent::Delete` of a key that is not there.
     /// Memory of a new record is spent from `purse` and handed over to the table.
@@ -161,14 +160,8 @@ pub(crate) trait Protocol: Sized + Send {
     /// The records of the log that anything read so far depends on.
     fn depends_on(&self) -> &Dependencies;
 
-    /// Makes one write to a record of a table visible as that record of the log's; returns what it replaced.
-    fn install(
-        &mut self,
-        table: &Table,
-        record: &Record,
-        value: Option<Owned<Value>>,
-        version: Position,
-    ) -> Option<Owned<Value>>;
+    /// Makes one write to a record of a table visible; returns what it replaced.
+    fn install(&mut self, table: &Table, record: &Record, version: Option<Version>) -> Option<Retired>;
 
     /// A table that this transaction has made becomes visible, with all that was written to it.
     fn installed_table(&mut self, _: &Table) {}

@@ -7,7 +7,7 @@
 
 use ishigaki_base::Lsn;
 
-use crate::key::{Key, MAX_KEY, MAX_VALUE, Value};
+use crate::key::{Key, MAX_KEY, MAX_VALUE};
 use crate::table::TableId;
 use crate::{Error, Result};
 
@@ -73,7 +73,7 @@ impl Encoder {
         self.named(DROP, table, name);
     }
 
-    pub(crate) fn write(&mut self, table: TableId, key: &Key, value: Option<&Value>) {
+    pub(crate) fn write(&mut self, table: TableId, key: &Key, value: Option<&[u8]>) {
         if self.table != Some(table) {
             self.bytes.push(TABLE);
             self.number(u64::from(table.0));

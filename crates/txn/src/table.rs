@@ -1,4 +1,4 @@
-//! One table: its index, its memory, and what a reader of an absence depends on.
+//! One table: its rows, its memory, and what a reader of an absence depends on.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ishigaki_base::Position;
+use ishigaki_index::Change;
 use parking_lot::RwLock;
+use sdd::Guard;
 
-use crate::index::Index;
-use crate::memory::Memory;
+use crate::memory::{self, Memory, Purse};
 use crate::protocol::{Absences, Ranges, Word};
+use crate::record::Record;
+use crate::records::RecordId;
+use crate::rows::Rows;
 use crate::{Error, Result};
 
 /// The number of a table. Numbers are never used again, so a stale one finds nothing rather than something else.
@@ -32,7 +36,7 @@ impl fmt::Display for TableId {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) id: TableId,
-    pub(crate) index: Index,
+    pub(crate) rows: Arc<Rows>,
     /// Of the locking protocol.
     pub(crate) ranges: Ranges,
     /// Of the optimistic protocol: whether the table is there.
@@ -54,7 +58,7 @@ impl Table {
     pub(crate) fn new(id: TableId, streams: u16, memory: &Arc<Memory>) -> Arc<Self> {
         Arc::new(Self {
             id,
-            index: Index::default(),
+            rows: Arc::default(),
             ranges: Ranges::default(),
             word: Word::default(),
             absences: Absences::default(),
@@ -87,6 +91,49 @@ impl Table {
         }
     }
 
+    /// Gives a key an absent record, which `prepare` sees before anybody else does; nothing is returned if the key has one
+    /// already. Its memory is spent from `purse` and handed over.
+    pub(crate) fn plant(
+        &self,
+        key: &[u8],
+        purse: &mut Purse,
+        memory: &Memory,
+        prepare: impl FnOnce(&Record),
+    ) -> Result<Option<(RecordId, Change)>> {
+        let cost = memory::record_cost(key);
+        purse.spend(memory, cost)?;
+        let (id, record) = self.claim();
+        prepare(record);
+        let Some(change) = self.rows.insert(key, id, &Guard::new()) else {
+            record.word.bury();
+            self.rows.disclaim(id);
+            self.memory.lay_aside(memory::RECORD);
+            purse.refund(cost);
+            return Ok(None);
+        };
+        purse.hand_over(cost);
+        self.take_over(cost);
+        Ok(Some((id, change)))
+    }
+
+    /// A record that no key has.
+    pub(crate) fn claim(&self) -> (RecordId, &Record) {
+        let (id, record, is_new) = self.rows.claim();
+        if !is_new {
+            self.memory.take_up(memory::RECORD);
+        }
+        (id, record)
+    }
+
+    /// Takes the record of a key out, if it is still this one. Its cost is the caller's to give back.
+    pub(crate) fn remove(&self, key: &[u8], id: RecordId, guard: &Guard) -> bool {
+        let removed = self.rows.remove(key, id, guard);
+        if removed {
+            self.memory.lay_aside(memory::RECORD);
+        }
+        removed
+    }
+
     /// Takes over `bytes` that are reserved in the budget.
     pub(crate) fn take_over(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -112,6 +159,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.memory.release(self.bytes.load(Ordering::Relaxed));
+        self.memory.take_up(self.rows.spare() * memory::RECORD);
     }
 }
 

@@ -18,16 +18,16 @@ use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sdd::Owned;
 use smallvec::SmallVec;
 
 use crate::database::Shared;
-use crate::key::{self, Key, Value};
+use crate::key::{self, Key};
 use crate::memory::Purse;
 use crate::protocol::{Age, Chosen, Intent, Interrupt, Protocol, Reserved, TransactionId};
-use crate::record::Record;
+use crate::records::RecordId;
 use crate::session::Home;
 use crate::table::{Table, TableId};
+use crate::version::Version;
 use crate::write_set::{self, Write, WriteSet};
 use crate::{ConflictReason, Error, Result};
 
@@ -131,9 +131,9 @@ impl Transaction {
     pub fn get_with<R>(&mut self, table: TableId, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let slot = self.enter(table)?;
         if let Some(write) = self.writes.get(table, key) {
-            return Ok(write.value.as_ref().map(|value| read(value)));
+            return Ok(write.value.as_ref().map(|version| read(version.value())));
         }
-        let found = self.protocol.read(&self.tables[slot], key, |value| value.map(|value| read(value)));
+        let found = self.protocol.read(&self.tables[slot], key, |value| value.map(read));
         self.settle(found)
     }
 
@@ -246,17 +246,17 @@ impl Transaction {
     /// Stores a value; false, and no effect, if it was to be inserted and is there.
     fn store(&mut self, slot: usize, key: &[u8], value: &[u8], intent: Intent) -> Result<bool> {
         key::check_value(value)?;
-        self.change(slot, key, Some(Value::from_slice(value)), intent)
+        self.change(slot, key, Some(value), intent)
     }
 
     /// Changes one key; false, and no effect, if `intent` does not fit what is there.
-    fn change(&mut self, slot: usize, key: &[u8], value: Option<Value>, intent: Intent) -> Result<bool> {
+    fn change(&mut self, slot: usize, key: &[u8], value: Option<&[u8]>, intent: Intent) -> Result<bool> {
         let key = Key::new(key)?;
-        let cost = write_set::cost(&key, value.as_ref());
+        let cost = write_set::cost(&key, value);
         self.purse.spend(&self.home.database.memory, cost)?;
         match self.may_change(slot, &key, intent) {
             Ok(Some(record)) => {
-                let write = Write { record, value: value.map(Owned::new) };
+                let write = Write { record, value: value.map(Version::new) };
                 let journal = *self.journaling.get_mut();
                 self.writes.put(&self.tables[slot], key, write, journal, &mut self.purse);
                 Ok(true)
@@ -272,9 +272,9 @@ impl Transaction {
     }
 
     /// The record to change, if `intent` fits what is there for this transaction.
-    fn may_change(&mut self, slot: usize, key: &Key, intent: Intent) -> Result<Option<Arc<Record>>> {
+    fn may_change(&mut self, slot: usize, key: &Key, intent: Intent) -> Result<Option<RecordId>> {
         let found = if let Some(own) = self.writes.get(self.tables[slot].id, key) {
-            Some(Reserved { record: Arc::clone(&own.record), present: own.value.is_some() })
+            Some(Reserved { record: own.record, present: own.value.is_some() })
         } else {
             let memory = &self.home.database.memory;
             let reserved = self.protocol.reserve(&self.tables[slot], key, intent, &mut self.purse, memory);

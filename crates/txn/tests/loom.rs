@@ -114,7 +114,7 @@ fn whoever_inserts_comes_behind_all_who_found_the_key_absent() {
         };
         let readers = [thread::spawn(reader(3)), thread::spawn(reader(5))];
         index.store(1, Ordering::Release);
-        let inserted = absences.of_new_record().rts() + 1;
+        let inserted = absences.of_new_record(0).rts() + 1;
         let read = readers.map(|reader| reader.join().unwrap()).into_iter().flatten().max();
         assert!(read < Some(inserted), "inserted at {inserted}, read at {read:?}");
     });
@@ -136,7 +136,7 @@ fn a_key_that_came_and_went_meanwhile_is_not_taken_for_absent_all_the_time() {
             }
         });
         index.store(1, Ordering::Release);
-        let inserted = absences.of_new_record().rts() + 1;
+        let inserted = absences.of_new_record(0).rts() + 1;
         let deleted = inserted + 1;
         absences.take_over(Stamp::new(deleted, true));
         index.store(0, Ordering::Release);

@@ -31,13 +31,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_base::{Lsn, Position, StreamId};
 use ishigaki_wal::Sink;
-use sdd::Owned;
+use sdd::Guard;
 
-use crate::key::{Key, Value};
+use crate::key::Key;
 use crate::memory::{self, Memory};
-use crate::record::Record;
 use crate::redo::{self, Decoder, Operation};
 use crate::table::{Table, TableId, Tables};
+use crate::version::Version;
 use crate::{Error, Result};
 use fates::Fates;
 use lane::{Account, Lanes, Written};
@@ -100,9 +100,9 @@ impl Replay {
         let mut account = Account::default();
         let restored = rows.into_iter().try_for_each(|row| {
             let (lsn, key, value) = row?;
-            let (key, value) = (Key::new(key)?, Value::from_slice(value));
-            account.take(&self.memory, memory::record_cost(&key) + memory::value_cost(&value))?;
-            if !table.index.insert(&key, &Arc::new(Record::committed(Owned::new(value), recovered(lsn)))) {
+            let key = Key::new(key)?;
+            account.take(&self.memory, memory::record_cost(&key) + memory::value_cost(value))?;
+            if !insert(&table, &key, Version::new(value).at(recovered(lsn))) {
                 return Err(refuse(lsn, format!("a key of table {id} is there twice")));
             }
             Ok(())
@@ -200,6 +200,13 @@ impl Sink for Replay {
             self.passed.fetch_max(below.0, Ordering::AcqRel);
         }
     }
+}
+
+/// Gives a key its first version; false if it has one.
+fn insert(table: &Table, key: &[u8], version: Version) -> bool {
+    let (id, record) = table.claim();
+    drop(record.replace(Some(version)));
+    table.rows.insert(key, id, &Guard::new()).is_some()
 }
 
 /// Where a record is that was replayed or is in a checkpoint. All of it is durable, so which stream it was in does not matter

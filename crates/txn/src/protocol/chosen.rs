@@ -1,20 +1,19 @@
 //! The protocol that a database was opened with: each call goes to the one there is.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ishigaki_base::Position;
 use ishigaki_wal::Dependencies;
-use sdd::Owned;
 
 use super::locking::Locking;
 use super::tictoc::TicToc;
-use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId};
+use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId, Visit};
 use crate::Result;
-use crate::key::{Key, KeyRange, Value};
+use crate::key::{Key, KeyRange};
 use crate::memory::{Memory, Purse};
 use crate::record::Record;
 use crate::table::Table;
+use crate::version::{Retired, Version};
 
 /// One transaction's state under its protocol.
 #[derive(Debug)]
@@ -56,16 +55,11 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.patience())
     }
 
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         each!(self, protocol => protocol.read(table, key, visit))
     }
 
-    fn scan(
-        &mut self,
-        table: &Arc<Table>,
-        range: KeyRange<'_>,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> Result<()> {
+    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         each!(self, protocol => protocol.scan(table, range, visit))
     }
 
@@ -100,14 +94,8 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.depends_on())
     }
 
-    fn install(
-        &mut self,
-        table: &Table,
-        record: &Record,
-        value: Option<Owned<Value>>,
-        version: Position,
-    ) -> Option<Owned<Value>> {
-        each!(self, protocol => protocol.install(table, record, value, version))
+    fn install(&mut self, table: &Table, record: &Record, version: Option<Version>) -> Option<Retired> {
+        each!(self, protocol => protocol.install(table, record, version))
     }
 
     fn installed_table(&mut self, table: &Table) {

@@ -26,20 +26,21 @@ use std::sync::Arc;
 use ishigaki_base::Position;
 use ishigaki_wal::Dependencies;
 use sdd::Guard;
-use sdd::Owned;
 use smallvec::SmallVec;
 
-use super::{Intent, Patience, Protocol, Reserved, TransactionId};
-use crate::index::behind;
-use crate::key::{self, Key, KeyRange, Value};
+use super::{Intent, Patience, Protocol, Reserved, TransactionId, Visit};
+use crate::key::{self, Key, KeyRange};
 use crate::memory::{self, Memory, Purse};
 use crate::record::Record;
+use crate::records::RecordId;
+use crate::rows::{Walked, behind};
 use crate::table::Table;
+use crate::version::{Retired, Version, View};
 use crate::{Error, Result};
 use range_set::Range;
 pub(crate) use ranges::Ranges;
-use record_lock::Grant;
 pub(crate) use record_lock::RecordLock;
+use record_lock::{Generation, Grant};
 
 /// Records that a scan shows before it lets go of the index for a moment, so that memory can be reclaimed.
 const STRIDE: usize = 1024;
@@ -52,7 +53,7 @@ pub(crate) struct Locking {
     range_protection: bool,
     depends_on: Dependencies,
     tables: SmallVec<[Touched; 2]>,
-    shared: Vec<Arc<Record>>,
+    shared: Vec<Shared>,
     exclusive: Vec<Exclusive>,
 }
 
@@ -64,18 +65,28 @@ struct Touched {
     monopolized: bool,
 }
 
+/// A record locked for reading.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    slot: usize,
+    id: RecordId,
+}
+
 /// A record locked for writing, with all that it takes to remove it from its index.
 #[derive(Debug)]
 struct Exclusive {
     slot: usize,
     key: Key,
-    record: Arc<Record>,
+    id: RecordId,
 }
+
+/// A record that was found by its key, not locked yet.
+type Found = (RecordId, Generation);
 
 /// Why a walk of the index was broken off.
 enum Pause {
     /// Somebody else is writing this record.
-    Writer,
+    Writer(Found),
     /// It is time to let go of the index.
     Stride,
     /// The visitor has seen enough.
@@ -87,23 +98,18 @@ impl Protocol for Locking {
         &mut self.patience
     }
 
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
-        let Some(record) = self.lock_to_read(table, key)? else {
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let Some(id) = self.lock_to_read(table, key)? else {
             self.depend_on_absence(table);
             return Ok(visit(None));
         };
         let guard = Guard::new();
-        let value = record.value(&guard);
-        self.depend_on(table, record.version(), value.is_some());
-        Ok(visit(value))
+        let version = table.rows.at(id).latest(&guard);
+        self.depend_on(table, version);
+        Ok(visit(version.map(View::value)))
     }
 
-    fn scan(
-        &mut self,
-        table: &Arc<Table>,
-        range: KeyRange<'_>,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> Result<()> {
+    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         if key::is_empty(range) {
             return Ok(());
         }
@@ -126,19 +132,20 @@ impl Protocol for Locking {
         memory: &Memory,
     ) -> Result<Option<Reserved>> {
         let record = if intent == Intent::Delete {
-            let Some(record) = self.lock_to_delete(table, key)? else {
+            let Some(id) = self.lock_to_delete(table, key)? else {
                 self.depend_on_absence(table);
                 return Ok(None);
             };
-            record
+            id
         } else {
             self.lock_to_store(table, key, purse, memory)?
         };
-        let present = !record.is_absent();
+        let guard = Guard::new();
+        let version = table.rows.at(record).latest(&guard);
         if intent != Intent::Put {
-            self.depend_on(table, record.version(), present);
+            self.depend_on(table, version);
         }
-        Ok(Some(Reserved { record, present }))
+        Ok(Some(Reserved { record, present: version.is_some() }))
     }
 
     fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
@@ -166,14 +173,8 @@ impl Protocol for Locking {
         &self.depends_on
     }
 
-    fn install(
-        &mut self,
-        _: &Table,
-        record: &Record,
-        value: Option<Owned<Value>>,
-        version: Position,
-    ) -> Option<Owned<Value>> {
-        record.replace(value, version)
+    fn install(&mut self, _: &Table, record: &Record, version: Option<Version>) -> Option<Retired> {
+        record.replace(version)
     }
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
@@ -183,8 +184,8 @@ impl Protocol for Locking {
         for lock in std::mem::take(&mut self.exclusive) {
             self.release_exclusive(&lock);
         }
-        for record in self.shared.drain(..) {
-            record.lock.release(self.me);
+        for Shared { slot, id } in self.shared.drain(..) {
+            self.tables[slot].table.rows.at(id).lock.release(self.me);
         }
         for touched in self.tables.drain(..).filter(|touched| touched.has_ranges) {
             touched.table.ranges.retract(self.me);
@@ -221,11 +222,10 @@ impl Locking {
     }
 
     /// What was read is durable with its last writer; an absence with whoever may have deleted the key.
-    fn depend_on(&mut self, table: &Table, version: Position, present: bool) {
-        if present {
-            self.depend(version);
-        } else {
-            self.depend_on_absence(table);
+    fn depend_on(&mut self, table: &Table, version: Option<View<'_>>) {
+        match version {
+            Some(version) => self.depend(version.position()),
+            None => self.depend_on_absence(table),
         }
     }
 
@@ -246,101 +246,85 @@ impl Locking {
     }
 
     /// Finds the record of `key`, or locks its absence.
-    fn find(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Arc<Record>>> {
-        if let Some(record) = table.index.find(key) {
-            return Ok(Some(record));
+    fn find(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Found>> {
+        if let Some(found) = look_up(table, key) {
+            return Ok(Some(found));
         }
         self.announce(table, Range::point(key))?;
         if self.range_protection {
             table.ranges.settle(self.me, None);
         }
-        Ok(table.index.find(key))
+        Ok(look_up(table, key))
     }
 
     /// The record of `key`, locked shared; `None` if its absence is locked instead.
-    fn lock_to_read(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Arc<Record>>> {
+    fn lock_to_read(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<RecordId>> {
         loop {
-            let Some(record) = self.find(table, key)? else { return Ok(None) };
-            match record.lock.acquire_shared(self.me, &self.patience)? {
+            let Some((id, life)) = self.find(table, key)? else { return Ok(None) };
+            match table.rows.at(id).lock.acquire_shared(life, self.me, &self.patience)? {
                 Grant::Dead => continue,
                 Grant::Held => {}
-                Grant::New | Grant::Upgraded => self.shared.push(Arc::clone(&record)),
+                Grant::New | Grant::Upgraded => {
+                    let slot = self.touch(table);
+                    self.shared.push(Shared { slot, id });
+                }
             }
             self.enter(table)?;
-            return Ok(Some(record));
+            return Ok(Some(id));
         }
     }
 
     /// The record of `key`, locked exclusively; `None` if its absence is locked instead.
-    fn lock_to_delete(&mut self, table: &Arc<Table>, key: &Key) -> Result<Option<Arc<Record>>> {
+    fn lock_to_delete(&mut self, table: &Arc<Table>, key: &Key) -> Result<Option<RecordId>> {
         loop {
-            let Some(record) = self.find(table, key)? else { return Ok(None) };
-            if self.lock_exclusive(table, key, &record)? {
-                return Ok(Some(record));
+            let Some(found) = self.find(table, key)? else { return Ok(None) };
+            if self.lock_exclusive(table, key, found)? {
+                return Ok(Some(found.0));
             }
         }
     }
 
     /// The record of `key`, made if there is none, locked exclusively.
-    fn lock_to_store(
-        &mut self,
-        table: &Arc<Table>,
-        key: &Key,
-        purse: &mut Purse,
-        memory: &Memory,
-    ) -> Result<Arc<Record>> {
+    fn lock_to_store(&mut self, table: &Arc<Table>, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<RecordId> {
         loop {
-            if let Some(record) = table.index.find(key) {
-                if self.lock_exclusive(table, key, &record)? {
-                    return Ok(record);
+            if let Some(found) = look_up(table, key) {
+                if self.lock_exclusive(table, key, found)? {
+                    return Ok(found.0);
                 }
-            } else if let Some(record) = self.plant(table, key, purse, memory)? {
-                return Ok(record);
+            } else if let Some(id) = self.plant(table, key, purse, memory)? {
+                return Ok(id);
             }
         }
     }
 
     /// Puts an absent record into the index, locked; `None` if somebody else was faster.
-    fn plant(
-        &mut self,
-        table: &Arc<Table>,
-        key: &Key,
-        purse: &mut Purse,
-        memory: &Memory,
-    ) -> Result<Option<Arc<Record>>> {
-        let cost = memory::record_cost(key);
-        purse.spend(memory, cost)?;
-        let record = Arc::new(Record::locked_by(self.me));
-        if !table.index.insert(key, &record) {
-            purse.refund(cost);
-            return Ok(None);
-        }
-        purse.hand_over(cost);
-        table.take_over(cost);
-        self.keep(table, key, &record, Grant::New)?;
-        Ok(Some(record))
+    fn plant(&mut self, table: &Arc<Table>, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<Option<RecordId>> {
+        let planted = table.plant(key, purse, memory, |record| record.lock.hand_to(self.me))?;
+        let Some((id, _)) = planted else { return Ok(None) };
+        self.keep(table, key, id, Grant::New)?;
+        Ok(Some(id))
     }
 
     /// Locks a record for writing; false if it has left the index.
-    fn lock_exclusive(&mut self, table: &Arc<Table>, key: &Key, record: &Arc<Record>) -> Result<bool> {
-        match record.lock.acquire_exclusive(self.me, &self.patience)? {
+    fn lock_exclusive(&mut self, table: &Arc<Table>, key: &Key, (id, life): Found) -> Result<bool> {
+        match table.rows.at(id).lock.acquire_exclusive(life, self.me, &self.patience)? {
             Grant::Dead => return Ok(false),
             Grant::Held => {}
-            grant => self.keep(table, key, record, grant)?,
+            grant => self.keep(table, key, id, grant)?,
         }
         Ok(true)
     }
 
     /// Keeps a new exclusive lock, if no reader of its range and no monopolist stands against it.
-    fn keep(&mut self, table: &Arc<Table>, key: &Key, record: &Arc<Record>, grant: Grant) -> Result<()> {
-        let lock = Exclusive { slot: self.touch(table), key: key.clone(), record: Arc::clone(record) };
+    fn keep(&mut self, table: &Arc<Table>, key: &Key, id: RecordId, grant: Grant) -> Result<()> {
+        let lock = Exclusive { slot: self.touch(table), key: key.clone(), id };
         let unread =
             if self.range_protection { table.ranges.await_unread(self.me, key, &self.patience) } else { Ok(()) };
         match unread.and_then(|()| self.enter(table)) {
             Ok(()) => self.exclusive.push(lock),
             // The transaction may live on (an interrupted wait), and must not hold what it did not get.
             Err(error) if grant == Grant::Upgraded => {
-                record.lock.downgrade(self.me);
+                table.rows.at(id).lock.downgrade(self.me);
                 return Err(error);
             }
             Err(error) => {
@@ -352,39 +336,37 @@ impl Locking {
     }
 
     /// Lets go of an exclusive lock. A record that is absent now leaves the index first.
-    fn release_exclusive(&self, lock: &Exclusive) {
-        if !lock.record.is_absent() {
-            lock.record.lock.release(self.me);
+    fn release_exclusive(&self, Exclusive { slot, key, id }: &Exclusive) {
+        let table = &self.tables[*slot].table;
+        let record = table.rows.at(*id);
+        if !record.is_absent() {
+            record.lock.release(self.me);
             return;
         }
-        let table = &self.tables[lock.slot].table;
-        if table.index.remove(&lock.key, &lock.record) {
-            table.give_back(memory::record_cost(&lock.key));
+        let guard = Guard::new();
+        if table.remove(key, *id, &guard) {
+            table.give_back(memory::record_cost(key));
         }
-        lock.record.lock.release_dead(self.me);
+        // Before the guard is gone: after that the record may be another key's.
+        record.lock.release_dead(self.me);
     }
 
     /// Shows the values of an announced range. Says the key at which the visitor broke, if it did.
-    fn walk(
-        &mut self,
-        table: &Table,
-        (mut start, end): KeyRange<'_>,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> Result<Option<Key>> {
+    fn walk(&mut self, table: &Table, (mut start, end): KeyRange<'_>, visit: &mut Visit<'_>) -> Result<Option<Key>> {
         // Keeps the key alive that `start` points to after the first pause.
         let mut reached;
         loop {
             self.patience.interrupt.check()?;
             let stretch = self.walk_stretch(table, (start, end), visit);
-            let ControlFlow::Break((key, record, pause)) = stretch else { return Ok(None) };
+            let ControlFlow::Break((key, pause)) = stretch else { return Ok(None) };
             match pause {
                 Pause::Enough => return Ok(Some(key)),
                 Pause::Stride => {
                     reached = key;
                     (start, _) = behind(&reached, end);
                 }
-                Pause::Writer => {
-                    record.lock.await_no_writer(self.me, &self.patience)?;
+                Pause::Writer((id, life)) => {
+                    table.rows.at(id).lock.await_no_writer(life, self.me, &self.patience)?;
                     reached = key;
                     start = std::ops::Bound::Included(&reached);
                 }
@@ -392,20 +374,15 @@ impl Locking {
         }
     }
 
-    fn walk_stretch(
-        &mut self,
-        table: &Table,
-        range: KeyRange<'_>,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> crate::index::Walked<Pause> {
+    fn walk_stretch(&mut self, table: &Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Walked<Pause> {
         let (me, mut seen, depends_on) = (self.me, 0, &mut self.depends_on);
-        table.index.walk(range, |key, record, guard| {
+        table.rows.walk(range, None, |key, (id, record), guard| {
             if record.lock.has_other_writer(me) {
-                return ControlFlow::Break(Pause::Writer);
+                return ControlFlow::Break(Pause::Writer((id, record.lock.generation())));
             }
-            if let Some(value) = record.value(guard) {
-                depends_on.add(record.version());
-                if visit(key, value).is_break() {
+            if let Some(version) = record.latest(guard) {
+                depends_on.add(version.position());
+                if visit(key, version.value()).is_break() {
                     return ControlFlow::Break(Pause::Enough);
                 }
             }
@@ -423,16 +400,22 @@ impl Locking {
         loop {
             let start = reached.as_ref().map_or(std::ops::Bound::Unbounded, |key| std::ops::Bound::Excluded(&**key));
             let mut seen = 0;
-            let walked = table.index.walk((start, std::ops::Bound::Unbounded), |_, record, _| {
+            let walked = table.rows.walk((start, std::ops::Bound::Unbounded), None, |_, (id, record), _| {
                 seen += 1;
                 if record.lock.has_other_holder(self.me) || seen == STRIDE {
-                    return ControlFlow::Break(());
+                    return ControlFlow::Break((id, record.lock.generation()));
                 }
                 ControlFlow::Continue(())
             });
-            let ControlFlow::Break((key, record, ())) = walked else { return Ok(()) };
-            record.lock.await_nobody(self.me, &self.patience)?;
+            let ControlFlow::Break((key, (id, life))) = walked else { return Ok(()) };
+            table.rows.at(id).lock.await_nobody(life, self.me, &self.patience)?;
             reached = Some(key);
         }
     }
+}
+
+/// The record of a key, and which of its lives this is.
+fn look_up(table: &Table, key: &[u8]) -> Option<Found> {
+    let guard = Guard::new();
+    table.rows.find(key, &guard).map(|(id, record)| (id, record.lock.generation()))
 }

@@ -40,17 +40,20 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use ishigaki_base::Position;
+use ishigaki_index::Seen;
 use ishigaki_wal::Dependencies;
-use sdd::{Guard, Owned};
+use sdd::Guard;
 
-use super::{Intent, Patience, Pauses, Protocol, Reserved};
-use crate::index::behind;
-use crate::key::{self, Key, KeyRange, Value};
-use crate::memory::{self, Memory, Purse};
+use super::{Intent, Patience, Pauses, Protocol, Reserved, Visit};
+use crate::key::{self, Key, KeyRange};
+use crate::memory::{Memory, Purse};
 use crate::record::Record;
+use crate::records::RecordId;
+use crate::rows::{Walked, behind};
 use crate::table::Table;
+use crate::version::{Retired, Version, View};
 use crate::{ConflictReason, Error, Result};
-use read_set::{Reached, ReadSet, Row, Seen};
+use read_set::{Reached, ReadSet};
 use word::{Refused, Stamp, Timestamp};
 use write_locks::WriteLocks;
 
@@ -86,7 +89,7 @@ pub(crate) struct Held {
 impl Held {
     /// Lets go of them.
     pub(crate) fn release(mut self) {
-        self.writes.release(|slot| &self.tables[slot].table);
+        self.writes.release(&self.tables);
     }
 }
 
@@ -96,6 +99,8 @@ struct Touched {
     table: Arc<Table>,
     /// The transaction has found that something is not in it, which no record says.
     absences: bool,
+    /// Where in the index it has found that.
+    seen: Seen,
     /// Since when that is so; decided in `prepare`.
     since: Timestamp,
     monopoly: Monopoly,
@@ -149,44 +154,53 @@ impl TicToc {
             self.depend_on_absence(table);
             return Err(Error::no_such_id(table.id));
         }
-        self.sets.tables.push(Touched { table: Arc::clone(table), absences: false, since: 0, monopoly: Monopoly::No });
+        self.sets.tables.push(Touched {
+            table: Arc::clone(table),
+            absences: false,
+            seen: Seen::new(),
+            since: 0,
+            monopoly: Monopoly::No,
+        });
         Ok(self.sets.tables.len() - 1)
     }
 
-    /// A key that has no record was read.
-    fn add_nothing(&mut self, slot: usize, key: &[u8]) {
-        if self.range_protection {
-            self.sets.tables[slot].absences = true;
-            self.sets.reads.add(slot, key, Seen::Nothing);
-        }
-    }
-
     /// The version of a record was read.
-    fn add_version(&mut self, slot: usize, key: &[u8], (stamp, version): (Stamp, Position)) {
-        self.sets.reads.add(slot, key, Seen::Record(stamp));
-        if stamp.is_absent() {
+    fn add_version(&mut self, slot: usize, id: RecordId, stamp: Stamp, version: Option<View<'_>>) {
+        self.sets.reads.add(slot, id, stamp);
+        if let Some(version) = version {
+            self.depends_on.add(version.position());
+        } else {
             let table = Arc::clone(&self.sets.tables[slot].table);
             self.depend_on_absence(&table);
-        } else {
-            self.depends_on.add(version);
         }
     }
 
-    /// Puts an absent record into the index; `None` if somebody else was faster.
-    fn plant(&mut self, slot: usize, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<Option<Arc<Record>>> {
-        let table = &self.sets.tables[slot].table;
-        let cost = memory::record_cost(key);
-        purse.spend(memory, cost)?;
-        let record = Arc::new(Record::planted());
-        if !table.index.insert(key, &record) {
-            purse.refund(cost);
-            return Ok(None);
+    /// The record of a key. That there is none is read.
+    fn find<'t>(&mut self, table: &'t Table, slot: usize, key: &[u8], guard: &Guard) -> Option<(RecordId, &'t Record)> {
+        if !self.range_protection {
+            return table.rows.find(key, guard);
         }
-        purse.hand_over(cost);
-        table.take_over(cost);
-        record.word.store(table.absences.of_new_record());
-        self.sets.writes.add(slot, key, &record, true);
-        Ok(Some(record))
+        let touched = &mut self.sets.tables[slot];
+        let found = table.rows.find_or_see(key, &mut touched.seen, guard);
+        if found.is_none() {
+            touched.absences = true;
+            self.sets.reads.add_nothing(slot, key);
+        }
+        found
+    }
+
+    /// Puts an absent record into the index; false if somebody else was faster.
+    fn plant(&mut self, slot: usize, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<bool> {
+        let Touched { table, seen, .. } = &mut self.sets.tables[slot];
+        let mut least = 0;
+        let Some((id, change)) = table.plant(key, purse, memory, |record| least = record.word.begin_again())? else {
+            return Ok(false);
+        };
+        seen.absorb(&change);
+        let stamp = table.absences.of_new_record(least);
+        table.rows.at(id).word.store(stamp);
+        self.sets.writes.add(slot, key, id, stamp, true);
+        Ok(true)
     }
 
     /// Shows a range, and notes what it shows and how far it came.
@@ -195,7 +209,7 @@ impl TicToc {
         slot: usize,
         (mut start, end): KeyRange<'_>,
         reached: &mut Reached,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
         let mut resume;
         let mut pauses = Pauses::default();
@@ -203,7 +217,7 @@ impl TicToc {
             self.patience.interrupt.check()?;
             let stretch =
                 self.sets.walk_stretch(&mut self.depends_on, slot, (start, end), self.range_protection, visit);
-            let ControlFlow::Break((key, _, pause)) = stretch else {
+            let ControlFlow::Break((key, pause)) = stretch else {
                 *reached = Reached::End;
                 return Ok(());
             };
@@ -248,25 +262,30 @@ impl Sets {
         slot: usize,
         range: KeyRange<'_>,
         range_protection: bool,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> crate::index::Walked<Pause> {
-        let mut seen = 0;
+        visit: &mut Visit<'_>,
+    ) -> Walked<Pause> {
+        let mut shown = 0;
         let Self { tables, reads, .. } = self;
-        tables[slot].table.index.walk(range, |key, record, guard| {
-            let Some((stamp, (value, version))) = record.read(guard) else { return ControlFlow::Break(Pause::Writer) };
-            if let Some(value) = value {
-                depends_on.add(version);
-                if range_protection {
-                    reads.add_row(Row { version, address: Arc::as_ptr(record).addr() }, stamp);
-                } else {
-                    reads.add(slot, key, Seen::Record(stamp));
-                }
-                if visit(key, value).is_break() {
+        let Touched { table, seen, .. } = &mut tables[slot];
+        table.rows.walk(range, range_protection.then_some(seen), |key, (id, record), guard| {
+            let Some((stamp, version)) = record.read(guard) else { return ControlFlow::Break(Pause::Writer) };
+            if stamp.is_dead() {
+                // It is leaving the index, which `seen` will tell.
+                return ControlFlow::Continue(());
+            }
+            if range_protection {
+                reads.add_row(id, stamp);
+            } else if version.is_some() {
+                reads.add(slot, id, stamp);
+            }
+            if let Some(version) = version {
+                depends_on.add(version.position());
+                if visit(key, version.value()).is_break() {
                     return ControlFlow::Break(Pause::Enough);
                 }
             }
-            seen += 1;
-            if seen == STRIDE { ControlFlow::Break(Pause::Stride) } else { ControlFlow::Continue(()) }
+            shown += 1;
+            if shown == STRIDE { ControlFlow::Break(Pause::Stride) } else { ControlFlow::Continue(()) }
         })
     }
 
@@ -303,32 +322,24 @@ impl Protocol for TicToc {
         &mut self.patience
     }
 
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&Value>) -> R) -> Result<R> {
+    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
         loop {
             let guard = Guard::new();
-            let Some(record) = table.index.peek(key, &guard) else {
-                self.add_nothing(slot, key);
-                return Ok(visit(None));
-            };
-            if let Some((stamp, (value, version))) = record.read(&guard)
+            let Some((id, record)) = self.find(table, slot, key, &guard) else { return Ok(visit(None)) };
+            if let Some((stamp, version)) = record.read(&guard)
                 && !stamp.is_dead()
             {
-                self.add_version(slot, key, (stamp, version));
-                return Ok(visit(value));
+                self.add_version(slot, id, stamp, version);
+                return Ok(visit(version.map(View::value)));
             }
             drop(guard);
             self.patience.pause(&mut pauses)?;
         }
     }
 
-    fn scan(
-        &mut self,
-        table: &Arc<Table>,
-        range: KeyRange<'_>,
-        visit: &mut dyn FnMut(&Key, &Value) -> ControlFlow<()>,
-    ) -> Result<()> {
+    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         if key::is_empty(range) {
             return Ok(());
         }
@@ -355,32 +366,37 @@ impl Protocol for TicToc {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
         loop {
-            let Some(record) = table.index.find(key) else {
+            let guard = Guard::new();
+            let found = match intent {
+                // That there is nothing is what the transaction learns.
+                Intent::Delete => self.find(table, slot, key, &guard),
+                Intent::Put | Intent::Insert => table.rows.find(key, &guard),
+            };
+            let Some((id, record)) = found else {
                 if intent == Intent::Delete {
-                    self.add_nothing(slot, key);
                     return Ok(None);
                 }
-                if self.plant(slot, key, purse, memory)?.is_none() {
+                if !self.plant(slot, key, purse, memory)? {
                     self.patience.pause(&mut pauses)?;
                 }
                 // What was planted is found in the next round, or what somebody else has.
                 continue;
             };
-            let Some((stamp, version)) = record.word.read(|| record.version()).filter(|(stamp, _)| !stamp.is_dead())
-            else {
+            let Some((stamp, version)) = record.read(&guard).filter(|(stamp, _)| !stamp.is_dead()) else {
+                drop(guard);
                 self.patience.pause(&mut pauses)?;
                 continue;
             };
             let present = !stamp.is_absent();
             if intent != Intent::Put {
-                self.add_version(slot, key, (stamp, version));
+                self.add_version(slot, id, stamp, version);
             }
             match intent {
                 Intent::Delete if !present => return Ok(None),
                 Intent::Insert if present => {}
-                _ => self.sets.writes.add(slot, key, &record, false),
+                _ => self.sets.writes.add(slot, key, id, stamp, false),
             }
-            return Ok(Some(Reserved { record, present }));
+            return Ok(Some(Reserved { record: id, present }));
         }
     }
 
@@ -391,7 +407,7 @@ impl Protocol for TicToc {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let least = self.sets.writes.lock(&self.patience)?;
+        let least = self.sets.writes.lock(&self.sets.tables, &self.patience)?;
         let least = self.lock_tables(least)?;
         self.timestamp = self.sets.timestamp(&mut self.depends_on, least)?;
         self.sets.validate(self.timestamp)
@@ -410,18 +426,12 @@ impl Protocol for TicToc {
         &self.depends_on
     }
 
-    fn install(
-        &mut self,
-        table: &Table,
-        record: &Record,
-        value: Option<Owned<Value>>,
-        version: Position,
-    ) -> Option<Owned<Value>> {
-        let stamp = Stamp::new(self.timestamp, value.is_none());
+    fn install(&mut self, table: &Table, record: &Record, version: Option<Version>) -> Option<Retired> {
+        let stamp = Stamp::new(self.timestamp, version.is_none());
         if stamp.is_absent() {
             table.absences.take_over(stamp);
         }
-        let old = record.replace(value, version);
+        let old = record.replace(version);
         record.word.store(stamp.locked());
         old
     }
@@ -439,7 +449,7 @@ impl Protocol for TicToc {
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
         self.sets.end_monopolies(self.timestamp, dropped);
         let Sets { tables, writes, .. } = &mut self.sets;
-        writes.release(|slot| &tables[slot].table);
+        writes.release(tables);
         self.sets.clear();
     }
 }

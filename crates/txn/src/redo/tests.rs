@@ -28,7 +28,7 @@ fn encode(changes: &[Change]) -> Vec<u8> {
             Change::Create(table, name) => encoder.create(TableId(*table), name),
             Change::Drop(table, name) => encoder.drop(TableId(*table), name),
             Change::Put(table, key, value) => {
-                encoder.write(TableId(*table), &Key::of_bound(key), Some(&Value::from_slice(value)));
+                encoder.write(TableId(*table), &Key::of_bound(key), Some(value));
             }
             Change::Delete(table, key) => encoder.write(TableId(*table), &Key::of_bound(key), None),
         }

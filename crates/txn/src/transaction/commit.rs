@@ -12,6 +12,7 @@ use crate::protocol::Protocol;
 use crate::redo::{self, Encoder};
 use crate::session::Home;
 use crate::table::TableId;
+use crate::version::{Retirement, Version};
 use crate::write_set::{TableWrites, Write};
 use crate::{Release, Result, Ticket};
 
@@ -89,12 +90,12 @@ impl Transaction {
     /// A deletion makes sense only after what it deletes, and one that is left out because nothing is there only after
     /// whoever had deleted that. Who overwrote a key first, without reading it, and then deleted it has not said so yet.
     fn depend_on_deleted(&mut self) {
-        for TableWrites { table, writes } in self.writes.tables() {
-            for write in writes.values().filter(|write| write.value.is_none()) {
-                if write.record.is_absent() {
-                    self.protocol.depend_on_absence(table);
-                } else {
-                    self.protocol.depend(write.record.version());
+        let guard = Guard::new();
+        for writes in self.writes.tables() {
+            for (_, write) in writes.iter().filter(|(_, write)| write.value.is_none()) {
+                match writes.table.rows.at(write.record).latest(&guard) {
+                    Some(version) => self.protocol.depend(version.position()),
+                    None => self.protocol.depend_on_absence(&writes.table),
                 }
             }
         }
@@ -120,9 +121,9 @@ impl Transaction {
             encode_tables(system, &mut encoder);
         }
         let lives = |table: &&TableWrites| table.table.id != TableId::SYSTEM && !self.dropped.contains(&table.table.id);
-        for TableWrites { table, writes } in tables().filter(lives) {
-            for (key, write) in writes.iter().filter(|(_, write)| changes(write)) {
-                encoder.write(table.id, key, write.value.as_deref());
+        for writes in tables().filter(lives) {
+            for (key, write) in writes.iter().filter(|(_, write)| changes(writes, write)) {
+                encoder.write(writes.table.id, key, write.value.as_ref().map(Version::value));
             }
         }
         Some(encoder.finish())
@@ -130,15 +131,20 @@ impl Transaction {
 
     /// Makes every write visible, under locks that nobody can get past yet.
     fn install(&mut self, position: Position) {
-        for TableWrites { table, writes } in self.writes.take() {
+        let mut retirement = Retirement::default();
+        for mut writes in self.writes.take() {
             let (mut added, mut freed) = (0, 0);
-            for (_, Write { record, value }) in writes {
-                added += value.as_deref().map_or(0, memory::value_cost);
+            let table = Arc::clone(&writes.table);
+            for (_, Write { record, value }) in writes.drain() {
+                added += value.as_ref().map_or(0, |version| memory::value_cost(version.value()));
                 if value.is_none() {
                     table.note_deletion(position);
                 }
-                let old = self.protocol.install(&table, &record, value, position);
-                freed += old.as_deref().map_or(0, memory::value_cost);
+                let version = value.map(|version| version.at(position));
+                if let Some(old) = self.protocol.install(&table, table.rows.at(record), version) {
+                    freed += memory::value_cost(old.value());
+                    retirement.add(old);
+                }
             }
             self.purse.hand_over(added);
             table.take_over(added);
@@ -162,20 +168,21 @@ impl Transaction {
 }
 
 /// True unless the write deletes what is not there: a key that the transaction itself had inserted.
-fn changes(write: &Write) -> bool {
-    write.value.is_some() || !write.record.is_absent()
+fn changes(writes: &TableWrites, write: &Write) -> bool {
+    write.value.is_some() || !writes.table.rows.at(write.record).is_absent()
 }
 
 /// Writes to the system table are told as what they mean. Dropped before created: a name may change its table.
 fn encode_tables(system: &TableWrites, encoder: &mut Encoder) {
     let guard = Guard::new();
-    for (name, write) in &system.writes {
-        if let Some(id) = write.record.value(&guard).and_then(|id| redo::decode_id(id)) {
+    for (name, write) in system.iter() {
+        let latest = system.table.rows.at(write.record).latest(&guard);
+        if let Some(id) = latest.and_then(|id| redo::decode_id(id.value())) {
             encoder.drop(id, name);
         }
     }
-    for (name, write) in &system.writes {
-        if let Some(id) = write.value.as_deref().and_then(|id| redo::decode_id(id)) {
+    for (name, write) in system.iter() {
+        if let Some(id) = write.value.as_ref().and_then(|id| redo::decode_id(id.value())) {
             encoder.create(id, name);
         }
     }

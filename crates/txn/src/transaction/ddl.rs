@@ -27,10 +27,9 @@ impl Transaction {
     pub fn table(&mut self, name: &str) -> Result<Option<TableId>> {
         let system = self.enter_system()?;
         if let Some(write) = self.writes.get(TableId::SYSTEM, name.as_bytes()) {
-            return Ok(write.value.as_ref().and_then(|value| decode_id(value)));
+            return Ok(write.value.as_ref().and_then(|id| decode_id(id.value())));
         }
-        let found =
-            self.protocol.read(&self.tables[system], name.as_bytes(), |id| id.and_then(|bytes| decode_id(bytes)));
+        let found = self.protocol.read(&self.tables[system], name.as_bytes(), |id| id.and_then(decode_id));
         self.settle(found)
     }
 

@@ -37,8 +37,7 @@ impl Transaction {
             return Ok(());
         }
         let table = &self.tables[slot];
-        let own = self.writes.range(table.id, range);
-        let mut own = own.into_iter().flatten().map(|(key, write)| (&**key, write)).peekable();
+        let mut own = self.writes.range(table.id, range).into_iter().peekable();
         let mut stopped = false;
         let scanned = self.protocol.scan(table, range, &mut |key, value| {
             let flow = merge(&mut own, key, value, &mut visit);
@@ -47,8 +46,8 @@ impl Transaction {
         });
         if scanned.is_ok() && !stopped {
             for (key, write) in own {
-                if let Some(value) = &write.value
-                    && visit(key, value).is_break()
+                if let Some(version) = &write.value
+                    && visit(key, version.value()).is_break()
                 {
                     break;
                 }
@@ -66,8 +65,8 @@ fn merge<'a>(
     visit: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     while let Some((own_key, write)) = own.next_if(|(own_key, _)| *own_key <= key) {
-        if let Some(own_value) = &write.value {
-            visit(own_key, own_value)?;
+        if let Some(version) = &write.value {
+            visit(own_key, version.value())?;
         }
         if own_key == key {
             return ControlFlow::Continue(());

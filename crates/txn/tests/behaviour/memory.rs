@@ -40,11 +40,32 @@ fn memory_comes_back_when_data_goes() {
     assert!(database.memory().used < full);
     session.run(|txn| keys.iter().try_for_each(|key| txn.delete(table, key).map(drop))).unwrap();
     assert_eq!(database.memory().used, before);
+    let spare = database.memory().spare;
+    assert!(spare.0 >= 200 * 64, "{spare}");
 
     session.run(|txn| keys.iter().try_for_each(|key| txn.put(table, key, key))).unwrap();
     assert_eq!(database.memory().used, full);
     session.run(|txn| txn.drop_table("table")).unwrap();
     assert_eq!(database.memory().used, ByteSize::b(0));
+    // But for the record of the table's name.
+    assert!(database.memory().spare.0 < 100);
+}
+
+#[test]
+fn what_is_spare_is_in_the_budget() {
+    let (database, table) = open(small(ByteSize::kib(100)));
+    let session = database.session();
+    let keys: Vec<_> = (0..200_u32).map(u32::to_be_bytes).collect();
+    session.run(|txn| keys.iter().try_for_each(|key| txn.put(table, key, b""))).unwrap();
+    session.run(|txn| keys.iter().try_for_each(|key| txn.delete(table, key).map(drop))).unwrap();
+    let (spare, used) = (database.memory().spare.0, database.memory().used.0);
+    let error = session.run(|txn| txn.put(table, b"large", &vec![0; 100 * 1024 - spare as usize])).unwrap_err();
+    assert!(matches!(error, Error::MemoryExhausted { used: told, .. } if told.0 >= used + spare), "{error}");
+    // New keys take it up again.
+    for key in &keys {
+        session.run(|txn| txn.put(table, key, b"")).unwrap();
+    }
+    assert!(database.memory().spare.0 < spare);
 }
 
 #[test]

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use ishigaki_base::Lsn;
 use parking_lot::Mutex;
-use sdd::Owned;
 
 use super::lane::Written;
-use super::{Memory, Result, Table, TableId, Tables, recovered, refuse};
-use crate::key::{Key, Value};
+use super::{Memory, Result, Table, TableId, Tables, insert, recovered, refuse};
+use crate::key::Key;
 use crate::memory;
-use crate::record::Record;
 use crate::redo;
+use crate::version::Version;
 
 /// What is known of each table.
 #[derive(Debug)]
@@ -197,11 +196,11 @@ impl Known {
 
 /// Puts a table's name into the system table.
 fn name_table(memory: &Memory, tables: &Tables, created: Lsn, name: &Key, id: TableId) -> Result<()> {
-    let value = Value::from_slice(&redo::encode_id(id));
+    let value = redo::encode_id(id);
     let cost = memory::record_cost(name) + memory::value_cost(&value);
     memory.reserve(cost)?;
     tables.system().take_over(cost);
-    if tables.system().index.insert(name, &Arc::new(Record::committed(Owned::new(value), recovered(created)))) {
+    if insert(tables.system(), name, Version::new(&value).at(recovered(created))) {
         return Ok(());
     }
     Err(refuse(created, format!("it makes table {id} by a name that another table has")))

@@ -5,9 +5,12 @@
 //! the lock wakes all waiters. Waiters are known by name: a newcomer that would delay an older waiter does not get in, so no
 //! stream of readers can starve a writer, and the oldest waiter always gets its turn.
 //!
-//! A lock whose record has left the index is *dead*: who gets that answer looks the key up again.
+//! A lock whose record has left the index is *dead*: who gets that answer looks the key up again. The record then begins
+//! again with another key, in the next *generation*; who asks for the lock says which one he means, and meets a dead lock if
+//! that is over. So he needs to protect the record against that only from when he looks up the key until he has read the
+//! generation.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -34,14 +37,19 @@ pub(crate) struct RecordLock {
     /// The exclusive holder, or zero. Changes only under `state`; read without it by scans, which rely on the fences
     /// described in `ranges`.
     exclusive: AtomicU64,
+    /// Even while the record is some key's, odd from its death until it is another key's. Changes only under `state`.
+    generation: AtomicU32,
     state: Mutex<State>,
     changed: Condvar,
 }
 
+/// One life of a record, with one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generation(u32);
+
 #[derive(Debug, Default)]
 struct State {
     shared: Owners,
-    dead: bool,
     /// Only there while somebody waits.
     waiting: Option<Box<Waiting>>,
 }
@@ -66,9 +74,21 @@ enum Wish {
 }
 
 impl RecordLock {
-    /// A lock that `owner` holds exclusively.
-    pub(crate) fn held_by(owner: TransactionId) -> Self {
-        Self { exclusive: AtomicU64::new(owner.get()), ..Self::default() }
+    /// Gives a lock that nobody can have found yet to `owner`, exclusively.
+    pub(crate) fn hand_to(&self, owner: TransactionId) {
+        self.exclusive.store(owner.get(), Ordering::Release);
+    }
+
+    /// Begins the next life of a lock that nobody holds.
+    pub(crate) fn begin_again(&self) {
+        let _state = self.state.lock();
+        let last = self.generation.load(Ordering::Relaxed);
+        self.generation.store((last | 1).wrapping_add(1), Ordering::Release);
+    }
+
+    /// The generation of a lock that was found by its key under a guard which is still there.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.generation.load(Ordering::Acquire))
     }
 
     /// True if a transaction other than `me` holds it exclusively.
@@ -83,13 +103,14 @@ impl RecordLock {
     }
 
     /// Gets it for reading.
-    pub(crate) fn acquire_shared(&self, me: TransactionId, patience: &Patience) -> Result<Grant> {
+    pub(crate) fn acquire_shared(&self, life: Generation, me: TransactionId, patience: &Patience) -> Result<Grant> {
         let mut state = self.state.lock();
         if self.exclusive.load(Ordering::Relaxed) == me.get() || state.shared.contains(me) {
+            // Nobody takes a record out that others hold, so this is still its life.
             return Ok(Grant::Held);
         }
-        self.wait_for(Wish::Shared, me, patience, &mut state)?;
-        if state.dead {
+        self.wait_for(Wish::Shared, (life, me), patience, &mut state)?;
+        if self.is_over(life) {
             return Ok(Grant::Dead);
         }
         state.shared.add(me);
@@ -98,13 +119,13 @@ impl RecordLock {
     }
 
     /// Gets it for writing; a shared lock becomes an exclusive one.
-    pub(crate) fn acquire_exclusive(&self, me: TransactionId, patience: &Patience) -> Result<Grant> {
+    pub(crate) fn acquire_exclusive(&self, life: Generation, me: TransactionId, patience: &Patience) -> Result<Grant> {
         if self.exclusive.load(Ordering::Relaxed) == me.get() {
             return Ok(Grant::Held);
         }
         let mut state = self.state.lock();
-        self.wait_for(Wish::Exclusive, me, patience, &mut state)?;
-        if state.dead {
+        self.wait_for(Wish::Exclusive, (life, me), patience, &mut state)?;
+        if self.is_over(life) {
             return Ok(Grant::Dead);
         }
         let upgraded = state.shared.remove(me);
@@ -114,13 +135,13 @@ impl RecordLock {
     }
 
     /// Returns when nobody else holds it exclusively, without taking it.
-    pub(crate) fn await_no_writer(&self, me: TransactionId, patience: &Patience) -> Result<()> {
-        self.wait_for(Wish::NoWriter, me, patience, &mut self.state.lock())
+    pub(crate) fn await_no_writer(&self, life: Generation, me: TransactionId, patience: &Patience) -> Result<()> {
+        self.wait_for(Wish::NoWriter, (life, me), patience, &mut self.state.lock())
     }
 
     /// Returns when nobody else holds it, without taking it.
-    pub(crate) fn await_nobody(&self, me: TransactionId, patience: &Patience) -> Result<()> {
-        self.wait_for(Wish::Nobody, me, patience, &mut self.state.lock())
+    pub(crate) fn await_nobody(&self, life: Generation, me: TransactionId, patience: &Patience) -> Result<()> {
+        self.wait_for(Wish::Nobody, (life, me), patience, &mut self.state.lock())
     }
 
     /// Makes an exclusive lock a shared one again.
@@ -140,7 +161,7 @@ impl RecordLock {
     /// Lets go of an exclusive lock whose record has left the index.
     pub(crate) fn release_dead(&self, me: TransactionId) {
         let mut state = self.state.lock();
-        state.dead = true;
+        self.generation.fetch_add(1, Ordering::Release);
         self.let_go(me, &mut state);
     }
 
@@ -159,18 +180,24 @@ impl RecordLock {
         }
     }
 
-    /// Returns when the wish is true or the record is dead.
+    /// True if the record has left the index, or has done so and is another key's by now.
+    fn is_over(&self, life: Generation) -> bool {
+        life.0 % 2 == 1 || self.generation() != life
+    }
+
+    /// Returns when the wish is true or the record's life is over.
     fn wait_for(
         &self,
         wish: Wish,
-        me: TransactionId,
+        (life, me): (Generation, TransactionId),
         patience: &Patience,
         state: &mut MutexGuard<'_, State>,
     ) -> Result<()> {
         let mut wait = patience.wait();
         let mut announced = false;
         let result = loop {
-            let Some(other) = self.blocker(wish, me, announced, state) else { break Ok(()) };
+            let blocker = if self.is_over(life) { None } else { self.blocker(wish, me, announced, state) };
+            let Some(other) = blocker else { break Ok(()) };
             if let Err(conflict) = wait.may_wait_for(me, other) {
                 break Err(conflict);
             }
@@ -200,9 +227,6 @@ impl RecordLock {
 
     /// The oldest transaction that keeps the wish from coming true, or that must not be overtaken.
     fn blocker(&self, wish: Wish, me: TransactionId, announced: bool, state: &State) -> Option<u64> {
-        if state.dead {
-            return None;
-        }
         let writer = self.exclusive.load(Ordering::Relaxed);
         if writer != 0 && writer != me.get() {
             return Some(writer);

@@ -39,10 +39,11 @@ impl Absences {
         fence(Ordering::SeqCst);
     }
 
-    /// The range of an absent record that has just been put into the index.
-    pub fn of_new_record(&self) -> Stamp {
+    /// The range of an absent record that has just been put into the index. It does not begin before `least`, from which on
+    /// the record tells the versions of this key from those of the one whose record it was before.
+    pub fn of_new_record(&self, least: Timestamp) -> Stamp {
         fence(Ordering::SeqCst);
-        Stamp::new(self.since(), true).extended(self.until.load(Ordering::Acquire))
+        Stamp::new(self.since().max(least), true).extended(self.until.load(Ordering::Acquire))
     }
 
     /// A key is absent from `stamp.wts()` on and has been read so up to `stamp.rts()`; its record is about to go.

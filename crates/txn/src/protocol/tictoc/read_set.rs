@@ -1,43 +1,47 @@
 //! What a transaction has read, to be validated when it commits.
 //!
-//! Keys lie in one buffer and all vectors are kept for the next transaction, so that reading allocates nothing once they
-//! have grown. Records are looked up again by their keys when it matters: a read holds on to nothing, and touches no count
-//! of references that others touch, too.
+//! A record is known by its number, which needs no guard and no count of references. Only keys that have no record are kept
+//! as keys; they lie in one buffer. All vectors are kept for the next transaction, so that reading allocates nothing once
+//! they have grown.
 
 use std::ops::{Bound, Range};
 
-use ishigaki_base::Position;
-
 use super::word::{Stamp, Timestamp};
 use crate::key::{Key, KeyRange};
+use crate::records::RecordId;
 
 /// All that was read.
 #[derive(Debug, Default)]
 pub(super) struct ReadSet {
-    keys: Vec<u8>,
     pub(super) points: Vec<Point>,
+    pub(super) nothings: Vec<Nothing>,
+    keys: Vec<u8>,
     pub(super) scans: Vec<Scan>,
     pub(super) rows: Vec<Row>,
     /// The transaction can not commit before this: it has seen what was written then.
     pub(super) floor: Timestamp,
 }
 
-/// One key that was read.
-#[derive(Debug)]
+/// A record that was read.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// Its table, among those touched.
     pub(super) slot: usize,
-    key: Range<usize>,
-    pub(super) seen: Seen,
+    pub(super) row: Row,
 }
 
-/// What was there.
+/// One version of one record.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Seen {
-    /// No record.
-    Nothing,
-    /// A record.
-    Record(Stamp),
+pub(super) struct Row {
+    pub(super) id: RecordId,
+    pub(super) stamp: Stamp,
+}
+
+/// A key that was read and had no record.
+#[derive(Debug)]
+pub(super) struct Nothing {
+    pub(super) slot: usize,
+    key: Range<usize>,
 }
 
 /// A range that was read.
@@ -46,7 +50,7 @@ pub(super) struct Scan {
     pub(super) slot: usize,
     pub(super) start: Bound<Key>,
     pub(super) end: Bound<Key>,
-    /// What was in it, in order.
+    /// The records in it, in order, absent ones included.
     pub(super) rows: Range<usize>,
 }
 
@@ -58,22 +62,18 @@ pub(super) enum Reached {
     End,
 }
 
-/// One version of one key of a range. Where another record lies at the same address later, its version is another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) version: Position,
-    pub(super) address: usize,
-}
-
 impl ReadSet {
-    /// A key was read.
-    pub(super) fn add(&mut self, slot: usize, key: &[u8], seen: Seen) {
-        if let Seen::Record(stamp) = seen {
-            self.floor = self.floor.max(stamp.wts());
-        }
+    /// A record was read.
+    pub(super) fn add(&mut self, slot: usize, id: RecordId, stamp: Stamp) {
+        self.floor = self.floor.max(stamp.wts());
+        self.points.push(Point { slot, row: Row { id, stamp } });
+    }
+
+    /// A key was read that has no record.
+    pub(super) fn add_nothing(&mut self, slot: usize, key: &[u8]) {
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
-        self.points.push(Point { slot, key: start..self.keys.len(), seen });
+        self.nothings.push(Nothing { slot, key: start..self.keys.len() });
     }
 
     /// A range is going to be read. If that never comes to its end, since the visitor panics, it counts as read without a
@@ -84,9 +84,9 @@ impl ReadSet {
     }
 
     /// A row of the open range was read.
-    pub(super) fn add_row(&mut self, row: Row, stamp: Stamp) {
+    pub(super) fn add_row(&mut self, id: RecordId, stamp: Stamp) {
         self.floor = self.floor.max(stamp.wts());
-        self.rows.push(row);
+        self.rows.push(Row { id, stamp });
     }
 
     /// The open range was read up to there.
@@ -100,9 +100,9 @@ impl ReadSet {
         }
     }
 
-    /// The key of a point.
-    pub(super) fn key(&self, point: &Point) -> &[u8] {
-        &self.keys[point.key.clone()]
+    /// The key that had no record.
+    pub(super) fn key(&self, nothing: &Nothing) -> &[u8] {
+        &self.keys[nothing.key.clone()]
     }
 
     /// How many entries there is room for, in whichever part has the most.
@@ -112,8 +112,9 @@ impl ReadSet {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        self.keys.clear();
         self.points.clear();
+        self.nothings.clear();
+        self.keys.clear();
         self.scans.clear();
         self.rows.clear();
         self.floor = 0;

@@ -1,22 +1,24 @@
 //! Validation: what was read is valid at the transaction's timestamp, or is made so, or the transaction can not commit.
 //!
-//! All that it writes is locked when this begins. How ranges are protected against phantoms is decided here alone: they are
-//! read again, and must show the same versions and nothing else. An index that counts the changes of its nodes could do
-//! that faster.
+//! All that it writes is locked when this begins. How ranges and absences are protected against phantoms is decided here
+//! alone: if no key has come into the leaves of the index that were seen, or gone out of them, nothing is missing and nothing
+//! is new. Else that may have been beside what was read; then the ranges are read again, and must show the same versions and
+//! nothing else, and the keys are looked up again.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use ishigaki_wal::Dependencies;
 use sdd::Guard;
+use smallvec::SmallVec;
 
-use super::read_set::{Point, Row, Scan, Seen};
+use super::read_set::{Row, Scan};
 use super::word::{LAST, Refused, Stamp, Timestamp};
-use super::{Monopoly, STRIDE, Sets, TicToc, conflict};
-use crate::index::{Walked, behind};
+use super::{Monopoly, STRIDE, Sets, TicToc, Touched, conflict};
 use crate::key::Key;
 use crate::record::Record;
+use crate::records::RecordId;
+use crate::rows::{Walked, behind};
 use crate::table::Table;
 use crate::{Error, Result};
 
@@ -36,7 +38,7 @@ impl TicToc {
             self.sets.tables[slot].monopoly = Monopoly::Held;
             fence(Ordering::SeqCst);
             let table = &self.sets.tables[slot].table;
-            let inside = last_in(table, |key| self.sets.writes.before(slot, key).is_some())?
+            let inside = last_in(table, |id| self.sets.writes.before(slot, id).is_some())?
                 .max(table.absences.last())
                 .max(before.rts());
             least = least.max(inside + 1);
@@ -62,8 +64,8 @@ impl Sets {
         for touched in self.tables.iter().filter(|touched| touched.absences) {
             touched.table.absences.extend(timestamp);
         }
-        self.validate_points(timestamp)?;
-        self.reads.scans.iter().try_for_each(|scan| self.validate_scan(scan, timestamp))?;
+        self.validate_points(timestamp).map_err(conflict)?;
+        self.validate_absences(timestamp)?;
         // What had become absent before was noted there first, and now again: it has been so all the time between.
         if self.tables.iter().any(|touched| touched.absences && touched.table.absences.since() != touched.since) {
             return Err(conflict(Refused::Changed));
@@ -78,52 +80,66 @@ impl Sets {
         Ok(())
     }
 
-    fn validate_points(&self, timestamp: Timestamp) -> Result<()> {
-        let is_open = |point: &&Point| !matches!(point.seen, Seen::Record(stamp) if stamp.rts() >= timestamp);
-        let mut open = self.reads.points.iter().filter(is_open).peekable();
-        if open.peek().is_none() {
-            return Ok(());
+    fn validate_points(&self, timestamp: Timestamp) -> Result<(), Refused> {
+        let mut open = self.reads.points.iter().filter(|point| point.row.stamp.rts() < timestamp);
+        open.try_for_each(|point| self.validate_row(point.slot, point.row, timestamp))
+    }
+
+    /// Nothing has come into what was read, and nothing that was read has gone.
+    fn validate_absences(&self, timestamp: Timestamp) -> Result<()> {
+        let is_unchanged = |slot, touched: &Touched| {
+            touched.table.rows.unchanged(&touched.seen) && !self.writes.was_overtaken(slot, &touched.table)
+        };
+        let tables = self.tables.iter().enumerate();
+        let changed: SmallVec<[bool; 8]> =
+            tables.map(|(slot, touched)| touched.absences && !is_unchanged(slot, touched)).collect();
+        for scan in &self.reads.scans {
+            if changed[scan.slot] {
+                self.scan_again(scan, timestamp)?;
+            } else {
+                let mut rows = self.reads.rows[scan.rows.clone()].iter();
+                rows.try_for_each(|row| self.validate_row(scan.slot, *row, timestamp)).map_err(conflict)?;
+            }
         }
         let guard = Guard::new();
-        open.try_for_each(|point| self.validate_point(point, timestamp, &guard)).map_err(conflict)
-    }
-
-    fn validate_point(&self, point: &Point, timestamp: Timestamp, guard: &Guard) -> Result<(), Refused> {
-        let key = self.reads.key(point);
-        let table = &self.tables[point.slot].table;
-        match point.seen {
-            Seen::Record(stamp) => {
-                if let Some(before) = self.writes.before(point.slot, key) {
-                    return if before.is_same_version(stamp) { Ok(()) } else { Err(Refused::Changed) };
-                }
-                let record = table.index.peek(key, guard).ok_or(Refused::Changed)?;
-                record.word.extend(stamp, timestamp)
+        for nothing in self.reads.nothings.iter().filter(|nothing| changed[nothing.slot]) {
+            if let Some((id, record)) = self.tables[nothing.slot].table.rows.find(self.reads.key(nothing), &guard) {
+                let own = self.writes.before(nothing.slot, id);
+                validate_absent(own, record, timestamp).map_err(conflict)?;
             }
-            Seen::Nothing => match table.index.peek(key, guard) {
-                None => Ok(()),
-                Some(record) => validate_absent(self.writes.before(point.slot, key), record, timestamp),
-            },
         }
+        Ok(())
     }
 
-    fn validate_scan(&self, scan: &Scan, timestamp: Timestamp) -> Result<()> {
+    /// A version that was read: it must be valid at the timestamp, or the one that this transaction overwrites.
+    fn validate_row(&self, slot: usize, Row { id, stamp }: Row, timestamp: Timestamp) -> Result<(), Refused> {
+        let extended = self.tables[slot].table.rows.at(id).word.extend(stamp, timestamp);
+        if extended == Err(Refused::Locked)
+            && let Some(before) = self.writes.before(slot, id)
+        {
+            return if before.is_same_version(stamp) { Ok(()) } else { Err(Refused::Changed) };
+        }
+        extended
+    }
+
+    fn scan_again(&self, scan: &Scan, timestamp: Timestamp) -> Result<()> {
         let table = &self.tables[scan.slot].table;
-        let mut rows = self.reads.rows[scan.rows.clone()].iter();
+        let mut rows = self.reads.rows[scan.rows.clone()].iter().filter(|row| !row.stamp.is_absent());
         let (mut start, end) = scan.range();
         let mut reached: Key;
         loop {
             let mut seen = 0;
-            let walked: Walked<Option<Refused>> = table.index.walk((start, end), |key, record, _| {
-                let own = self.writes.before(scan.slot, key);
-                if let Err(refused) = validate_row(own, record, &mut rows, timestamp) {
+            let walked: Walked<Option<Refused>> = table.rows.walk((start, end), None, |_, (id, record), _| {
+                let own = self.writes.before(scan.slot, id);
+                if let Err(refused) = meet_again(own, (id, record), &mut rows, timestamp) {
                     return ControlFlow::Break(Some(refused));
                 }
                 seen += 1;
                 if seen == STRIDE { ControlFlow::Break(None) } else { ControlFlow::Continue(()) }
             });
             match walked {
-                ControlFlow::Break((_, _, Some(refused))) => return Err(conflict(refused)),
-                ControlFlow::Break((key, _, None)) => {
+                ControlFlow::Break((_, Some(refused))) => return Err(conflict(refused)),
+                ControlFlow::Break((key, None)) => {
                     reached = key;
                     (start, _) = behind(&reached, end);
                 }
@@ -134,24 +150,24 @@ impl Sets {
     }
 }
 
-/// A record that lies in a range that was read: its version must be the next one that was seen there, or none. `own` is what
-/// its word said before this transaction locked it.
-fn validate_row<'a>(
+/// A record that lies in a range that was read: it must be the next one of `rows`, with the same version, or be absent.
+/// `own` is what its word said before this transaction locked it.
+fn meet_again<'a>(
     own: Option<Stamp>,
-    record: &Arc<Record>,
+    (id, record): (RecordId, &Record),
     rows: &mut impl Iterator<Item = &'a Row>,
     timestamp: Timestamp,
 ) -> Result<(), Refused> {
-    let address = Arc::as_ptr(record).addr();
-    let (stamp, version) = match own {
-        Some(before) => (before, record.version()),
-        None => record.word.read(|| record.version()).ok_or(Refused::Locked)?,
-    };
+    let stamp = own.unwrap_or_else(|| record.word.load());
     if stamp.is_dead() {
         // It is about to leave; whether that matters, the absences tell.
         return Ok(());
     }
-    if !stamp.is_absent() && rows.next() != Some(&Row { version, address }) {
+    if own.is_none() && stamp.is_locked() {
+        return Err(Refused::Locked);
+    }
+    let is_next = |row: &Row| row.id == id && row.stamp.is_same_version(stamp);
+    if !stamp.is_absent() && !rows.next().is_some_and(is_next) {
         return Err(Refused::Changed);
     }
     if own.is_some() { Ok(()) } else { record.word.extend(stamp, timestamp) }
@@ -173,15 +189,15 @@ fn validate_absent(own: Option<Stamp>, record: &Record, timestamp: Timestamp) ->
 }
 
 /// The largest timestamp that anything in a table is valid at.
-fn last_in(table: &Table, is_own: impl Fn(&Key) -> bool) -> Result<Timestamp> {
+fn last_in(table: &Table, is_own: impl Fn(RecordId) -> bool) -> Result<Timestamp> {
     let mut last = 0;
     let mut reached: Option<Key> = None;
     loop {
         let start = reached.as_ref().map_or(std::ops::Bound::Unbounded, |key| std::ops::Bound::Excluded(&**key));
         let mut seen = 0;
-        let walked = table.index.walk((start, std::ops::Bound::Unbounded), |key, record, _| {
+        let walked = table.rows.walk((start, std::ops::Bound::Unbounded), None, |_, (id, record), _| {
             let stamp = record.word.load();
-            if stamp.is_locked() && !is_own(key) {
+            if stamp.is_locked() && !is_own(id) {
                 return ControlFlow::Break(Some(Refused::Locked));
             }
             last = last.max(stamp.rts());
@@ -189,8 +205,8 @@ fn last_in(table: &Table, is_own: impl Fn(&Key) -> bool) -> Result<Timestamp> {
             if seen == STRIDE { ControlFlow::Break(None) } else { ControlFlow::Continue(()) }
         });
         match walked {
-            ControlFlow::Break((_, _, Some(refused))) => return Err(conflict(refused)),
-            ControlFlow::Break((key, _, None)) => reached = Some(key),
+            ControlFlow::Break((_, Some(refused))) => return Err(conflict(refused)),
+            ControlFlow::Break((key, None)) => reached = Some(key),
             ControlFlow::Continue(()) => return Ok(last),
         }
     }
@@ -198,11 +214,7 @@ fn last_in(table: &Table, is_own: impl Fn(&Key) -> bool) -> Result<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use ishigaki_base::{Lsn, Position, StreamId};
-    use sdd::Owned;
-
     use super::*;
-    use crate::key::Value;
 
     #[test]
     fn when_all_timestamps_are_used_commits_are_refused() {
@@ -218,13 +230,17 @@ mod tests {
     /// if the one that was seen is deleted then, the other one must not be taken for it.
     #[test]
     fn another_key_of_the_same_writer_is_another_row() {
-        let version = Position::new(Lsn(5), StreamId(0));
-        let record = || Arc::new(Record::committed(Owned::new(Value::new()), version));
-        let (seen, missed) = (record(), record());
-        let rows = [Row { version, address: Arc::as_ptr(&seen).addr() }];
-        assert_eq!(validate_row(None, &seen, &mut rows.iter(), 3), Ok(()));
+        let stamp = Stamp::new(1, false);
+        let written = || {
+            let record = Record::default();
+            record.word.store(stamp);
+            record
+        };
+        let (seen, missed) = (written(), written());
+        let rows = [Row { id: RecordId(7), stamp }];
+        assert_eq!(meet_again(None, (RecordId(7), &seen), &mut rows.iter(), 3), Ok(()));
         assert_eq!(seen.word.load().rts(), 3);
-        assert_eq!(validate_row(None, &missed, &mut rows.iter(), 3), Err(Refused::Changed));
-        assert_eq!(validate_row(None, &seen, &mut [].iter(), 3), Err(Refused::Changed));
+        assert_eq!(meet_again(None, (RecordId(8), &missed), &mut rows.iter(), 3), Err(Refused::Changed));
+        assert_eq!(meet_again(None, (RecordId(7), &seen), &mut [].iter(), 3), Err(Refused::Changed));
     }
 }

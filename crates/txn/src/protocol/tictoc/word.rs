@@ -179,6 +179,27 @@ impl Word {
         }
     }
 
+    /// Locks the word of a record that no key has, for a key that it is to be the record of. Nothing that was seen of its last
+    /// key is the same version as anything to come, since timestamps go on from there. Says from where on.
+    ///
+    /// Who has seen it before finds it dead until now, and locked from now on.
+    pub(crate) fn begin_again(&self) -> Timestamp {
+        let before = self.load();
+        let least = before.wts() + u64::from(before.is_dead());
+        self.store(Stamp::new(least, true).locked());
+        least
+    }
+
+    /// Says that no key has the record, after all. Only for whoever has it for himself.
+    pub(crate) fn bury(&self) {
+        self.store(self.load().dead());
+    }
+
+    /// True if the record of a key that is gone can be another key's.
+    pub(crate) fn can_begin_again(&self) -> bool {
+        self.load().wts() < LAST
+    }
+
     /// Says something new. Only for whoever has the lock, or the record for himself.
     pub fn store(&self, stamp: Stamp) {
         self.0.store(stamp.0, Ordering::Release);

@@ -1,17 +1,18 @@
 //! What a transaction will write, and the locks for it.
 
-use std::sync::Arc;
+use sdd::Guard;
 
-use super::conflict;
 use super::word::{Refused, Stamp, Timestamp};
+use super::{Touched, conflict};
 use crate::Result;
 use crate::key::Key;
 use crate::memory;
 use crate::protocol::Patience;
 use crate::record::Record;
+use crate::records::RecordId;
 use crate::table::Table;
 
-/// The records to be written; after `lock` in the order of their keys, each once.
+/// The records to be written; after `lock` in the order of their numbers, each once.
 #[derive(Debug, Default)]
 pub(super) struct WriteLocks(Vec<WriteLock>);
 
@@ -20,8 +21,10 @@ pub(super) struct WriteLocks(Vec<WriteLock>);
 pub(super) struct WriteLock {
     /// Its table, among those touched.
     slot: usize,
+    id: RecordId,
     key: Key,
-    record: Arc<Record>,
+    /// What its word said when it was found by its key.
+    found: Stamp,
     /// This transaction has put it into the index.
     planted: bool,
     /// What its word said before it was locked, if it is.
@@ -29,54 +32,72 @@ pub(super) struct WriteLock {
 }
 
 impl WriteLocks {
-    pub(super) fn add(&mut self, slot: usize, key: &Key, record: &Arc<Record>, planted: bool) {
-        self.0.push(WriteLock { slot, key: key.clone(), record: Arc::clone(record), planted, before: None });
+    pub(super) fn add(&mut self, slot: usize, key: &Key, id: RecordId, found: Stamp, planted: bool) {
+        self.0.push(WriteLock { slot, id, key: key.clone(), found, planted, before: None });
     }
 
     /// Locks all of them, or returns a conflict; then some may be locked. Says the least timestamp that is behind everything
     /// that they are valid for.
-    pub(super) fn lock(&mut self, patience: &Patience) -> Result<Timestamp> {
-        // Of two for one key the planted one comes first, and stays.
-        self.0.sort_unstable_by(|one, other| {
-            (one.slot, &one.key, other.planted).cmp(&(other.slot, &other.key, one.planted))
-        });
-        self.0.dedup_by(|one, other| Arc::ptr_eq(&one.record, &other.record));
+    pub(super) fn lock(&mut self, tables: &[Touched], patience: &Patience) -> Result<Timestamp> {
+        // Of two for one record the planted one comes first, and stays.
+        self.0.sort_unstable_by_key(|lock| (lock.slot, lock.id, !lock.planted));
+        self.0.dedup_by_key(|lock| (lock.slot, lock.id));
         let mut least = 0;
         for lock in &mut self.0 {
-            let before = lock.record.word.try_lock().or_else(|refused| {
+            let table = &tables[lock.slot].table;
+            let record = table.rows.at(lock.id);
+            let before = record.word.try_lock().or_else(|refused| {
                 let again = refused == Refused::Locked && patience.unblock();
-                if again { lock.record.word.try_lock() } else { Err(refused) }
+                if again { record.word.try_lock() } else { Err(refused) }
             });
             let before = before.map_err(conflict)?;
+            if !lock.is_of_its_key(table, before) {
+                record.word.store(before);
+                return Err(conflict(Refused::Changed));
+            }
             lock.before = Some(before);
             least = least.max(before.rts() + 1);
         }
         Ok(least)
     }
 
-    /// What the record of a key said before it was locked, if it is among them.
-    pub(super) fn before(&self, slot: usize, key: &[u8]) -> Option<Stamp> {
-        let place = self.0.binary_search_by(|lock| (lock.slot, &*lock.key).cmp(&(slot, key))).ok()?;
+    /// What a record said before it was locked, if it is among them.
+    pub(super) fn before(&self, slot: usize, id: RecordId) -> Option<Stamp> {
+        let place = self.0.binary_search_by_key(&(slot, id), |lock| (lock.slot, lock.id)).ok()?;
         self.0[place].before
     }
 
+    /// True if somebody else has written a record that this transaction has put into the index of a table. That is no change
+    /// of the index, but what had been absent is not so any more.
+    pub(super) fn was_overtaken(&self, slot: usize, table: &Table) -> bool {
+        let planted = self.0.iter().filter(|lock| lock.planted && lock.slot == slot);
+        planted.into_iter().any(|lock| !table.rows.at(lock.id).word.load().is_same_version(lock.found))
+    }
+
     /// Unlocks all. A record that is absent now leaves the index.
-    pub(super) fn release<'a>(&mut self, table: impl Fn(usize) -> &'a Arc<Table>) {
+    pub(super) fn release(&mut self, tables: &[Touched]) {
         for lock in self.0.drain(..) {
-            // Nobody else removes what was planted and never locked.
+            let table = &tables[lock.slot].table;
+            let record = table.rows.at(lock.id);
             let stamp = match lock.before {
-                Some(_) => lock.record.word.load(),
-                None if lock.planted => match lock.record.word.try_lock() {
-                    Ok(stamp) => stamp,
+                Some(_) => record.word.load(),
+                // Nobody else removes what was planted and never locked.
+                None if lock.planted => match record.word.try_lock() {
+                    Ok(stamp) if stamp.is_same_version(lock.found) => stamp,
+                    // Somebody has written it. Whatever became of that, it is his.
+                    Ok(stamp) => {
+                        record.word.store(stamp);
+                        continue;
+                    }
                     // Whoever has it will see to it; or somebody has.
                     Err(Refused::Locked | Refused::Changed) => continue,
                 },
                 None => continue,
             };
             if stamp.is_absent() {
-                lock.remove(table(lock.slot), stamp);
+                lock.remove(table, record, stamp);
             } else {
-                lock.record.word.store(stamp.unlocked());
+                record.word.store(stamp.unlocked());
             }
         }
     }
@@ -92,12 +113,23 @@ impl WriteLocks {
 }
 
 impl WriteLock {
+    /// True if a record that is locked is still that of the key, which it may have left since it was found. Only then has
+    /// its version changed; and as long as it is locked, nobody takes it out of the index.
+    fn is_of_its_key(&self, table: &Table, now: Stamp) -> bool {
+        now.is_same_version(self.found) || {
+            let found = table.rows.find(&self.key, &Guard::new());
+            found.is_some_and(|(id, _)| id == self.id)
+        }
+    }
+
     /// Takes a locked record out of the index.
-    fn remove(&self, table: &Table, stamp: Stamp) {
+    fn remove(&self, table: &Table, record: &Record, stamp: Stamp) {
+        let guard = Guard::new();
         table.absences.take_over(stamp);
-        if table.index.remove(&self.key, &self.record) {
+        if table.remove(&self.key, self.id, &guard) {
             table.give_back(memory::record_cost(&self.key));
         }
-        self.record.word.store(stamp.dead());
+        // Before the guard is gone: after that the record may be another key's.
+        record.word.store(stamp.dead());
     }
 }

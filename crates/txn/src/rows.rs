@@ -1,0 +1,155 @@
+//! The rows of one table: keys in order, and their records.
+//!
+//! The index knows a record by its number ([`records`](crate::records)). A record that leaves the index is taken up again
+//! when all guards are gone that were there at that time; so who has found it by its key has the record of that key as long
+//! as the guard lasts, and later must ask the record itself.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ishigaki_index::{Change, Index, Seen, prefetch_soon};
+use sdd::Guard;
+
+use crate::key::{Key, KeyRange};
+use crate::record::Record;
+use crate::records::{RecordId, Records};
+
+/// Key to record, in key order.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    index: Index,
+    records: Records,
+    /// Records without a key.
+    spare: AtomicU64,
+}
+
+/// How a walk ended before the end of its range: at which key, and why.
+pub(crate) type Walked<B> = ControlFlow<(Key, B)>;
+
+impl Rows {
+    /// The record of a number.
+    #[inline]
+    pub(crate) fn at(&self, id: RecordId) -> &Record {
+        self.records.at(id)
+    }
+
+    /// The record of a key.
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8], guard: &Guard) -> Option<(RecordId, &Record)> {
+        self.index.get(key, guard).map(|number| self.record(number))
+    }
+
+    /// The record of a key; if there is none, `seen` can tell later whether that is still so.
+    #[inline]
+    pub(crate) fn find_or_see(&self, key: &[u8], seen: &mut Seen, guard: &Guard) -> Option<(RecordId, &Record)> {
+        self.index.get_or_see(key, seen, guard).map(|number| self.record(number))
+    }
+
+    /// True if no key has come into or gone out of what was seen here.
+    pub(crate) fn unchanged(&self, seen: &Seen) -> bool {
+        self.index.unchanged(seen)
+    }
+
+    /// A record that no key has. Says, too, whether its memory is new.
+    pub(crate) fn claim(&self) -> (RecordId, &Record, bool) {
+        let (id, is_new) = self.records.claim();
+        if !is_new {
+            self.spare.fetch_sub(1, Ordering::Relaxed);
+        }
+        (id, self.records.at(id), is_new)
+    }
+
+    /// Gives back a record that was claimed, and that nobody else has ever seen.
+    pub(crate) fn disclaim(&self, id: RecordId) {
+        self.spare.fetch_add(1, Ordering::Relaxed);
+        self.records.give_back(id);
+    }
+
+    /// Gives a key its record; nothing happens, and nothing is returned, if it has one.
+    pub(crate) fn insert(&self, key: &[u8], id: RecordId, guard: &Guard) -> Option<Change> {
+        self.index.insert(key, id.0, guard).ok()
+    }
+
+    /// Takes the record of a key out, if it is still this one.
+    pub(crate) fn remove(self: &Arc<Self>, key: &[u8], id: RecordId, guard: &Guard) -> bool {
+        let removed = self.index.remove_if(key, |number| number == id.0, guard).is_some();
+        if removed {
+            self.spare.fetch_add(1, Ordering::Relaxed);
+            let rows = Arc::clone(self);
+            guard.defer_execute(move || {
+                if rows.at(id).retire() {
+                    rows.records.give_back(id);
+                }
+            });
+        }
+        removed
+    }
+
+    /// Shows the records of a range in key order until `visit` breaks; then tells at which key, and why. No key is shown twice
+    /// and keys only grow, also when the index is rebuilt meanwhile.
+    pub(crate) fn walk<B>(
+        &self,
+        range: KeyRange<'_>,
+        seen: Option<&mut Seen>,
+        mut visit: impl FnMut(&[u8], (RecordId, &Record), &Guard) -> ControlFlow<B>,
+    ) -> Walked<B> {
+        let guard = Guard::new();
+        let soon = |number| prefetch_soon(self.records.at(RecordId(number)));
+        self.index.walk(range, seen, &guard, soon, |key, number| match visit(key, self.record(number), &guard) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            ControlFlow::Break(why) => ControlFlow::Break((Key::of_bound(key), why)),
+        })
+    }
+
+    /// How many records have been claimed and have no key.
+    pub(crate) fn spare(&self) -> u64 {
+        self.spare.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn record(&self, number: u64) -> (RecordId, &Record) {
+        let id = RecordId(number);
+        (id, self.records.at(id))
+    }
+}
+
+/// The part of a range that begins right behind `key`.
+pub(crate) fn behind<'a>(key: &'a Key, end: Bound<&'a [u8]>) -> KeyRange<'a> {
+    (Bound::Excluded(key), end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_taken_up_again_when_nobody_can_have_found_it() {
+        let rows = Arc::new(Rows::default());
+        let (id, _, is_new) = rows.claim();
+        assert!(is_new && rows.insert(b"key", id, &Guard::new()).is_some());
+        let guard = Guard::new();
+        assert!(rows.remove(b"key", id, &guard) && !rows.remove(b"key", id, &guard));
+        assert_ne!(rows.claim().0, id, "a guard is still there");
+        drop(guard);
+        let again = (0..1_000_000).any(|_| {
+            Guard::new().accelerate();
+            std::thread::yield_now();
+            let (claimed, _, is_new) = rows.claim();
+            if !is_new {
+                assert_eq!(claimed, id);
+            }
+            !is_new
+        });
+        assert!(again);
+    }
+
+    #[test]
+    fn only_the_record_itself_is_removed() {
+        let (rows, guard) = (Arc::new(Rows::default()), Guard::new());
+        let ((one, ..), (other, ..)) = (rows.claim(), rows.claim());
+        assert!(rows.insert(b"key", one, &guard).is_some() && rows.insert(b"key", other, &guard).is_none());
+        assert!(!rows.remove(b"key", other, &guard));
+        assert_eq!(rows.find(b"key", &guard).map(|(id, _)| id), Some(one));
+    }
+}
