@@ -44,7 +44,8 @@ use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Start};
 use parking_lot::Mutex;
 
-use crate::memory::{record_cost, value_cost};
+use crate::copied::Copied;
+use crate::record::outside_cost;
 use crate::rows::behind;
 use crate::table::{Table, TableId, Tables};
 use crate::{CheckpointSettings, Error, Result};
@@ -280,16 +281,16 @@ impl Checkpointer {
     /// Writes the rows of one table in key order; says how many.
     fn write_table(&self, table: &Table, parts: &mut Parts<'_>) -> Result<u64> {
         let mut page = Draft::default();
-        let (mut rows, mut reached) = (0, None);
+        let (mut rows, mut reached, mut copied) = (0, None, Copied::borrow());
         let before = self.progress.rows.load(Ordering::Relaxed);
         loop {
             let range =
                 reached.as_ref().map_or((Bound::Unbounded, Bound::Unbounded), |key| behind(key, Bound::Unbounded));
             let (mut looked_at, mut seen) = (0, 0);
-            let walked = table.rows.walk(range, None, |key, (_, record), guard| {
-                if let Some(version) = record.latest(guard) {
-                    page.push(version.position().lsn(), key, version.value());
-                    seen += record_cost(key) + value_cost(version.value());
+            let walked = table.rows.walk(range, None, |key, (id, record), guard| {
+                if let Some(row) = record.settled(&mut copied, guard) {
+                    page.push(row.position.lsn(), key, row.value);
+                    seen += table.cost(key, id.bytes()) + outside_cost(record, row.value);
                 }
                 looked_at += 1;
                 if looked_at == STRIDE || page.len() >= PAGE {

@@ -16,9 +16,8 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
-use crate::parking::Parkings;
 use crate::protocol::{Age, Patience, TransactionId, Unblock};
-use crate::session::Home;
+use crate::session::{Home, Homes};
 use crate::table::Tables;
 use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Release, Result, Session, Settings};
 use replay::Checkpointed;
@@ -97,8 +96,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) checkpointer: Arc<Checkpointer>,
     trigger: Option<Trigger>,
-    /// Sessions whose transactions may hold locks beyond their end.
-    pub(crate) parkings: Parkings,
+    pub(crate) homes: Homes,
     settings: Settings,
     recovery: Recovery,
     ages: AtomicU64,
@@ -128,7 +126,11 @@ impl Database {
         let lock = directory.lock()?;
         // The log and the checkpoints make names in it, each of them syncing the other's, too.
         let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
-        let memory = Arc::new(Memory::new(settings.memory));
+        let memory = Memory::new(settings.memory);
+        let memory = Arc::new(match settings.protocol {
+            ProtocolKind::Locking => memory.with_locks(),
+            ProtocolKind::TicToc => memory,
+        });
         let manifest = checkpoint::current(directory.as_ref())?;
         let replay = Replay::new(
             settings.log.all_streams(),
@@ -173,7 +175,7 @@ impl Database {
             memory,
             checkpointer,
             trigger,
-            parkings: Parkings::default(),
+            homes: Homes::default(),
             settings,
             recovery,
             ages: AtomicU64::new(1),

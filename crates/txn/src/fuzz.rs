@@ -40,7 +40,7 @@ fn decode(record: &[u8]) -> Result<Vec<Operation<'_>>, Refusal> {
 }
 
 fn encode(operations: &[Operation<'_>]) -> Vec<u8> {
-    let mut encoder = Encoder::new();
+    let mut encoder = Encoder::within(Vec::new());
     for operation in operations {
         match *operation {
             Operation::Create { table, name } => encoder.create(table, name),

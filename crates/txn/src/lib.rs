@@ -21,6 +21,7 @@
 //! goes through `ishigaki_wal` to an `ishigaki_device`.
 
 mod checkpoint;
+mod copied;
 mod database;
 mod error;
 #[cfg(fuzzing)]

@@ -10,11 +10,13 @@
 
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use ishigaki_base::ByteSize;
+use parking_lot::Mutex;
 
 use crate::key::Key;
-use crate::record::Record;
+use crate::protocol::RecordLock;
 use crate::version::Version;
 use crate::{Error, Result};
 
@@ -35,21 +37,85 @@ pub(crate) struct Memory {
     budget: u64,
     used: AtomicU64,
     spare: AtomicU64,
+    /// What the lock of each record takes, if there are any.
+    lock: u64,
+    floats: Mutex<Vec<Weak<Float>>>,
+}
+
+/// What a session has reserved and no transaction of it needs just now. It counts as in use only for the budget, and comes
+/// back when the budget is short.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Float {
+    bytes: AtomicU64,
+    memory: Weak<Memory>,
+}
+
+impl Float {
+    /// The most that a session keeps.
+    const KEPT: u64 = 64 << 10;
+
+    fn take(&self) -> u64 {
+        if self.bytes.load(Ordering::Relaxed) == 0 { 0 } else { self.bytes.swap(0, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for Float {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.upgrade() {
+            memory.release(self.take());
+        }
+    }
 }
 
 impl Memory {
     pub(crate) fn new(budget: ByteSize) -> Self {
-        Self { budget: budget.as_u64(), used: AtomicU64::new(0), spare: AtomicU64::new(0) }
+        Self {
+            budget: budget.as_u64(),
+            used: AtomicU64::new(0),
+            spare: AtomicU64::new(0),
+            lock: 0,
+            floats: Mutex::default(),
+        }
+    }
+
+    /// The same, with a lock for each record.
+    pub(crate) fn with_locks(self) -> Self {
+        Self { lock: size_of::<RecordLock>() as u64, ..self }
+    }
+
+    /// What a record costs of so many bytes.
+    pub(crate) fn record(&self, bytes: u64) -> u64 {
+        bytes + self.lock
     }
 
     pub(crate) fn usage(&self) -> MemoryUse {
-        let size = |bytes: &AtomicU64| ByteSize::b(bytes.load(Ordering::Relaxed));
-        MemoryUse { used: size(&self.used), spare: size(&self.spare), budget: ByteSize::b(self.budget) }
+        let floats: u64 = self.floats().iter().map(|float| float.bytes.load(Ordering::Relaxed)).sum();
+        let used = self.used.load(Ordering::Relaxed).saturating_sub(floats);
+        let spare = self.spare.load(Ordering::Relaxed);
+        MemoryUse { used: ByteSize::b(used), spare: ByteSize::b(spare), budget: ByteSize::b(self.budget) }
+    }
+
+    /// What a new session may keep.
+    pub(crate) fn float(self: &Arc<Self>) -> Arc<Float> {
+        let float = Arc::new(Float { bytes: AtomicU64::new(0), memory: Arc::downgrade(self) });
+        let mut floats = self.floats.lock();
+        floats.retain(|float| float.strong_count() > 0);
+        floats.push(Arc::downgrade(&float));
+        float
+    }
+
+    fn floats(&self) -> Vec<Arc<Float>> {
+        // The last share of one must not be dropped under this lock.
+        self.floats.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Takes `bytes` out of the budget, or nothing at all.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
-        self.reserve_within(bytes, self.budget)
+        self.reserve_within(bytes, self.budget).or_else(|_| {
+            self.release(self.floats().iter().map(|float| float.take()).sum());
+            self.reserve_within(bytes, self.budget)
+        })
     }
 
     fn reserve_within(&self, bytes: u64, limit: u64) -> Result<()> {
@@ -108,6 +174,11 @@ impl Purse {
     /// Reserved at once, if the budget has it, so that the shared counter is left alone for the next writes.
     const STEP: u64 = 8 << 10;
 
+    /// One that has what the session kept.
+    pub(crate) fn of(float: &Float) -> Self {
+        Self { reserved: float.take(), spent: 0 }
+    }
+
     /// Spends `bytes`, from what is reserved or from the budget.
     pub(crate) fn spend(&mut self, memory: &Memory, bytes: u64) -> Result<()> {
         let short = (self.spent + bytes).saturating_sub(self.reserved);
@@ -135,29 +206,25 @@ impl Purse {
         self.reserved -= bytes;
     }
 
-    /// Gives all that is left back to the budget.
-    pub(crate) fn empty(&mut self, memory: &Memory) {
-        memory.release(self.reserved);
+    /// Gives all that is left back to the session, or to the budget.
+    pub(crate) fn empty(&mut self, float: &Float, memory: &Memory) {
+        let kept = Float::KEPT.saturating_sub(float.bytes.load(Ordering::Relaxed)).min(self.reserved);
+        if kept > 0 {
+            float.bytes.fetch_add(kept, Ordering::Relaxed);
+        }
+        memory.release(self.reserved - kept);
         *self = Self::default();
     }
 }
 
-/// What a key and its record cost while they are in a table: its slot in the index, and the record that it leads to.
-pub(crate) fn record_cost(key: &[u8]) -> u64 {
-    key_cost(key) + RECORD
-}
-
-/// What a record costs. It stays with its table when its key goes, for the next key: see [`MemoryUse::spare`].
-pub(crate) const RECORD: u64 = size_of::<Record>() as u64;
-
 /// What a key costs in an index: 16 bytes in a leaf that is about two thirds full, and the whole of it once more if it is
 /// long.
-fn key_cost(key: &[u8]) -> u64 {
+pub(crate) fn key_cost(key: &[u8]) -> u64 {
     let beside = if key.len() > 8 { key.len() + 2 * size_of::<u64>() } else { 0 };
     (28 + beside) as u64
 }
 
-/// What a value costs, in a table or in a write set.
+/// What a value costs that lies in no record.
 pub(crate) fn value_cost(value: &[u8]) -> u64 {
     (value.len() + Version::OVERHEAD) as u64
 }
@@ -184,14 +251,21 @@ mod tests {
 
     #[test]
     fn a_purse_gives_back_what_it_did_not_hand_over() {
-        let memory = Memory::new(ByteSize::kib(64));
-        let mut purse = Purse::default();
+        let memory = Arc::new(Memory::new(ByteSize::kib(64)));
+        let float = memory.float();
+        let mut purse = Purse::of(&float);
         purse.spend(&memory, 100).unwrap();
         purse.spend(&memory, 20_000).unwrap();
         purse.refund(50);
         purse.hand_over(1000);
-        purse.empty(&memory);
+        purse.empty(&float, &memory);
         assert_eq!(memory.usage().used, ByteSize::b(1000));
+        // What the session keeps is there for whoever needs it.
+        assert!(memory.used.load(Ordering::Relaxed) > 1000);
+        memory.reserve(63 << 10).unwrap();
+        memory.release(63 << 10);
+        drop(float);
+        assert_eq!(memory.used.load(Ordering::Relaxed), 1000);
     }
 
     #[test]

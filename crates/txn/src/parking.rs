@@ -10,14 +10,13 @@
 //!
 //! So nobody waits for ever, whoever holds what.
 
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ishigaki_wal::{Receipt, Stream};
 use parking_lot::Mutex;
 
 use crate::protocol::Held;
-use crate::session::Home;
+use crate::session::Homes;
 
 /// How long a group may be there before others see to it: longer than most sessions need for their next transaction.
 const STALE: Duration = Duration::from_millis(1);
@@ -74,23 +73,9 @@ impl Parking {
     }
 }
 
-/// The sessions that may have a group.
-#[derive(Debug, Default)]
-pub(crate) struct Parkings(Mutex<Vec<Weak<Home>>>);
-
-impl Parkings {
-    pub(crate) fn add(&self, home: &Arc<Home>) {
-        let mut homes = self.0.lock();
-        homes.retain(|home| home.strong_count() > 0);
-        homes.push(Arc::downgrade(home));
-    }
-
-    /// Makes durable what has been there for a while.
-    pub(crate) fn flush_stale(&self) {
-        // To drop the last handle on a session flushes it, too: not under this lock.
-        let homes: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        for home in homes.iter().filter(|home| home.parking.is_stale()) {
-            home.parking.flush(&home.stream);
-        }
+/// Makes durable what has been there for a while, in any session.
+pub(crate) fn flush_stale(homes: &Homes) {
+    for home in homes.living().iter().filter(|home| home.parking.is_stale()) {
+        home.parking.flush(&home.stream);
     }
 }

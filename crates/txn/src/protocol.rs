@@ -26,18 +26,17 @@ mod tictoc;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use ishigaki_base::Position;
 use ishigaki_wal::Dependencies;
 
 use crate::Result;
 use crate::key::{Key, KeyRange};
-use crate::memory::{Memory, Purse};
-use crate::record::Record;
+use crate::memory::Purse;
+use crate::record::{Record, Value};
 use crate::records::RecordId;
-use crate::table::Table;
-use crate::version::{Retired, Version};
+use crate::table::{Table, TableRef};
+use crate::version::Retired;
 
 pub(crate) use chosen::Chosen;
 pub use kind::ProtocolKind;
@@ -126,25 +125,25 @@ pub(crate) trait Protocol: Sized + Send {
     fn patience(&mut self) -> &mut Patience;
 
     /// Reads the committed value of a key; `visit` is called exactly once if this succeeds.
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R>;
+    fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R>;
 
     /// Shows the committed values of a range in key order until `visit` breaks. What was shown, and what was not there up
     /// to the point where it broke, is read.
-    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
+    fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
 
     /// Gets the right to write a key, now or in `prepare`. `None` only for `Intent::Delete` of a key that is not there.
-    /// Memory of a new record is spent from `purse` and handed over to the table.
+    /// A new record has room for a value of so many bytes; its memory is spent from `purse` and handed over to the table.
     fn reserve(
         &mut self,
-        table: &Arc<Table>,
+        table: &TableRef,
         key: &Key,
+        room: usize,
         intent: Intent,
         purse: &mut Purse,
-        memory: &Memory,
     ) -> Result<Option<Reserved>>;
 
     /// Gets a whole table for this transaction alone.
-    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()>;
+    fn monopolize(&mut self, table: &TableRef) -> Result<()>;
 
     /// Decides whether the transaction may commit. After this succeeded nothing but the log can refuse it.
     fn prepare(&mut self) -> Result<()>;
@@ -160,11 +159,21 @@ pub(crate) trait Protocol: Sized + Send {
     /// The records of the log that anything read so far depends on.
     fn depends_on(&self) -> &Dependencies;
 
-    /// Makes one write to a record of a table visible; returns what it replaced.
-    fn install(&mut self, table: &Table, record: &Record, version: Option<Version>) -> Option<Retired>;
+    /// Makes one write to a record of a table visible, at that place of the log; returns what it replaced, if that lay outside
+    /// of the record.
+    fn install(
+        &mut self,
+        table: &Table,
+        record: Record<'_>,
+        value: Option<Value<'_>>,
+        position: Position,
+    ) -> Option<Retired>;
 
     /// A table that this transaction has made becomes visible, with all that was written to it.
     fn installed_table(&mut self, _: &Table) {}
+
+    /// A table is about to be found by nobody any more. Whoever misses it then has learned something of the `system` table.
+    fn dropping_table(&mut self, _system: &Table) {}
 
     /// Whether everything read so far fits together, so that what follows from it is so. Where reads lock, it does.
     fn is_consistent(&mut self) -> bool {

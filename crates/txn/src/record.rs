@@ -1,52 +1,208 @@
-//! One key's place in a table: its latest version, and what the protocols need to know.
+//! One key's place in a table: its latest value, and what the protocols need to know.
+//!
+//! ```text
+//! ┌──────┬──────────┬──────┬──────────────────────────────────────────────┐
+//! │ word │ position │ form │ value …                                      │   one line of 64 bytes, or a few
+//! └──────┴──────────┴──────┴──────────────────────────────────────────────┘
+//! ```
+//!
+//! - The *word* belongs to the optimistic protocol.
+//! - The *position* says where in the log the last writer's record is. While a value is being written it says that instead:
+//!   who reads without any right, as a checkpoint does, looks at it before and after.
+//! - The *form* says how long the value is, or where it lies if there is no room for it here, or that there is none: then the
+//!   record is *absent*, a key being inserted, one whose deletion has committed and that is about to leave the index, or no
+//!   key's record.
+//!
+//! All of it is atomics, so a value is copied out, eight bytes at a time, and counts only if nobody was writing meanwhile.
+//! Who may write, and when, is the protocol's business.
 
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use ishigaki_base::Position;
 use sdd::Guard;
 
-use crate::protocol::{RecordLock, Stamp, Word};
-use crate::version::{Latest, Retired, Version, View};
+use crate::copied::Copied;
+use crate::memory;
+use crate::protocol::{Stamp, Word};
+use crate::version::{self, Retired, Version};
 
-/// What the index leads to.
-///
-/// The version is immutable and replaced as a whole; readers under an epoch guard keep the old one alive. A record without
-/// one is *absent*: a key being inserted, one whose deletion has committed and that is about to leave the index, or no key's
-/// record. Who may replace the version, and when, is the protocol's business.
+/// A cache line of a value.
 #[derive(Debug, Default)]
-#[repr(C, align(16))]
-pub(crate) struct Record {
-    /// Of the optimistic protocol.
+#[repr(C, align(64))]
+pub(crate) struct Line([AtomicU64; 8]);
+
+/// The first cache line of a record.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Head {
     pub(crate) word: Word,
-    latest: Latest,
-    /// Of the locking protocol.
-    pub(crate) lock: RecordLock,
+    position: AtomicU64,
+    /// Zero, `length << 1 | 1`, or the address of a version.
+    form: AtomicU64,
+    value: [AtomicU64; 5],
 }
 
-impl Record {
-    /// What belongs together of its word and its version; `None` while somebody is writing it.
-    #[inline]
-    pub(crate) fn read<'g>(&'g self, guard: &'g Guard) -> Option<(Stamp, Option<View<'g>>)> {
-        self.word.read(|| self.latest(guard))
+/// A record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) word: &'a Word,
+    head: &'a Head,
+    tail: &'a [Line],
+}
+
+/// What a record held at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) position: Position,
+    pub(crate) value: &'a [u8],
+}
+
+/// A value to be written.
+#[derive(Debug)]
+pub(crate) enum Value<'a> {
+    Bytes(&'a [u8]),
+    /// One that is too long for any record.
+    Outside(Version),
+}
+
+/// The position of a record that is being written.
+const WRITING: u64 = u64::MAX;
+
+impl<'a> Record<'a> {
+    pub(crate) fn new(head: &'a Head, tail: &'a [Line]) -> Self {
+        Self { word: &head.word, head, tail }
     }
 
-    /// The latest version, as long as `guard` lives.
-    #[inline]
-    pub(crate) fn latest<'g>(&'g self, guard: &'g Guard) -> Option<View<'g>> {
-        self.latest.load(guard)
+    /// Bytes of a value that a record with so many lines behind its head has room for.
+    pub(crate) fn room(lines: usize) -> usize {
+        size_of::<[AtomicU64; 5]>() + lines * size_of::<Line>()
     }
 
-    /// True if there is none.
+    /// The longest value that any record has room for.
+    pub(crate) const LARGEST: usize = 1000;
+
+    pub(crate) fn has_room_for(&self, length: usize) -> bool {
+        length <= Self::room(self.tail.len())
+    }
+
+    /// Where the last writer's record is in the log.
+    #[inline]
+    pub(crate) fn position(&self) -> Position {
+        Position::from_bits(self.head.position.load(Ordering::Relaxed))
+    }
+
+    /// True if there is no value.
     pub(crate) fn is_absent(&self) -> bool {
-        self.latest.is_none()
+        self.head.form.load(Ordering::Acquire) == 0
     }
 
-    /// Replaces the version; returns the old one.
-    pub(crate) fn replace(&self, version: Option<Version>) -> Option<Retired> {
-        self.latest.replace(version)
+    /// What belongs together of its word and its value; `None` while somebody has the word locked.
+    #[inline]
+    pub(crate) fn read<'c>(&'c self, copied: &'c mut Copied, guard: &'c Guard) -> Option<(Stamp, Option<Row<'c>>)> {
+        let (stamp, (position, form)) = self.word.read(|| self.copy(copied))?;
+        Some((stamp, show(position, form, copied, guard)))
     }
 
-    /// Makes a record that has left the index ready for another key. False if it is worn out: its timestamps can not grow.
-    pub(crate) fn retire(&self) -> bool {
-        drop(self.replace(None));
-        self.lock.begin_again();
-        self.word.can_begin_again()
+    /// The value, whoever may be about to write another one.
+    pub(crate) fn settled<'c>(&'c self, copied: &'c mut Copied, guard: &'c Guard) -> Option<Row<'c>> {
+        loop {
+            let before = self.head.position.load(Ordering::Acquire);
+            if before != WRITING {
+                let (_, form) = self.copy(copied);
+                fence(Ordering::Acquire);
+                if self.head.position.load(Ordering::Relaxed) == before {
+                    return show(before, form, copied, guard);
+                }
+            }
+            // It takes nobody long to write a value, unless its thread has lost the processor.
+            std::thread::yield_now();
+        }
     }
+
+    /// Position and form; the value is in `copied`, if it lies here. Each of them may be of another moment.
+    #[inline]
+    fn copy(&self, copied: &mut Copied) -> (u64, u64) {
+        let position = self.head.position.load(Ordering::Relaxed);
+        let form = self.head.form.load(Ordering::Acquire);
+        if form & 1 == 1 {
+            let words = ((form >> 1) as usize).div_ceil(8);
+            let (first, rest) = copied.words().split_at_mut(self.head.value.len());
+            copy_cells(&self.head.value, first);
+            if words > first.len() {
+                let lines = (words - first.len()).div_ceil(8);
+                for (Line(cells), words) in self.tail.iter().zip(rest.as_chunks_mut::<8>().0).take(lines) {
+                    copy_cells(cells, words);
+                }
+            }
+        }
+        (position, form)
+    }
+
+    /// Puts a value, or none, in place of the last one. Only for whoever may write, and locked for all who read by the word.
+    pub(crate) fn write(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
+        self.head.position.store(WRITING, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let form = match value {
+            None => 0,
+            Some(Value::Outside(version)) => version.into_form(),
+            Some(Value::Bytes(bytes)) if !self.has_room_for(bytes.len()) => Version::new(bytes).into_form(),
+            Some(Value::Bytes(bytes)) => {
+                let mut cells = self.head.value.iter().chain(self.tail.iter().flat_map(|Line(cells)| cells));
+                let (words, rest) = bytes.as_chunks::<8>();
+                for (word, cell) in words.iter().zip(cells.by_ref()) {
+                    cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+                }
+                if let (false, Some(cell)) = (rest.is_empty(), cells.next()) {
+                    let mut last = [0; 8];
+                    last[..rest.len()].copy_from_slice(rest);
+                    cell.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+                }
+                (bytes.len() as u64) << 1 | 1
+            }
+        };
+        let old = self.head.form.swap(form, Ordering::AcqRel);
+        self.head.position.store(position.to_bits(), Ordering::Release);
+        version::retired(old)
+    }
+
+    /// [`write`](Self::write) under a protocol that has no use for the word, for whoever may write.
+    pub(crate) fn overwrite(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
+        self.word.lock_alone();
+        let old = self.write(value, position);
+        self.word.unlock_alone();
+        old
+    }
+
+    /// Bytes of the value that lie outside of the record, with what they cost besides.
+    pub(crate) fn outside(&self, guard: &Guard) -> u64 {
+        let form = self.head.form.load(Ordering::Acquire);
+        version::of_form(form, guard).map_or(0, |version| memory::value_cost(version.value()))
+    }
+
+    /// Forgets the value. Only for whoever has the record for himself.
+    pub(crate) fn clear(&self) {
+        drop(version::owned(self.head.form.swap(0, Ordering::AcqRel)));
+    }
+}
+
+/// What a value costs that a record has no room for.
+pub(crate) fn outside_cost(record: Record<'_>, value: &[u8]) -> u64 {
+    if record.has_room_for(value.len()) { 0 } else { memory::value_cost(value) }
+}
+
+fn copy_cells(cells: &[AtomicU64], words: &mut [u64]) {
+    for (word, cell) in words.iter_mut().zip(cells) {
+        *word = cell.load(Ordering::Relaxed);
+    }
+}
+
+/// What was copied.
+#[inline]
+fn show<'c>(position: u64, form: u64, copied: &'c Copied, guard: &'c Guard) -> Option<Row<'c>> {
+    let value = match form {
+        0 => return None,
+        inline if inline & 1 == 1 => copied.bytes((inline >> 1) as usize),
+        outside => version::of_form(outside, guard)?.value(),
+    };
+    Some(Row { position: Position::from_bits(position), value })
 }

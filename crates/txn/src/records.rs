@@ -4,99 +4,209 @@
 //! be looked at at any time, without a guard and without a count of references; whether it is still the record of the same
 //! key, its protocol tells: the word's timestamp and the lock's generation only grow, through all lives of a record.
 //!
-//! Records lie in chunks, chunks in levels of 1, 2, 4 … of them, so that growing moves nothing.
+//! Records come in a few sizes, by the room that they have for a value. Locks lie apart from them, and only if they are
+//! used.
+
+mod grown;
 
 use std::fmt;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::record::Record;
+use crate::protocol::RecordLock;
+use crate::record::{Head, Line, Record};
+use grown::Grown;
 
-/// Records of a chunk.
-const CHUNK: u64 = 1 << CHUNK_BITS;
-const CHUNK_BITS: u32 = 9;
-
-/// More than memory can hold.
-const LEVELS: usize = 40;
-
-type Chunk = Box<[Record]>;
-type Level = Box<[OnceLock<Chunk>]>;
-
-/// The number of a record in its table.
+/// The number of a record in its table: its size, and its number among those of that size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RecordId(pub(crate) u64);
 
-/// See the module.
-pub(crate) struct Records {
-    levels: [OnceLock<Level>; LEVELS],
+/// Bits of a number that say the size.
+const SIZE_BITS: u32 = 3;
+
+/// A record with room for values in so many lines behind its head.
+#[derive(Debug)]
+#[repr(C)]
+struct Sized<const L: usize> {
+    head: Head,
+    tail: [Line; L],
+}
+
+impl<const L: usize> Default for Sized<L> {
+    fn default() -> Self {
+        Self { head: Head::default(), tail: std::array::from_fn(|_| Line::default()) }
+    }
+}
+
+/// Records of one size; `N` of them and their tails make up a chunk.
+struct Slab<const L: usize, const N: usize> {
+    records: Grown<Sized<L>, N>,
+    locks: Grown<RecordLock, N>,
     /// The first number that no record has had.
-    next: AtomicU64,
-    free: Mutex<Vec<RecordId>>,
+    next: AtomicUsize,
+    free: Mutex<Vec<usize>>,
     /// How many are free; a hint.
     free_count: AtomicUsize,
 }
 
-impl Default for Records {
+impl<const L: usize, const N: usize> Default for Slab<L, N> {
     fn default() -> Self {
         Self {
-            levels: [const { OnceLock::new() }; LEVELS],
-            next: AtomicU64::new(0),
+            records: Grown::default(),
+            locks: Grown::default(),
+            next: AtomicUsize::new(0),
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),
         }
     }
 }
 
-/// Level and place of a chunk.
-#[inline]
-fn place(chunk: u64) -> (usize, usize) {
-    let level = (chunk + 1).ilog2();
-    (level as usize, (chunk + 1 - (1 << level)) as usize)
+impl<const L: usize, const N: usize> Slab<L, N> {
+    #[inline]
+    fn at(&self, number: usize) -> Record<'_> {
+        let Sized { head, tail } = self.records.get(number).expect("the number was claimed here");
+        Record::new(head, tail)
+    }
+
+    fn claim(&self) -> (usize, bool) {
+        if self.free_count.load(Ordering::Relaxed) > 0 {
+            let mut free = self.free.lock();
+            let number = free.pop();
+            self.free_count.store(free.len(), Ordering::Relaxed);
+            if let Some(number) = number {
+                return (number, false);
+            }
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.records.make(number);
+        (number, true)
+    }
+
+    fn give_back(&self, number: usize) {
+        let mut free = self.free.lock();
+        free.push(number);
+        self.free_count.store(free.len(), Ordering::Relaxed);
+    }
 }
 
-impl Records {
-    /// The record of a number that was claimed here.
-    #[inline]
-    pub(crate) fn at(&self, id: RecordId) -> &Record {
-        let (level, at) = place(id.0 >> CHUNK_BITS);
-        let chunk = self.levels[level].get().and_then(|level| level[at].get());
-        &chunk.expect("the number was claimed here")[(id.0 % CHUNK) as usize]
-    }
-
-    /// A record that no key has; says whether no key ever had it.
-    pub(crate) fn claim(&self) -> (RecordId, bool) {
-        if self.free_count.load(Ordering::Relaxed) > 0
-            && let Some(id) = self.take_free()
-        {
-            return (id, false);
+impl<const L: usize, const N: usize> Drop for Slab<L, N> {
+    fn drop(&mut self) {
+        for number in 0..*self.next.get_mut() {
+            if let Some(Sized { head, tail }) = self.records.get(number) {
+                Record::new(head, tail).clear();
+            }
         }
-        let id = RecordId(self.next.fetch_add(1, Ordering::Relaxed));
-        let (level, at) = place(id.0 >> CHUNK_BITS);
-        let level = self.levels[level].get_or_init(|| (0..1_u64 << level).map(|_| OnceLock::new()).collect());
-        level[at].get_or_init(|| (0..CHUNK).map(|_| Record::default()).collect());
-        (id, true)
+    }
+}
+
+/// Declares the sizes: lines behind the head, records of a chunk (of about 32 KiB).
+macro_rules! sizes {
+    ($($at:literal $name:ident: $lines:literal, $chunk:literal;)*) => {
+        /// See the module.
+        #[derive(Default)]
+        pub(crate) struct Records {
+            $($name: Slab<$lines, $chunk>,)*
+        }
+
+        /// Lines of the sizes, from the smallest.
+        const LINES: &[usize] = &[$($lines),*];
+
+        impl Records {
+            /// The record of a number that was claimed here.
+            #[inline]
+            pub(crate) fn at(&self, id: RecordId) -> Record<'_> {
+                match id.size() {
+                    $($at => self.$name.at(id.number()),)*
+                    _ => unreachable!("the number was claimed here"),
+                }
+            }
+
+            /// The lock of a record that was claimed here.
+            #[inline]
+            pub(crate) fn lock(&self, id: RecordId) -> &RecordLock {
+                match id.size() {
+                    $($at => self.$name.locks.make(id.number()),)*
+                    _ => unreachable!("the number was claimed here"),
+                }
+            }
+
+            /// Lets the lock of a record begin again, if it was ever used.
+            pub(crate) fn renew_lock(&self, id: RecordId) {
+                let lock = match id.size() {
+                    $($at => self.$name.locks.get(id.number()),)*
+                    _ => None,
+                };
+                lock.inspect(|lock| lock.begin_again());
+            }
+
+            /// A record that no key has, with room for a value of so many bytes if there is such a size; says whether no key
+            /// ever had it.
+            pub(crate) fn claim(&self, room: usize) -> (RecordId, bool) {
+                let size = size_for(room);
+                let (number, is_new) = match size {
+                    $($at => self.$name.claim(),)*
+                    _ => unreachable!("there is no such size"),
+                };
+                (RecordId((number as u64) << SIZE_BITS | size as u64), is_new)
+            }
+
+            /// Gives back a record that no key has, when nobody can have found it by its key.
+            pub(crate) fn give_back(&self, id: RecordId) {
+                match id.size() {
+                    $($at => self.$name.give_back(id.number()),)*
+                    _ => unreachable!("the number was claimed here"),
+                }
+            }
+        }
+    };
+}
+
+sizes! {
+    0 in_1: 0, 512;
+    1 in_2: 1, 256;
+    2 in_3: 2, 128;
+    3 in_4: 3, 128;
+    4 in_6: 5, 64;
+    5 in_8: 7, 64;
+    6 in_12: 11, 32;
+    7 in_16: 15, 32;
+}
+
+impl RecordId {
+    #[inline]
+    fn size(self) -> usize {
+        (self.0 % (1 << SIZE_BITS)) as usize
     }
 
-    /// Gives back a record that no key has, when nobody can have found it by its key.
-    pub(crate) fn give_back(&self, id: RecordId) {
-        let mut free = self.free.lock();
-        free.push(id);
-        self.free_count.store(free.len(), Ordering::Relaxed);
+    #[inline]
+    fn number(self) -> usize {
+        (self.0 >> SIZE_BITS) as usize
     }
 
-    fn take_free(&self) -> Option<RecordId> {
-        let mut free = self.free.lock();
-        let id = free.pop();
-        self.free_count.store(free.len(), Ordering::Relaxed);
-        id
+    /// What the record takes, without its lock.
+    pub(crate) fn bytes(self) -> u64 {
+        record_bytes(LINES[self.size()])
     }
+}
+
+fn record_bytes(lines: usize) -> u64 {
+    (size_of::<Head>() + lines * size_of::<Line>()) as u64
+}
+
+/// The smallest size that has room for a value of so many bytes; the smallest of all if none has.
+fn size_for(room: usize) -> usize {
+    LINES.iter().position(|lines| room <= Record::room(*lines)).unwrap_or(0)
+}
+
+/// What a record takes that is claimed for a value of so many bytes, without its lock.
+pub(crate) fn bytes_for(room: usize) -> u64 {
+    record_bytes(LINES[size_for(room)])
 }
 
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Records").field("claimed", &self.next).field("free", &self.free_count).finish_non_exhaustive()
+        f.write_str("Records")
     }
 }
 
@@ -105,21 +215,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_record_has_a_place_of_its_own() {
+    fn a_record_has_the_room_that_was_asked_for() {
         let records = Records::default();
-        let ids: Vec<_> = (0..5 * CHUNK + 3).map(|_| records.claim()).collect();
-        assert!(ids.iter().all(|(_, is_new)| *is_new));
-        let mut addresses: Vec<_> = ids.iter().map(|(id, _)| std::ptr::from_ref(records.at(*id)).addr()).collect();
-        addresses.sort_unstable();
-        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= size_of::<Record>()));
+        for room in [0, 1, 40, 41, 104, 105, 300, 655, 1000] {
+            let (id, _) = records.claim(room);
+            let record = records.at(id);
+            assert!(record.has_room_for(room) && !record.has_room_for(2 * room + 41), "{room}");
+            assert_eq!(id.bytes(), bytes_for(room));
+        }
+        assert_eq!(bytes_for(1001), bytes_for(0), "it lies outside");
     }
 
     #[test]
     fn what_was_given_back_is_taken_up_again() {
         let records = Records::default();
-        let ((first, _), (second, _)) = (records.claim(), records.claim());
+        let ((first, _), (second, _)) = (records.claim(10), records.claim(10));
         records.give_back(first);
-        assert_eq!(records.claim(), (first, false));
-        assert!(!matches!(records.claim(), (id, _) if id == first || id == second));
+        assert_ne!(records.claim(100).0, first, "it has no room for that");
+        assert_eq!(records.claim(20), (first, false));
+        assert!(!matches!(records.claim(10), (id, _) if id == first || id == second));
     }
 }

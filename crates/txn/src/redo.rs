@@ -59,8 +59,9 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new() -> Self {
-        let mut bytes = Vec::with_capacity(128);
+    /// Builds it in a vector, in place of what that holds.
+    pub(crate) fn within(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
         bytes.push(VERSION);
         Self { bytes, table: None }
     }

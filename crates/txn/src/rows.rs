@@ -6,12 +6,12 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_index::{Change, Index, Seen, prefetch_soon};
 use sdd::Guard;
 
 use crate::key::{Key, KeyRange};
+use crate::protocol::RecordLock;
 use crate::record::Record;
 use crate::records::{RecordId, Records};
 
@@ -20,8 +20,6 @@ use crate::records::{RecordId, Records};
 pub(crate) struct Rows {
     index: Index,
     records: Records,
-    /// Records without a key.
-    spare: AtomicU64,
 }
 
 /// How a walk ended before the end of its range: at which key, and why.
@@ -30,19 +28,25 @@ pub(crate) type Walked<B> = ControlFlow<(Key, B)>;
 impl Rows {
     /// The record of a number.
     #[inline]
-    pub(crate) fn at(&self, id: RecordId) -> &Record {
+    pub(crate) fn at(&self, id: RecordId) -> Record<'_> {
         self.records.at(id)
+    }
+
+    /// The lock of the record of a number.
+    #[inline]
+    pub(crate) fn lock(&self, id: RecordId) -> &RecordLock {
+        self.records.lock(id)
     }
 
     /// The record of a key.
     #[inline]
-    pub(crate) fn find(&self, key: &[u8], guard: &Guard) -> Option<(RecordId, &Record)> {
+    pub(crate) fn find(&self, key: &[u8], guard: &Guard) -> Option<(RecordId, Record<'_>)> {
         self.index.get(key, guard).map(|number| self.record(number))
     }
 
     /// The record of a key; if there is none, `seen` can tell later whether that is still so.
     #[inline]
-    pub(crate) fn find_or_see(&self, key: &[u8], seen: &mut Seen, guard: &Guard) -> Option<(RecordId, &Record)> {
+    pub(crate) fn find_or_see(&self, key: &[u8], seen: &mut Seen, guard: &Guard) -> Option<(RecordId, Record<'_>)> {
         self.index.get_or_see(key, seen, guard).map(|number| self.record(number))
     }
 
@@ -51,18 +55,15 @@ impl Rows {
         self.index.unchanged(seen)
     }
 
-    /// A record that no key has. Says, too, whether its memory is new.
-    pub(crate) fn claim(&self) -> (RecordId, &Record, bool) {
-        let (id, is_new) = self.records.claim();
-        if !is_new {
-            self.spare.fetch_sub(1, Ordering::Relaxed);
-        }
+    /// A record that no key has, with room for a value of so many bytes, if a record can have that. Says, too, whether its
+    /// memory is new.
+    pub(crate) fn claim(&self, room: usize) -> (RecordId, Record<'_>, bool) {
+        let (id, is_new) = self.records.claim(room);
         (id, self.records.at(id), is_new)
     }
 
     /// Gives back a record that was claimed, and that nobody else has ever seen.
     pub(crate) fn disclaim(&self, id: RecordId) {
-        self.spare.fetch_add(1, Ordering::Relaxed);
         self.records.give_back(id);
     }
 
@@ -75,13 +76,8 @@ impl Rows {
     pub(crate) fn remove(self: &Arc<Self>, key: &[u8], id: RecordId, guard: &Guard) -> bool {
         let removed = self.index.remove_if(key, |number| number == id.0, guard).is_some();
         if removed {
-            self.spare.fetch_add(1, Ordering::Relaxed);
             let rows = Arc::clone(self);
-            guard.defer_execute(move || {
-                if rows.at(id).retire() {
-                    rows.records.give_back(id);
-                }
-            });
+            guard.defer_execute(move || rows.take_up_again(id));
         }
         removed
     }
@@ -92,23 +88,28 @@ impl Rows {
         &self,
         range: KeyRange<'_>,
         seen: Option<&mut Seen>,
-        mut visit: impl FnMut(&[u8], (RecordId, &Record), &Guard) -> ControlFlow<B>,
+        mut visit: impl FnMut(&[u8], (RecordId, Record<'_>), &Guard) -> ControlFlow<B>,
     ) -> Walked<B> {
         let guard = Guard::new();
-        let soon = |number| prefetch_soon(self.records.at(RecordId(number)));
+        let soon = |number| prefetch_soon(self.records.at(RecordId(number)).word);
         self.index.walk(range, seen, &guard, soon, |key, number| match visit(key, self.record(number), &guard) {
             ControlFlow::Continue(()) => ControlFlow::Continue(()),
             ControlFlow::Break(why) => ControlFlow::Break((Key::of_bound(key), why)),
         })
     }
 
-    /// How many records have been claimed and have no key.
-    pub(crate) fn spare(&self) -> u64 {
-        self.spare.load(Ordering::Relaxed)
+    /// Lets a record that nobody can have found by its key begin again, unless it is worn out: its timestamps can not grow.
+    fn take_up_again(&self, id: RecordId) {
+        let record = self.at(id);
+        record.clear();
+        self.records.renew_lock(id);
+        if record.word.can_begin_again() {
+            self.records.give_back(id);
+        }
     }
 
     #[inline]
-    fn record(&self, number: u64) -> (RecordId, &Record) {
+    fn record(&self, number: u64) -> (RecordId, Record<'_>) {
         let id = RecordId(number);
         (id, self.records.at(id))
     }
@@ -126,16 +127,16 @@ mod tests {
     #[test]
     fn a_record_is_taken_up_again_when_nobody_can_have_found_it() {
         let rows = Arc::new(Rows::default());
-        let (id, _, is_new) = rows.claim();
+        let (id, _, is_new) = rows.claim(8);
         assert!(is_new && rows.insert(b"key", id, &Guard::new()).is_some());
         let guard = Guard::new();
         assert!(rows.remove(b"key", id, &guard) && !rows.remove(b"key", id, &guard));
-        assert_ne!(rows.claim().0, id, "a guard is still there");
+        assert_ne!(rows.claim(8).0, id, "a guard is still there");
         drop(guard);
         let again = (0..1_000_000).any(|_| {
             Guard::new().accelerate();
             std::thread::yield_now();
-            let (claimed, _, is_new) = rows.claim();
+            let (claimed, _, is_new) = rows.claim(8);
             if !is_new {
                 assert_eq!(claimed, id);
             }
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn only_the_record_itself_is_removed() {
         let (rows, guard) = (Arc::new(Rows::default()), Guard::new());
-        let ((one, ..), (other, ..)) = (rows.claim(), rows.claim());
+        let ((one, ..), (other, ..)) = (rows.claim(8), rows.claim(8));
         assert!(rows.insert(b"key", one, &guard).is_some() && rows.insert(b"key", other, &guard).is_none());
         assert!(!rows.remove(b"key", other, &guard));
         assert_eq!(rows.find(b"key", &guard).map(|(id, _)| id), Some(one));

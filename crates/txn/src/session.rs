@@ -2,16 +2,19 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
 use ishigaki_wal::{Receipt, Stream};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::database::Shared;
-use crate::parking::Parking;
+use crate::memory::Float;
+use crate::parking::{self, Parking};
 use crate::protocol::{Age, Held, Interrupt, Unblock, Whose};
+use crate::table::{TableId, TableRef};
 use crate::{Database, Error, Release, Result, Transaction};
 
 /// Begins transactions whose commits go to one stream of the log.
@@ -21,7 +24,7 @@ use crate::{Database, Error, Release, Result, Transaction};
 ///
 /// ```
 /// # fn main() -> ishigaki_txn::Result<()> {
-/// # use std::sync::Arc;
+/// # use std::sync::{Arc, Weak};
 /// # let database = ishigaki_txn::Database::open_in(Arc::new(ishigaki_device::MemoryDirectory::new()), Default::default())?;
 /// let session = database.session();
 /// let total: u64 = session.run(|txn| {
@@ -50,9 +53,61 @@ pub(crate) struct Home {
     pub(crate) parking: Parking,
     /// Ages that have been drawn and not been given out.
     pub(crate) ages: Mutex<Range<u64>>,
+    /// Memory that is reserved and that no transaction has.
+    pub(crate) float: Arc<Float>,
+    /// Tables that were used last.
+    tables: Mutex<SmallVec<[TableRef; 8]>>,
+    system: TableRef,
 }
 
+/// The sessions of a database.
+#[derive(Debug, Default)]
+pub(crate) struct Homes(Mutex<Vec<Weak<Home>>>);
+
+impl Homes {
+    fn add(&self, home: &Arc<Home>) {
+        let mut homes = self.0.lock();
+        homes.retain(|home| home.strong_count() > 0);
+        homes.push(Arc::downgrade(home));
+    }
+
+    /// Those that there are.
+    pub(crate) fn living(&self) -> Vec<Arc<Home>> {
+        // The last share of a session must not be dropped under this lock.
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets go of tables that are dropped. After they have been taken out of the database's: no session finds them again.
+    pub(crate) fn forget_tables(&self, dropped: &[TableId]) {
+        for home in self.living() {
+            home.tables.lock().retain(|table| !dropped.contains(&table.id));
+        }
+    }
+}
+
+/// Tables that a session has at hand.
+const AT_HAND: usize = 32;
+
 impl Home {
+    /// A table that exists.
+    pub(crate) fn table(&self, id: TableId) -> Option<TableRef> {
+        let mut at_hand = self.tables.lock();
+        if let Some(table) = at_hand.iter().find(|table| table.id == id) {
+            return Some(Arc::clone(table));
+        }
+        let table = Arc::new(self.database.tables.get(id)?);
+        if at_hand.len() == AT_HAND {
+            at_hand.clear();
+        }
+        at_hand.push(Arc::clone(&table));
+        Some(table)
+    }
+
+    /// The system table.
+    pub(crate) fn system(&self) -> TableRef {
+        Arc::clone(&self.system)
+    }
+
     /// Keeps the locks of a transaction that has committed until it is durable.
     pub(crate) fn park(&self, receipt: Receipt, held: Held) {
         if self.parking.add(receipt, held) >= self.database.group() {
@@ -78,7 +133,7 @@ impl Unblock for Home {
         match whose {
             Whose::Own => self.flush(),
             Whose::Stale => {
-                self.database.parkings.flush_stale();
+                parking::flush_stale(&self.database.homes);
                 false
             }
         }
@@ -99,10 +154,11 @@ impl fmt::Debug for Home {
 
 impl Session {
     pub(crate) fn new(database: Arc<Shared>, stream: Stream) -> Self {
-        let home = Arc::new(Home { database, stream, parking: Parking::default(), ages: Mutex::default() });
-        if home.database.release() == Release::Normal {
-            home.database.parkings.add(&home);
-        }
+        let float = database.memory.float();
+        let system = Arc::new(Arc::clone(database.tables.system()));
+        let (parking, ages, tables) = (Parking::default(), Mutex::default(), Mutex::default());
+        let home = Arc::new(Home { database, stream, parking, ages, float, tables, system });
+        home.database.homes.add(&home);
         Self { home }
     }
 

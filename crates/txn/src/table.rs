@@ -13,7 +13,7 @@ use sdd::Guard;
 use crate::memory::{self, Memory, Purse};
 use crate::protocol::{Absences, Ranges, Word};
 use crate::record::Record;
-use crate::records::RecordId;
+use crate::records::{self, RecordId};
 use crate::rows::Rows;
 use crate::{Error, Result};
 
@@ -50,6 +50,8 @@ pub(crate) struct Table {
     /// must be durable for that to be durable.
     deletions: Box<[AtomicU64]>,
     bytes: AtomicU64,
+    /// Bytes of records without a key.
+    spare: AtomicU64,
     memory: Arc<Memory>,
 }
 
@@ -65,6 +67,7 @@ impl Table {
             created: AtomicU64::new(0),
             deletions: (0..streams).map(|_| AtomicU64::new(0)).collect(),
             bytes: AtomicU64::new(0),
+            spare: AtomicU64::new(0),
             memory: Arc::clone(memory),
         })
     }
@@ -91,23 +94,26 @@ impl Table {
         }
     }
 
-    /// Gives a key an absent record, which `prepare` sees before anybody else does; nothing is returned if the key has one
-    /// already. Its memory is spent from `purse` and handed over.
+    /// What a key costs here with a record of so many bytes.
+    pub(crate) fn cost(&self, key: &[u8], bytes: u64) -> u64 {
+        memory::key_cost(key) + self.memory.record(bytes)
+    }
+
+    /// Gives a key an absent record with room for a value of so many bytes. `prepare` sees it before anybody else does;
+    /// nothing is returned if the key has one already. Its memory is spent from `purse` and handed over.
     pub(crate) fn plant(
         &self,
-        key: &[u8],
+        (key, room): (&[u8], usize),
         purse: &mut Purse,
-        memory: &Memory,
-        prepare: impl FnOnce(&Record),
+        prepare: impl FnOnce(RecordId, Record<'_>),
     ) -> Result<Option<(RecordId, Change)>> {
-        let cost = memory::record_cost(key);
-        purse.spend(memory, cost)?;
-        let (id, record) = self.claim();
-        prepare(record);
+        let cost = self.cost(key, records::bytes_for(room));
+        purse.spend(&self.memory, cost)?;
+        let (id, record) = self.claim(room);
+        prepare(id, record);
         let Some(change) = self.rows.insert(key, id, &Guard::new()) else {
             record.word.bury();
-            self.rows.disclaim(id);
-            self.memory.lay_aside(memory::RECORD);
+            self.disclaim(id);
             purse.refund(cost);
             return Ok(None);
         };
@@ -117,10 +123,12 @@ impl Table {
     }
 
     /// A record that no key has.
-    pub(crate) fn claim(&self) -> (RecordId, &Record) {
-        let (id, record, is_new) = self.rows.claim();
+    pub(crate) fn claim(&self, room: usize) -> (RecordId, Record<'_>) {
+        let (id, record, is_new) = self.rows.claim(room);
         if !is_new {
-            self.memory.take_up(memory::RECORD);
+            let bytes = self.memory.record(id.bytes());
+            self.spare.fetch_sub(bytes, Ordering::Relaxed);
+            self.memory.take_up(bytes);
         }
         (id, record)
     }
@@ -129,9 +137,21 @@ impl Table {
     pub(crate) fn remove(&self, key: &[u8], id: RecordId, guard: &Guard) -> bool {
         let removed = self.rows.remove(key, id, guard);
         if removed {
-            self.memory.lay_aside(memory::RECORD);
+            self.lay_aside(id);
         }
         removed
+    }
+
+    /// Gives back a record that was claimed, and that nobody else has ever seen.
+    pub(crate) fn disclaim(&self, id: RecordId) {
+        self.lay_aside(id);
+        self.rows.disclaim(id);
+    }
+
+    fn lay_aside(&self, id: RecordId) {
+        let bytes = self.memory.record(id.bytes());
+        self.spare.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.lay_aside(bytes);
     }
 
     /// Takes over `bytes` that are reserved in the budget.
@@ -159,9 +179,13 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.memory.release(self.bytes.load(Ordering::Relaxed));
-        self.memory.take_up(self.rows.spare() * memory::RECORD);
+        self.memory.take_up(self.spare.load(Ordering::Relaxed));
     }
 }
+
+/// A session's way to a table. Whoever uses the table takes a share of this, so that sessions do not meet in the table's own
+/// count of shares.
+pub(crate) type TableRef = Arc<Arc<Table>>;
 
 /// The tables that exist, by number.
 #[derive(Debug)]

@@ -26,8 +26,7 @@ use crate::memory::Purse;
 use crate::protocol::{Age, Chosen, Intent, Interrupt, Protocol, Reserved, TransactionId};
 use crate::records::RecordId;
 use crate::session::Home;
-use crate::table::{Table, TableId};
-use crate::version::Version;
+use crate::table::{TableId, TableRef};
 use crate::write_set::{self, Write, WriteSet};
 use crate::{ConflictReason, Error, Result};
 
@@ -73,9 +72,9 @@ pub struct Transaction {
     writes: WriteSet,
     purse: Purse,
     /// Tables used so far.
-    tables: SmallVec<[Arc<Table>; 4]>,
+    tables: SmallVec<[TableRef; 4]>,
     /// Tables created by this transaction; nobody else can find them yet.
-    created: Vec<Arc<Table>>,
+    created: Vec<TableRef>,
     /// Tables dropped by this transaction.
     dropped: Vec<TableId>,
     /// Whether there has been a savepoint: from then on changes are journaled.
@@ -96,13 +95,14 @@ pub struct Savepoint {
 impl Transaction {
     pub(crate) fn new(home: Arc<Home>, id: TransactionId) -> Self {
         let database = &home.database;
+        let purse = Purse::of(&home.float);
         let protocol = Chosen::begin(database.protocol(), id, database.patience(&home), database.range_protection());
         Self {
             home,
             id,
             protocol,
-            writes: WriteSet::default(),
-            purse: Purse::default(),
+            writes: WriteSet::spare(),
+            purse,
             tables: SmallVec::new(),
             created: Vec::new(),
             dropped: Vec::new(),
@@ -131,7 +131,7 @@ impl Transaction {
     pub fn get_with<R>(&mut self, table: TableId, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let slot = self.enter(table)?;
         if let Some(write) = self.writes.get(table, key) {
-            return Ok(write.value.as_ref().map(|version| read(version.value())));
+            return Ok(write.value.map(read));
         }
         let found = self.protocol.read(&self.tables[slot], key, |value| value.map(read));
         self.settle(found)
@@ -221,9 +221,9 @@ impl Transaction {
         if let Some(slot) = self.tables.iter().position(|table| table.id == id) {
             return Ok(slot);
         }
-        let Some(table) = self.database().tables.get(id) else {
+        let Some(table) = self.home.table(id) else {
             // It may have been dropped by a transaction that is not durable yet: its row left the system table first.
-            let system = Arc::clone(self.database().tables.system());
+            let system = self.home.system();
             self.protocol.depend_on_absence(&system);
             return Err(Error::no_such_id(id));
         };
@@ -238,8 +238,7 @@ impl Transaction {
         if let Some(slot) = self.tables.iter().position(|table| table.id == TableId::SYSTEM) {
             return Ok(slot);
         }
-        let system = Arc::clone(self.database().tables.system());
-        self.tables.push(system);
+        self.tables.push(self.home.system());
         Ok(self.tables.len() - 1)
     }
 
@@ -254,9 +253,9 @@ impl Transaction {
         let key = Key::new(key)?;
         let cost = write_set::cost(&key, value);
         self.purse.spend(&self.home.database.memory, cost)?;
-        match self.may_change(slot, &key, intent) {
+        match self.may_change(slot, &key, value.map_or(0, <[u8]>::len), intent) {
             Ok(Some(record)) => {
-                let write = Write { record, value: value.map(Version::new) };
+                let write = Write { record, value };
                 let journal = *self.journaling.get_mut();
                 self.writes.put(&self.tables[slot], key, write, journal, &mut self.purse);
                 Ok(true)
@@ -272,12 +271,11 @@ impl Transaction {
     }
 
     /// The record to change, if `intent` fits what is there for this transaction.
-    fn may_change(&mut self, slot: usize, key: &Key, intent: Intent) -> Result<Option<RecordId>> {
+    fn may_change(&mut self, slot: usize, key: &Key, room: usize, intent: Intent) -> Result<Option<RecordId>> {
         let found = if let Some(own) = self.writes.get(self.tables[slot].id, key) {
             Some(Reserved { record: own.record, present: own.value.is_some() })
         } else {
-            let memory = &self.home.database.memory;
-            let reserved = self.protocol.reserve(&self.tables[slot], key, intent, &mut self.purse, memory);
+            let reserved = self.protocol.reserve(&self.tables[slot], key, room, intent, &mut self.purse);
             self.settle(reserved)?
         };
         let fits = |found: &Reserved| match intent {
@@ -299,7 +297,7 @@ impl Transaction {
 
     /// Forgets what was not installed and lets go of everything.
     fn end(&mut self) {
-        drop(self.writes.take());
+        self.writes.clear();
         self.release(false);
     }
 
@@ -307,7 +305,7 @@ impl Transaction {
     fn release(&mut self, committed: bool) {
         let dropped = take(&mut self.dropped);
         self.protocol.release(|table| committed && dropped.contains(&table.id));
-        self.purse.empty(&self.home.database.memory);
+        self.purse.empty(&self.home.float, &self.home.database.memory);
         self.tables.clear();
         self.created.clear();
     }
@@ -317,6 +315,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // Does nothing after a commit or a conflict: then there is nothing left.
         self.end();
+        self.writes.give_back();
     }
 }
 

@@ -1,33 +1,29 @@
-//! Versions: what a key's value has been since one commit, each in one allocation.
+//! Values that have no room in their records, each in an allocation of its own.
 //!
 //! ```text
-//! ┌──────────┬────────┬───────────┐
-//! │ position │ length │ value …   │      a record has the address of its latest version
-//! └──────────┴────────┴───────────┘
+//! ┌────────┬───────────┐
+//! │ length │ value …   │      the record's form is the address
+//! └────────┴───────────┘
 //! ```
 //!
-//! Value and position are never out of step, since one address leads to both. A version that others can see never changes:
-//! whoever writes the key puts another in its place, and the old one is given back when all guards are gone that were there
-//! at that time.
+//! A value that others can see never changes: whoever writes the key puts another in its place, and the old one is given
+//! back when all guards are gone that were there at that time.
 
-#![allow(unsafe_code, reason = "a version is a header and the bytes behind it")]
+#![allow(unsafe_code, reason = "a record has the address of a value")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ptr::NonNull;
 
-use ishigaki_base::Position;
 use sdd::Guard;
 
 #[repr(C)]
 struct Header {
-    position: u64,
     length: usize,
 }
 
-/// A version that nobody else can see yet.
+/// A value that nobody else can see.
 pub(crate) struct Version(NonNull<Header>);
 
 // SAFETY: a version is plain bytes that it owns alone.
@@ -35,7 +31,7 @@ unsafe impl Send for Version {}
 // SAFETY: by a shared reference it can only be read.
 unsafe impl Sync for Version {}
 
-/// A version by reference.
+/// A value by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     header: NonNull<Header>,
@@ -53,7 +49,7 @@ impl Version {
     /// What a version costs beside its value: its header, and the allocator's.
     pub(crate) const OVERHEAD: usize = size_of::<Header>() + size_of::<usize>();
 
-    /// A version that has its place in the log still to come.
+    /// A copy of a value.
     pub(crate) fn new(value: &[u8]) -> Self {
         let layout = layout(value.len());
         assert!(layout.size() >= size_of::<Header>() + value.len(), "a value is a slice");
@@ -62,28 +58,50 @@ impl Version {
         let header = memory.cast::<Header>();
         // SAFETY: the allocation is aligned for a header and has room for it and for the value behind it.
         unsafe {
-            header.write(Header { position: Position::NONE.to_bits(), length: value.len() });
+            header.write(Header { length: value.len() });
             header.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
         }
         Self(header)
     }
 
-    /// The same, and where in the log it was written.
-    pub(crate) fn at(self, position: Position) -> Self {
-        // SAFETY: the header is alive, and nobody else has its address.
-        unsafe { (*self.0.as_ptr()).position = position.to_bits() };
-        self
-    }
-
-    /// By reference.
-    pub(crate) fn view(&self) -> View<'_> {
-        View { header: self.0, lifetime: PhantomData }
-    }
-
     /// The value.
     pub(crate) fn value(&self) -> &[u8] {
-        self.view().value()
+        View { header: self.0, lifetime: PhantomData }.value()
     }
+
+    /// As the form of a record: an even number that is not zero. The record owns it.
+    pub(crate) fn into_form(self) -> u64 {
+        let address = self.0.expose_provenance().get() as u64;
+        std::mem::forget(self);
+        address
+    }
+}
+
+/// The version that a record's form leads to, as long as the guard lives. The form must have been read from a record under
+/// this guard.
+#[inline]
+pub(crate) fn of_form(form: u64, _: &Guard) -> Option<View<'_>> {
+    // Even forms are made by `into_form` alone, so this is the address of a version that was alive when the form was in its
+    // record. Whoever takes it out gives it back only when this guard is gone (`Retired`), or has the record for himself,
+    // which `owned` asks for.
+    if form & 1 == 1 {
+        return None;
+    }
+    let header = NonNull::new(std::ptr::with_exposed_provenance_mut(form as usize))?;
+    Some(View { header, lifetime: PhantomData })
+}
+
+/// The version of a form that has just been taken out of a record, by its only taker, when nobody else can have read it.
+pub(crate) fn owned(form: u64) -> Option<Version> {
+    if form & 1 == 1 {
+        return None;
+    }
+    NonNull::new(std::ptr::with_exposed_provenance_mut(form as usize)).map(Version)
+}
+
+/// The version of a form that has just been taken out of a record, by its only taker.
+pub(crate) fn retired(form: u64) -> Option<Retired> {
+    owned(form).map(|version| Retired(Some(version)))
 }
 
 impl Drop for Version {
@@ -95,7 +113,7 @@ impl Drop for Version {
 
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.view().fmt(f)
+        write!(f, "{} bytes", self.value().len())
     }
 }
 
@@ -103,11 +121,6 @@ impl<'a> View<'a> {
     fn header(self) -> &'a Header {
         // SAFETY: whoever made the view had a version that lives, and does not change, as long as the view.
         unsafe { self.header.as_ref() }
-    }
-
-    /// Where in the log it was written.
-    pub(crate) fn position(self) -> Position {
-        Position::from_bits(self.header().position)
     }
 
     /// The value.
@@ -120,66 +133,15 @@ impl<'a> View<'a> {
 
 impl fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes of {:?}", self.value().len(), self.position())
+        write!(f, "{} bytes", self.value().len())
     }
 }
 
-/// The latest version of a key, or none.
-#[derive(Default)]
-pub(crate) struct Latest(AtomicPtr<Header>);
-
-impl Latest {
-    /// As long as this record and the guard last.
-    #[inline]
-    pub(crate) fn load<'g>(&'g self, _: &'g Guard) -> Option<View<'g>> {
-        // The address is that of a version that `replace` gave away, or has not yet. It is alive: whoever takes it out gives
-        // it back only when this guard is gone (`Retired`), and `drop` waits for the borrow of `self`.
-        NonNull::new(self.0.load(Ordering::Acquire)).map(|header| View { header, lifetime: PhantomData })
-    }
-
-    /// True if there is none.
-    #[inline]
-    pub(crate) fn is_none(&self) -> bool {
-        self.0.load(Ordering::Acquire).is_null()
-    }
-
-    /// Puts another version, or none, in place of the latest.
-    pub(crate) fn replace(&self, version: Option<Version>) -> Option<Retired> {
-        let new = version.map_or(ptr::null_mut(), |version| {
-            let header = version.0.as_ptr();
-            std::mem::forget(version);
-            header
-        });
-        let old = self.0.swap(new, Ordering::AcqRel);
-        NonNull::new(old).map(|header| Retired(Some(Version(header))))
-    }
-}
-
-impl Drop for Latest {
-    fn drop(&mut self) {
-        // Nobody else has the record, so nobody has a view of its version.
-        drop(NonNull::new(*self.0.get_mut()).map(Version));
-    }
-}
-
-impl fmt::Debug for Latest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_none() { "no version" } else { "a version" })
-    }
-}
-
-/// A version that is nobody's latest any more, and that others may still look at. To drop it is to give it back once they
+/// A version that is in no record any more, and that others may still look at. To drop it is to give it back once they
 /// can not.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Retired(Option<Version>);
-
-impl Retired {
-    /// The value.
-    pub(crate) fn value(&self) -> &[u8] {
-        self.0.as_ref().map_or(&[], Version::value)
-    }
-}
 
 impl Drop for Retired {
     fn drop(&mut self) {
@@ -211,30 +173,28 @@ impl Drop for Retirement {
 
 #[cfg(test)]
 mod tests {
-    use ishigaki_base::{Lsn, StreamId};
-
     use super::*;
 
     #[test]
-    fn a_version_keeps_value_and_position() {
-        let position = Position::new(Lsn(7), StreamId(2));
+    fn a_version_keeps_its_value() {
         for length in [0, 1, 15, 16, 17, 4096] {
             let value: Vec<u8> = (0..length).map(|n| n as u8).collect();
-            let version = Version::new(&value).at(position);
-            assert_eq!((version.value(), version.view().position()), (value.as_slice(), position));
+            let form = Version::new(&value).into_form();
+            assert_eq!(of_form(form, &Guard::new()).unwrap().value(), value);
+            assert_eq!(owned(form).unwrap().value(), value);
         }
+        assert!(owned(0).is_none() && owned(1).is_none() && of_form(0, &Guard::new()).is_none());
     }
 
     #[test]
-    fn what_is_replaced_lasts_as_long_as_the_guard() {
-        let latest = Latest::default();
-        assert!(latest.is_none() && latest.replace(Some(Version::new(b"old"))).is_none());
+    fn what_is_retired_lasts_as_long_as_the_guard() {
+        let form = Version::new(b"old").into_form();
         let guard = Guard::new();
-        let seen = latest.load(&guard).unwrap();
+        let seen = of_form(form, &guard).unwrap();
         let mut retirement = Retirement::default();
-        retirement.add(latest.replace(Some(Version::new(b"new"))).unwrap());
+        retirement.add(retired(form).unwrap());
         drop(retirement);
-        drop(latest.replace(None));
+        drop(retired(Version::new(b"other").into_form()));
         for _ in 0..1000 {
             Guard::new().accelerate();
         }

@@ -2,33 +2,36 @@
 //!
 //! Writes are kept in the order in which their keys were first written. A key is found by its fingerprint: among a few by
 //! looking at all of them, among many in a hash table. The first scan of many writes puts them into key order, too, so that
-//! scans can merge them with what is committed. From the first savepoint on, every change of the set is journaled, and
+//! scans can merge them with what is committed. Short values lie beside each other ([`values`]). From the first savepoint on, every change of the set is journaled, and
 //! rolling back to a savepoint undoes the journal's tail. Locks are not in here: undoing a write keeps its lock.
 
-use std::cell::OnceCell;
+mod values;
+
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use smallvec::SmallVec;
 
 use crate::key::{self, Key, KeyRange};
 use crate::memory::{self, Purse};
+use crate::record::Value;
 use crate::records::RecordId;
-use crate::table::{Table, TableId};
-use crate::version::Version;
+use crate::table::{TableId, TableRef};
+use values::{Buffered, Values};
 
-/// The new state of one key: a value, or none for a deletion.
-#[derive(Debug)]
-pub(crate) struct Write {
+/// The new state of one key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
     pub(crate) record: RecordId,
-    pub(crate) value: Option<Version>,
+    /// A value, or none for a deletion.
+    pub(crate) value: Option<&'a [u8]>,
 }
 
 /// All writes to one table.
 #[derive(Debug)]
 pub(crate) struct TableWrites {
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: TableRef,
     /// Each key once. One that was taken back has no write.
     entries: Vec<Entry>,
     /// Entries by fingerprint, once there are many.
@@ -41,14 +44,35 @@ pub(crate) struct TableWrites {
 struct Entry {
     fingerprint: u64,
     key: Key,
-    write: Option<Write>,
+    record: RecordId,
+    state: State,
+}
+
+/// What an entry says.
+#[derive(Debug)]
+enum State {
+    /// Nothing: it was taken back.
+    Void,
+    Delete,
+    Put(Buffered),
 }
 
 /// The buffered writes of one transaction.
+///
+/// Afterwards the next one of the same thread takes its memory over.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
-    tables: SmallVec<[TableWrites; 4]>,
+    tables: Vec<TableWrites>,
+    values: Values,
     journal: Vec<Undo>,
+    /// Memory for the redo record.
+    pub(crate) redo: Vec<u8>,
+    /// For the entries of tables to come.
+    idle: Vec<Vec<Entry>>,
+}
+
+thread_local! {
+    static SPARE: Cell<Option<WriteSet>> = const { Cell::new(None) };
 }
 
 /// How to take one change back.
@@ -56,14 +80,7 @@ pub(crate) struct WriteSet {
 struct Undo {
     slot: usize,
     entry: usize,
-    before: Before,
-}
-
-/// What the set held for a key before a change.
-#[derive(Debug)]
-enum Before {
-    Nothing,
-    Write(Option<Version>),
+    before: State,
 }
 
 /// What a write costs until the transaction ends, its value included.
@@ -72,8 +89,21 @@ pub(crate) fn cost(key: &Key, value: Option<&[u8]>) -> u64 {
 }
 
 impl Entry {
-    fn cost(&self) -> u64 {
-        self.write.as_ref().map_or(0, |write| cost(&self.key, write.value.as_ref().map(Version::value)))
+    fn cost(&self, values: &Values) -> u64 {
+        match &self.state {
+            State::Void => 0,
+            State::Delete => cost(&self.key, None),
+            State::Put(value) => cost(&self.key, Some(values.get(value))),
+        }
+    }
+
+    fn write<'a>(&'a self, values: &'a Values) -> Option<Write<'a>> {
+        let value = match &self.state {
+            State::Void => return None,
+            State::Delete => None,
+            State::Put(value) => Some(values.get(value)),
+        };
+        Some(Write { record: self.record, value })
     }
 }
 
@@ -81,19 +111,8 @@ impl TableWrites {
     /// As many entries are few.
     const FEW: usize = 16;
 
-    fn new(table: &Arc<Table>) -> Self {
-        let table = Arc::clone(table);
-        Self { table, entries: Vec::new(), found: HashTable::new(), ordered: OnceCell::new() }
-    }
-
-    /// The writes, each key once.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Write)> {
-        self.entries.iter().filter_map(|entry| Some((&entry.key, entry.write.as_ref()?)))
-    }
-
-    /// Takes the writes out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Key, Write)> {
-        self.entries.drain(..).filter_map(|entry| Some((entry.key, entry.write?)))
+    fn new(table: &TableRef, entries: Vec<Entry>) -> Self {
+        Self { table: Arc::clone(table), entries, found: HashTable::new(), ordered: OnceCell::new() }
     }
 
     /// The place of a key.
@@ -125,8 +144,8 @@ impl TableWrites {
     }
 
     /// The writes of a range, in key order.
-    fn range<'a>(&'a self, range: KeyRange<'_>) -> Vec<(&'a [u8], &'a Write)> {
-        let shown = |entry: &'a Entry| Some((&*entry.key, entry.write.as_ref()?));
+    fn range<'a>(&'a self, values: &'a Values, range: KeyRange<'_>) -> Vec<(&'a [u8], Write<'a>)> {
+        let shown = |entry: &'a Entry| Some((&*entry.key, entry.write(values)?));
         if self.entries.len() > 4 * Self::FEW {
             let order = || self.entries.iter().enumerate().map(|(at, entry)| (entry.key.clone(), at)).collect();
             let ordered = self.ordered.get_or_init(order);
@@ -140,37 +159,73 @@ impl TableWrites {
 }
 
 impl WriteSet {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tables.iter().all(|table| table.iter().next().is_none())
+    /// The most that is kept of a vector, in entries, and how many vectors.
+    const KEPT: usize = 256;
+    const IDLE: usize = 16;
+
+    /// An empty one.
+    pub(crate) fn spare() -> Self {
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
-    /// The own write to a key; one without a value says that it is deleted.
-    pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Option<&Write> {
+    /// An empty one is left, and its memory for the thread's next transaction.
+    pub(crate) fn give_back(&mut self) {
+        self.clear();
+        if self.redo.capacity() > Self::KEPT * 64 {
+            self.redo = Vec::new();
+        }
+        let set = std::mem::take(self);
+        // Fails at the end of a thread; then nobody needs it.
+        let _ = SPARE.try_with(|spare| spare.set(Some(set)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.iter().flat_map(|table| &table.entries).all(|entry| matches!(entry.state, State::Void))
+    }
+
+    /// The own write to a key.
+    pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Option<Write<'_>> {
         let writes = self.tables.iter().find(|writes| writes.table.id == table)?;
-        writes.entries[writes.position(key::fingerprint(key), key)?].write.as_ref()
+        writes.entries[writes.position(key::fingerprint(key), key)?].write(&self.values)
     }
 
     /// The own writes to a range, which must not be inverted, in key order.
-    pub(crate) fn range(&self, table: TableId, range: KeyRange<'_>) -> Vec<(&[u8], &Write)> {
+    pub(crate) fn range(&self, table: TableId, range: KeyRange<'_>) -> Vec<(&[u8], Write<'_>)> {
         let writes = self.tables.iter().find(|writes| writes.table.id == table);
-        writes.map_or(Vec::new(), |writes| writes.range(range))
+        writes.map_or(Vec::new(), |writes| writes.range(&self.values, range))
+    }
+
+    /// The own writes to a table, each key once.
+    pub(crate) fn of<'a>(&'a self, table: &'a TableWrites) -> impl Iterator<Item = (&'a Key, Write<'a>)> {
+        table.entries.iter().filter_map(|entry| Some((&entry.key, entry.write(&self.values)?)))
     }
 
     /// Adds a write whose cost has been spent from `purse`; the cost of one that it replaces goes back there.
-    pub(crate) fn put(&mut self, table: &Arc<Table>, key: Key, write: Write, journal: bool, purse: &mut Purse) {
+    pub(crate) fn put(&mut self, table: &TableRef, key: Key, write: Write<'_>, journal: bool, purse: &mut Purse) {
         let slot = self.slot(table);
-        let writes = &mut self.tables[slot];
+        let Self { tables, values, .. } = self;
+        let writes = &mut tables[slot];
         let fingerprint = key::fingerprint(&key);
+        let state = |values: &mut Values| write.value.map_or(State::Delete, |value| State::Put(values.add(value)));
         let (entry, before) = match writes.position(fingerprint, &key) {
-            None => (writes.push(Entry { fingerprint, key, write: Some(write) }), Before::Nothing),
+            None => {
+                let entry = Entry { fingerprint, key, record: write.record, state: state(values) };
+                (writes.push(entry), State::Void)
+            }
             Some(at) => {
                 let entry = &mut writes.entries[at];
+                entry.record = write.record;
                 // What the journal keeps goes on costing.
-                if !journal {
-                    purse.refund(entry.cost());
+                if journal {
+                    (at, std::mem::replace(&mut entry.state, state(values)))
+                } else {
+                    purse.refund(entry.cost(values));
+                    match (&mut entry.state, write.value) {
+                        (State::Put(old), Some(value)) => values.replace(old, value),
+                        (old, _) => *old = state(values),
+                    }
+                    (at, State::Void)
                 }
-                let before = entry.write.replace(write);
-                (at, before.map_or(Before::Nothing, |before| Before::Write(before.value)))
             }
         };
         if journal {
@@ -188,11 +243,8 @@ impl WriteSet {
         while self.journal.len() > len {
             let Some(undo) = self.journal.pop() else { return };
             let entry = &mut self.tables[undo.slot].entries[undo.entry];
-            purse.refund(entry.cost());
-            match (undo.before, &mut entry.write) {
-                (Before::Write(value), Some(write)) => write.value = value,
-                (_, write) => *write = None,
-            }
+            purse.refund(entry.cost(&self.values));
+            entry.state = undo.before;
         }
     }
 
@@ -201,17 +253,40 @@ impl WriteSet {
         &self.tables
     }
 
-    /// Takes the writes out.
-    pub(crate) fn take(&mut self) -> SmallVec<[TableWrites; 4]> {
-        self.journal.clear();
-        std::mem::take(&mut self.tables)
+    /// Gives every write away, and forgets it.
+    pub(crate) fn install(&mut self, mut install: impl FnMut(&TableRef, &Key, RecordId, Option<Value<'_>>)) {
+        for writes in &mut self.tables {
+            for Entry { key, record, state, .. } in writes.entries.drain(..) {
+                let value = match state {
+                    State::Void => continue,
+                    State::Delete => None,
+                    State::Put(Buffered::Long(version)) => Some(Value::Outside(version)),
+                    State::Put(Buffered::Short(place)) => Some(Value::Bytes(self.values.at(&place))),
+                };
+                install(&writes.table, &key, record, value);
+            }
+        }
+        self.clear();
     }
 
-    fn slot(&mut self, table: &Arc<Table>) -> usize {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.journal.clear();
+        for TableWrites { mut entries, .. } in self.tables.drain(..) {
+            if entries.capacity() <= Self::KEPT && self.idle.len() < Self::IDLE {
+                entries.clear();
+                self.idle.push(entries);
+            }
+        }
+        self.values.clear();
+    }
+
+    fn slot(&mut self, table: &TableRef) -> usize {
         if let Some(slot) = self.tables.iter().position(|writes| writes.table.id == table.id) {
             return slot;
         }
-        self.tables.push(TableWrites::new(table));
+        let entries = self.idle.pop().unwrap_or_default();
+        self.tables.push(TableWrites::new(table, entries));
         self.tables.len() - 1
     }
 }

@@ -34,10 +34,10 @@ use ishigaki_wal::Sink;
 use sdd::Guard;
 
 use crate::key::Key;
-use crate::memory::{self, Memory};
+use crate::memory::Memory;
+use crate::record::{Value, outside_cost};
 use crate::redo::{self, Decoder, Operation};
 use crate::table::{Table, TableId, Tables};
-use crate::version::Version;
 use crate::{Error, Result};
 use fates::Fates;
 use lane::{Account, Lanes, Written};
@@ -101,8 +101,8 @@ impl Replay {
         let restored = rows.into_iter().try_for_each(|row| {
             let (lsn, key, value) = row?;
             let key = Key::new(key)?;
-            account.take(&self.memory, memory::record_cost(&key) + memory::value_cost(value))?;
-            if !insert(&table, &key, Version::new(value).at(recovered(lsn))) {
+            let insert = insert(&table, &key, value, lsn, |cost| account.take(&self.memory, cost))?;
+            if !insert {
                 return Err(refuse(lsn, format!("a key of table {id} is there twice")));
             }
             Ok(())
@@ -202,11 +202,15 @@ impl Sink for Replay {
     }
 }
 
-/// Gives a key its first version; false if it has one.
-fn insert(table: &Table, key: &[u8], version: Version) -> bool {
-    let (id, record) = table.claim();
-    drop(record.replace(Some(version)));
-    table.rows.insert(key, id, &Guard::new()).is_some()
+/// Gives a key its first value, for memory that `take` takes out of the budget; false if it has one.
+fn insert(table: &Table, key: &[u8], value: &[u8], lsn: Lsn, take: impl FnOnce(u64) -> Result<()>) -> Result<bool> {
+    let (id, record) = table.claim(value.len());
+    if let Err(error) = take(table.cost(key, id.bytes()) + outside_cost(record, value)) {
+        table.disclaim(id);
+        return Err(error);
+    }
+    drop(record.overwrite(Some(Value::Bytes(value)), recovered(lsn)));
+    Ok(table.rows.insert(key, id, &Guard::new()).is_some())
 }
 
 /// Where a record is that was replayed or is in a checkpoint. All of it is durable, so which stream it was in does not matter

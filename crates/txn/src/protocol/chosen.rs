@@ -1,7 +1,5 @@
 //! The protocol that a database was opened with: each call goes to the one there is.
 
-use std::sync::Arc;
-
 use ishigaki_base::Position;
 use ishigaki_wal::Dependencies;
 
@@ -10,10 +8,10 @@ use super::tictoc::TicToc;
 use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId, Visit};
 use crate::Result;
 use crate::key::{Key, KeyRange};
-use crate::memory::{Memory, Purse};
-use crate::record::Record;
-use crate::table::Table;
-use crate::version::{Retired, Version};
+use crate::memory::Purse;
+use crate::record::{Record, Value};
+use crate::table::{Table, TableRef};
+use crate::version::Retired;
 
 /// One transaction's state under its protocol.
 #[derive(Debug)]
@@ -55,26 +53,26 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.patience())
     }
 
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         each!(self, protocol => protocol.read(table, key, visit))
     }
 
-    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
+    fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         each!(self, protocol => protocol.scan(table, range, visit))
     }
 
     fn reserve(
         &mut self,
-        table: &Arc<Table>,
+        table: &TableRef,
         key: &Key,
+        room: usize,
         intent: Intent,
         purse: &mut Purse,
-        memory: &Memory,
     ) -> Result<Option<Reserved>> {
-        each!(self, protocol => protocol.reserve(table, key, intent, purse, memory))
+        each!(self, protocol => protocol.reserve(table, key, room, intent, purse))
     }
 
-    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
+    fn monopolize(&mut self, table: &TableRef) -> Result<()> {
         each!(self, protocol => protocol.monopolize(table))
     }
 
@@ -94,12 +92,22 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.depends_on())
     }
 
-    fn install(&mut self, table: &Table, record: &Record, version: Option<Version>) -> Option<Retired> {
-        each!(self, protocol => protocol.install(table, record, version))
+    fn install(
+        &mut self,
+        table: &Table,
+        record: Record<'_>,
+        value: Option<Value<'_>>,
+        position: Position,
+    ) -> Option<Retired> {
+        each!(self, protocol => protocol.install(table, record, value, position))
     }
 
     fn installed_table(&mut self, table: &Table) {
         each!(self, protocol => protocol.installed_table(table));
+    }
+
+    fn dropping_table(&mut self, system: &Table) {
+        each!(self, protocol => protocol.dropping_table(system));
     }
 
     fn is_consistent(&mut self) -> bool {

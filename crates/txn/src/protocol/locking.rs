@@ -29,13 +29,14 @@ use sdd::Guard;
 use smallvec::SmallVec;
 
 use super::{Intent, Patience, Protocol, Reserved, TransactionId, Visit};
+use crate::copied::Copied;
 use crate::key::{self, Key, KeyRange};
-use crate::memory::{self, Memory, Purse};
-use crate::record::Record;
+use crate::memory::Purse;
+use crate::record::{Record, Value};
 use crate::records::RecordId;
 use crate::rows::{Walked, behind};
-use crate::table::Table;
-use crate::version::{Retired, Version, View};
+use crate::table::{Table, TableRef};
+use crate::version::Retired;
 use crate::{Error, Result};
 use range_set::Range;
 pub(crate) use ranges::Ranges;
@@ -60,7 +61,7 @@ pub(crate) struct Locking {
 /// A table that this transaction holds something in.
 #[derive(Debug)]
 struct Touched {
-    table: Arc<Table>,
+    table: TableRef,
     has_ranges: bool,
     monopolized: bool,
 }
@@ -98,18 +99,19 @@ impl Protocol for Locking {
         &mut self.patience
     }
 
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let Some(id) = self.lock_to_read(table, key)? else {
             self.depend_on_absence(table);
             return Ok(visit(None));
         };
-        let guard = Guard::new();
-        let version = table.rows.at(id).latest(&guard);
-        self.depend_on(table, version);
-        Ok(visit(version.map(View::value)))
+        let (guard, mut copied) = (Guard::new(), Copied::borrow());
+        let record = table.rows.at(id);
+        let row = record.settled(&mut copied, &guard);
+        self.depend_on(table, row.map(|row| row.position));
+        Ok(visit(row.map(|row| row.value)))
     }
 
-    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
+    fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         if key::is_empty(range) {
             return Ok(());
         }
@@ -125,11 +127,11 @@ impl Protocol for Locking {
 
     fn reserve(
         &mut self,
-        table: &Arc<Table>,
+        table: &TableRef,
         key: &Key,
+        room: usize,
         intent: Intent,
         purse: &mut Purse,
-        memory: &Memory,
     ) -> Result<Option<Reserved>> {
         let record = if intent == Intent::Delete {
             let Some(id) = self.lock_to_delete(table, key)? else {
@@ -138,17 +140,17 @@ impl Protocol for Locking {
             };
             id
         } else {
-            self.lock_to_store(table, key, purse, memory)?
+            self.lock_to_store(table, key, room, purse)?
         };
-        let guard = Guard::new();
-        let version = table.rows.at(record).latest(&guard);
+        let found = table.rows.at(record);
+        let present = !found.is_absent();
         if intent != Intent::Put {
-            self.depend_on(table, version);
+            self.depend_on(table, present.then(|| found.position()));
         }
-        Ok(Some(Reserved { record, present: version.is_some() }))
+        Ok(Some(Reserved { record, present }))
     }
 
-    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
+    fn monopolize(&mut self, table: &TableRef) -> Result<()> {
         let slot = self.touch(table);
         // Noted first: whatever happens now, `release` ends it.
         self.tables[slot].monopolized = true;
@@ -173,8 +175,14 @@ impl Protocol for Locking {
         &self.depends_on
     }
 
-    fn install(&mut self, _: &Table, record: &Record, version: Option<Version>) -> Option<Retired> {
-        record.replace(version)
+    fn install(
+        &mut self,
+        _: &Table,
+        record: Record<'_>,
+        value: Option<Value<'_>>,
+        position: Position,
+    ) -> Option<Retired> {
+        record.overwrite(value, position)
     }
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
@@ -185,7 +193,7 @@ impl Protocol for Locking {
             self.release_exclusive(&lock);
         }
         for Shared { slot, id } in self.shared.drain(..) {
-            self.tables[slot].table.rows.at(id).lock.release(self.me);
+            self.tables[slot].table.rows.lock(id).release(self.me);
         }
         for touched in self.tables.drain(..).filter(|touched| touched.has_ranges) {
             touched.table.ranges.retract(self.me);
@@ -208,7 +216,7 @@ impl Locking {
     }
 
     /// This transaction's place for `table`.
-    fn touch(&mut self, table: &Arc<Table>) -> usize {
+    fn touch(&mut self, table: &TableRef) -> usize {
         if let Some(slot) = self.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
             return slot;
         }
@@ -222,9 +230,9 @@ impl Locking {
     }
 
     /// What was read is durable with its last writer; an absence with whoever may have deleted the key.
-    fn depend_on(&mut self, table: &Table, version: Option<View<'_>>) {
-        match version {
-            Some(version) => self.depend(version.position()),
+    fn depend_on(&mut self, table: &Table, position: Option<Position>) {
+        match position {
+            Some(position) => self.depend(position),
             None => self.depend_on_absence(table),
         }
     }
@@ -236,7 +244,7 @@ impl Locking {
     }
 
     /// Locks a range for reading.
-    fn announce(&mut self, table: &Arc<Table>, range: Range) -> Result<()> {
+    fn announce(&mut self, table: &TableRef, range: Range) -> Result<()> {
         if self.range_protection {
             let slot = self.touch(table);
             table.ranges.announce(self.me, range)?;
@@ -246,7 +254,7 @@ impl Locking {
     }
 
     /// Finds the record of `key`, or locks its absence.
-    fn find(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<Found>> {
+    fn find(&mut self, table: &TableRef, key: &[u8]) -> Result<Option<Found>> {
         if let Some(found) = look_up(table, key) {
             return Ok(Some(found));
         }
@@ -258,10 +266,10 @@ impl Locking {
     }
 
     /// The record of `key`, locked shared; `None` if its absence is locked instead.
-    fn lock_to_read(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<Option<RecordId>> {
+    fn lock_to_read(&mut self, table: &TableRef, key: &[u8]) -> Result<Option<RecordId>> {
         loop {
             let Some((id, life)) = self.find(table, key)? else { return Ok(None) };
-            match table.rows.at(id).lock.acquire_shared(life, self.me, &self.patience)? {
+            match table.rows.lock(id).acquire_shared(life, self.me, &self.patience)? {
                 Grant::Dead => continue,
                 Grant::Held => {}
                 Grant::New | Grant::Upgraded => {
@@ -275,7 +283,7 @@ impl Locking {
     }
 
     /// The record of `key`, locked exclusively; `None` if its absence is locked instead.
-    fn lock_to_delete(&mut self, table: &Arc<Table>, key: &Key) -> Result<Option<RecordId>> {
+    fn lock_to_delete(&mut self, table: &TableRef, key: &Key) -> Result<Option<RecordId>> {
         loop {
             let Some(found) = self.find(table, key)? else { return Ok(None) };
             if self.lock_exclusive(table, key, found)? {
@@ -285,29 +293,29 @@ impl Locking {
     }
 
     /// The record of `key`, made if there is none, locked exclusively.
-    fn lock_to_store(&mut self, table: &Arc<Table>, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<RecordId> {
+    fn lock_to_store(&mut self, table: &TableRef, key: &Key, room: usize, purse: &mut Purse) -> Result<RecordId> {
         loop {
             if let Some(found) = look_up(table, key) {
                 if self.lock_exclusive(table, key, found)? {
                     return Ok(found.0);
                 }
-            } else if let Some(id) = self.plant(table, key, purse, memory)? {
+            } else if let Some(id) = self.plant(table, key, room, purse)? {
                 return Ok(id);
             }
         }
     }
 
     /// Puts an absent record into the index, locked; `None` if somebody else was faster.
-    fn plant(&mut self, table: &Arc<Table>, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<Option<RecordId>> {
-        let planted = table.plant(key, purse, memory, |record| record.lock.hand_to(self.me))?;
+    fn plant(&mut self, table: &TableRef, key: &Key, room: usize, purse: &mut Purse) -> Result<Option<RecordId>> {
+        let planted = table.plant((key, room), purse, |id, _| table.rows.lock(id).hand_to(self.me))?;
         let Some((id, _)) = planted else { return Ok(None) };
         self.keep(table, key, id, Grant::New)?;
         Ok(Some(id))
     }
 
     /// Locks a record for writing; false if it has left the index.
-    fn lock_exclusive(&mut self, table: &Arc<Table>, key: &Key, (id, life): Found) -> Result<bool> {
-        match table.rows.at(id).lock.acquire_exclusive(life, self.me, &self.patience)? {
+    fn lock_exclusive(&mut self, table: &TableRef, key: &Key, (id, life): Found) -> Result<bool> {
+        match table.rows.lock(id).acquire_exclusive(life, self.me, &self.patience)? {
             Grant::Dead => return Ok(false),
             Grant::Held => {}
             grant => self.keep(table, key, id, grant)?,
@@ -316,7 +324,7 @@ impl Locking {
     }
 
     /// Keeps a new exclusive lock, if no reader of its range and no monopolist stands against it.
-    fn keep(&mut self, table: &Arc<Table>, key: &Key, id: RecordId, grant: Grant) -> Result<()> {
+    fn keep(&mut self, table: &TableRef, key: &Key, id: RecordId, grant: Grant) -> Result<()> {
         let lock = Exclusive { slot: self.touch(table), key: key.clone(), id };
         let unread =
             if self.range_protection { table.ranges.await_unread(self.me, key, &self.patience) } else { Ok(()) };
@@ -324,7 +332,7 @@ impl Locking {
             Ok(()) => self.exclusive.push(lock),
             // The transaction may live on (an interrupted wait), and must not hold what it did not get.
             Err(error) if grant == Grant::Upgraded => {
-                table.rows.at(id).lock.downgrade(self.me);
+                table.rows.lock(id).downgrade(self.me);
                 return Err(error);
             }
             Err(error) => {
@@ -338,17 +346,17 @@ impl Locking {
     /// Lets go of an exclusive lock. A record that is absent now leaves the index first.
     fn release_exclusive(&self, Exclusive { slot, key, id }: &Exclusive) {
         let table = &self.tables[*slot].table;
-        let record = table.rows.at(*id);
-        if !record.is_absent() {
-            record.lock.release(self.me);
+        let lock = table.rows.lock(*id);
+        if !table.rows.at(*id).is_absent() {
+            lock.release(self.me);
             return;
         }
         let guard = Guard::new();
         if table.remove(key, *id, &guard) {
-            table.give_back(memory::record_cost(key));
+            table.give_back(table.cost(key, id.bytes()));
         }
         // Before the guard is gone: after that the record may be another key's.
-        record.lock.release_dead(self.me);
+        lock.release_dead(self.me);
     }
 
     /// Shows the values of an announced range. Says the key at which the visitor broke, if it did.
@@ -366,7 +374,7 @@ impl Locking {
                     (start, _) = behind(&reached, end);
                 }
                 Pause::Writer((id, life)) => {
-                    table.rows.at(id).lock.await_no_writer(life, self.me, &self.patience)?;
+                    table.rows.lock(id).await_no_writer(life, self.me, &self.patience)?;
                     reached = key;
                     start = std::ops::Bound::Included(&reached);
                 }
@@ -376,13 +384,15 @@ impl Locking {
 
     fn walk_stretch(&mut self, table: &Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Walked<Pause> {
         let (me, mut seen, depends_on) = (self.me, 0, &mut self.depends_on);
+        let mut copied = Copied::borrow();
         table.rows.walk(range, None, |key, (id, record), guard| {
-            if record.lock.has_other_writer(me) {
-                return ControlFlow::Break(Pause::Writer((id, record.lock.generation())));
+            let lock = table.rows.lock(id);
+            if lock.has_other_writer(me) {
+                return ControlFlow::Break(Pause::Writer((id, lock.generation())));
             }
-            if let Some(version) = record.latest(guard) {
-                depends_on.add(version.position());
-                if visit(key, version.value()).is_break() {
+            if let Some(row) = record.settled(&mut copied, guard) {
+                depends_on.add(row.position);
+                if visit(key, row.value).is_break() {
                     return ControlFlow::Break(Pause::Enough);
                 }
             }
@@ -400,15 +410,16 @@ impl Locking {
         loop {
             let start = reached.as_ref().map_or(std::ops::Bound::Unbounded, |key| std::ops::Bound::Excluded(&**key));
             let mut seen = 0;
-            let walked = table.rows.walk((start, std::ops::Bound::Unbounded), None, |_, (id, record), _| {
+            let walked = table.rows.walk((start, std::ops::Bound::Unbounded), None, |_, (id, _), _| {
                 seen += 1;
-                if record.lock.has_other_holder(self.me) || seen == STRIDE {
-                    return ControlFlow::Break((id, record.lock.generation()));
+                let lock = table.rows.lock(id);
+                if lock.has_other_holder(self.me) || seen == STRIDE {
+                    return ControlFlow::Break((id, lock.generation()));
                 }
                 ControlFlow::Continue(())
             });
             let ControlFlow::Break((key, (id, life))) = walked else { return Ok(()) };
-            table.rows.at(id).lock.await_nobody(life, self.me, &self.patience)?;
+            table.rows.lock(id).await_nobody(life, self.me, &self.patience)?;
             reached = Some(key);
         }
     }
@@ -417,5 +428,5 @@ impl Locking {
 /// The record of a key, and which of its lives this is.
 fn look_up(table: &Table, key: &[u8]) -> Option<Found> {
     let guard = Guard::new();
-    table.rows.find(key, &guard).map(|(id, record)| (id, record.lock.generation()))
+    table.rows.find(key, &guard).map(|(id, _)| (id, table.rows.lock(id).generation()))
 }

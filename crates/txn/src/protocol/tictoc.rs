@@ -45,13 +45,14 @@ use ishigaki_wal::Dependencies;
 use sdd::Guard;
 
 use super::{Intent, Patience, Pauses, Protocol, Reserved, Visit};
+use crate::copied::Copied;
 use crate::key::{self, Key, KeyRange};
-use crate::memory::{Memory, Purse};
-use crate::record::Record;
+use crate::memory::Purse;
+use crate::record::{Record, Value};
 use crate::records::RecordId;
 use crate::rows::{Walked, behind};
-use crate::table::Table;
-use crate::version::{Retired, Version, View};
+use crate::table::{Table, TableRef};
+use crate::version::Retired;
 use crate::{ConflictReason, Error, Result};
 use read_set::{Reached, ReadSet};
 use word::{Refused, Stamp, Timestamp};
@@ -96,7 +97,7 @@ impl Held {
 /// A table that was used.
 #[derive(Debug)]
 struct Touched {
-    table: Arc<Table>,
+    table: TableRef,
     /// The transaction has found that something is not in it, which no record says.
     absences: bool,
     /// Where in the index it has found that.
@@ -137,7 +138,7 @@ impl TicToc {
     }
 
     /// The place of a table among those touched. What comes first is a look whether it is there.
-    fn touch(&mut self, table: &Arc<Table>) -> Result<usize> {
+    fn touch(&mut self, table: &TableRef) -> Result<usize> {
         if let Some(slot) = self.sets.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
             return Ok(slot);
         }
@@ -165,18 +166,18 @@ impl TicToc {
     }
 
     /// The version of a record was read.
-    fn add_version(&mut self, slot: usize, id: RecordId, stamp: Stamp, version: Option<View<'_>>) {
+    fn add_version(&mut self, slot: usize, id: RecordId, stamp: Stamp, position: Position) {
         self.sets.reads.add(slot, id, stamp);
-        if let Some(version) = version {
-            self.depends_on.add(version.position());
-        } else {
+        if stamp.is_absent() {
             let table = Arc::clone(&self.sets.tables[slot].table);
             self.depend_on_absence(&table);
+        } else {
+            self.depends_on.add(position);
         }
     }
 
     /// The record of a key. That there is none is read.
-    fn find<'t>(&mut self, table: &'t Table, slot: usize, key: &[u8], guard: &Guard) -> Option<(RecordId, &'t Record)> {
+    fn find<'t>(&mut self, table: &'t Table, slot: usize, key: &[u8], guard: &Guard) -> Option<(RecordId, Record<'t>)> {
         if !self.range_protection {
             return table.rows.find(key, guard);
         }
@@ -190,12 +191,11 @@ impl TicToc {
     }
 
     /// Puts an absent record into the index; false if somebody else was faster.
-    fn plant(&mut self, slot: usize, key: &Key, purse: &mut Purse, memory: &Memory) -> Result<bool> {
+    fn plant(&mut self, slot: usize, key: &Key, room: usize, purse: &mut Purse) -> Result<bool> {
         let Touched { table, seen, .. } = &mut self.sets.tables[slot];
         let mut least = 0;
-        let Some((id, change)) = table.plant(key, purse, memory, |record| least = record.word.begin_again())? else {
-            return Ok(false);
-        };
+        let planted = table.plant((key, room), purse, |_, record| least = record.word.begin_again())?;
+        let Some((id, change)) = planted else { return Ok(false) };
         seen.absorb(&change);
         let stamp = table.absences.of_new_record(least);
         table.rows.at(id).word.store(stamp);
@@ -264,23 +264,25 @@ impl Sets {
         range_protection: bool,
         visit: &mut Visit<'_>,
     ) -> Walked<Pause> {
-        let mut shown = 0;
+        let (mut shown, mut copied) = (0, Copied::borrow());
         let Self { tables, reads, .. } = self;
         let Touched { table, seen, .. } = &mut tables[slot];
         table.rows.walk(range, range_protection.then_some(seen), |key, (id, record), guard| {
-            let Some((stamp, version)) = record.read(guard) else { return ControlFlow::Break(Pause::Writer) };
+            let Some((stamp, row)) = record.read(&mut copied, guard) else {
+                return ControlFlow::Break(Pause::Writer);
+            };
             if stamp.is_dead() {
                 // It is leaving the index, which `seen` will tell.
                 return ControlFlow::Continue(());
             }
             if range_protection {
                 reads.add_row(id, stamp);
-            } else if version.is_some() {
+            } else if row.is_some() {
                 reads.add(slot, id, stamp);
             }
-            if let Some(version) = version {
-                depends_on.add(version.position());
-                if visit(key, version.value()).is_break() {
+            if let Some(row) = row {
+                depends_on.add(row.position);
+                if visit(key, row.value).is_break() {
                     return ControlFlow::Break(Pause::Enough);
                 }
             }
@@ -322,24 +324,25 @@ impl Protocol for TicToc {
         &mut self.patience
     }
 
-    fn read<R>(&mut self, table: &Arc<Table>, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
         loop {
             let guard = Guard::new();
             let Some((id, record)) = self.find(table, slot, key, &guard) else { return Ok(visit(None)) };
-            if let Some((stamp, version)) = record.read(&guard)
+            let mut copied = Copied::borrow();
+            if let Some((stamp, row)) = record.read(&mut copied, &guard)
                 && !stamp.is_dead()
             {
-                self.add_version(slot, id, stamp, version);
-                return Ok(visit(version.map(View::value)));
+                self.add_version(slot, id, stamp, row.map_or(Position::NONE, |row| row.position));
+                return Ok(visit(row.map(|row| row.value)));
             }
             drop(guard);
             self.patience.pause(&mut pauses)?;
         }
     }
 
-    fn scan(&mut self, table: &Arc<Table>, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
+    fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         if key::is_empty(range) {
             return Ok(());
         }
@@ -357,11 +360,11 @@ impl Protocol for TicToc {
 
     fn reserve(
         &mut self,
-        table: &Arc<Table>,
+        table: &TableRef,
         key: &Key,
+        room: usize,
         intent: Intent,
         purse: &mut Purse,
-        memory: &Memory,
     ) -> Result<Option<Reserved>> {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
@@ -376,20 +379,21 @@ impl Protocol for TicToc {
                 if intent == Intent::Delete {
                     return Ok(None);
                 }
-                if !self.plant(slot, key, purse, memory)? {
+                if !self.plant(slot, key, room, purse)? {
                     self.patience.pause(&mut pauses)?;
                 }
                 // What was planted is found in the next round, or what somebody else has.
                 continue;
             };
-            let Some((stamp, version)) = record.read(&guard).filter(|(stamp, _)| !stamp.is_dead()) else {
+            let read = record.word.read(|| record.position());
+            let Some((stamp, position)) = read.filter(|(stamp, _)| !stamp.is_dead()) else {
                 drop(guard);
                 self.patience.pause(&mut pauses)?;
                 continue;
             };
             let present = !stamp.is_absent();
             if intent != Intent::Put {
-                self.add_version(slot, id, stamp, version);
+                self.add_version(slot, id, stamp, position);
             }
             match intent {
                 Intent::Delete if !present => return Ok(None),
@@ -400,7 +404,7 @@ impl Protocol for TicToc {
         }
     }
 
-    fn monopolize(&mut self, table: &Arc<Table>) -> Result<()> {
+    fn monopolize(&mut self, table: &TableRef) -> Result<()> {
         let slot = self.touch(table)?;
         self.sets.tables[slot].monopoly = Monopoly::Wanted;
         Ok(())
@@ -426,12 +430,18 @@ impl Protocol for TicToc {
         &self.depends_on
     }
 
-    fn install(&mut self, table: &Table, record: &Record, version: Option<Version>) -> Option<Retired> {
-        let stamp = Stamp::new(self.timestamp, version.is_none());
+    fn install(
+        &mut self,
+        table: &Table,
+        record: Record<'_>,
+        value: Option<Value<'_>>,
+        position: Position,
+    ) -> Option<Retired> {
+        let stamp = Stamp::new(self.timestamp, value.is_none());
         if stamp.is_absent() {
             table.absences.take_over(stamp);
         }
-        let old = record.replace(version);
+        let old = record.write(value, position);
         record.word.store(stamp.locked());
         old
     }
@@ -439,6 +449,11 @@ impl Protocol for TicToc {
     fn installed_table(&mut self, table: &Table) {
         table.word.store(Stamp::new(self.timestamp, false));
         table.absences.take_over(Stamp::new(self.timestamp, true));
+    }
+
+    fn dropping_table(&mut self, system: &Table) {
+        // The row of its name need not be absent: another table may have the name now.
+        system.absences.take_over(Stamp::new(self.timestamp, true));
     }
 
     fn is_consistent(&mut self) -> bool {

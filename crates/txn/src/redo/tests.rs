@@ -22,7 +22,7 @@ impl Change {
 }
 
 fn encode(changes: &[Change]) -> Vec<u8> {
-    let mut encoder = Encoder::new();
+    let mut encoder = Encoder::within(Vec::new());
     for change in changes {
         match change {
             Change::Create(table, name) => encoder.create(TableId(*table), name),

@@ -7,12 +7,12 @@ use ishigaki_wal::Receipt;
 use sdd::Guard;
 
 use super::Transaction;
-use crate::memory;
+use crate::copied::Copied;
 use crate::protocol::Protocol;
 use crate::redo::{self, Encoder};
 use crate::session::Home;
 use crate::table::TableId;
-use crate::version::{Retirement, Version};
+use crate::version::Retirement;
 use crate::write_set::{TableWrites, Write};
 use crate::{Release, Result, Ticket};
 
@@ -31,6 +31,7 @@ impl Transaction {
             Some(payload) => {
                 let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
                 let receipt = self.append_and_install(&home, &payload)?;
+                self.writes.redo = payload;
                 self.let_go(&home, &receipt, changes_tables);
                 home.stream.pace_after(&receipt);
                 receipt
@@ -90,12 +91,13 @@ impl Transaction {
     /// A deletion makes sense only after what it deletes, and one that is left out because nothing is there only after
     /// whoever had deleted that. Who overwrote a key first, without reading it, and then deleted it has not said so yet.
     fn depend_on_deleted(&mut self) {
-        let guard = Guard::new();
         for writes in self.writes.tables() {
-            for (_, write) in writes.iter().filter(|(_, write)| write.value.is_none()) {
-                match writes.table.rows.at(write.record).latest(&guard) {
-                    Some(version) => self.protocol.depend(version.position()),
-                    None => self.protocol.depend_on_absence(&writes.table),
+            for (_, write) in self.writes.of(writes).filter(|(_, write)| write.value.is_none()) {
+                let record = writes.table.rows.at(write.record);
+                if record.is_absent() {
+                    self.protocol.depend_on_absence(&writes.table);
+                } else {
+                    self.protocol.depend(record.position());
                 }
             }
         }
@@ -111,45 +113,63 @@ impl Transaction {
 
     /// The redo record; none if the transaction wrote nothing. One whose writes cancel out has a place in the order all the
     /// same, and so a record without operations.
-    fn encode(&self) -> Option<Vec<u8>> {
+    fn encode(&mut self) -> Option<Vec<u8>> {
         if self.writes.is_empty() {
             return None;
         }
-        let mut encoder = Encoder::new();
+        let mut encoder = Encoder::within(std::mem::take(&mut self.writes.redo));
         let tables = || self.writes.tables().iter();
         for system in tables().filter(|table| table.table.id == TableId::SYSTEM) {
-            encode_tables(system, &mut encoder);
+            self.encode_tables(system, &mut encoder);
         }
         let lives = |table: &&TableWrites| table.table.id != TableId::SYSTEM && !self.dropped.contains(&table.table.id);
         for writes in tables().filter(lives) {
-            for (key, write) in writes.iter().filter(|(_, write)| changes(writes, write)) {
-                encoder.write(writes.table.id, key, write.value.as_ref().map(Version::value));
+            for (key, write) in self.writes.of(writes).filter(|(_, write)| changes(writes, write)) {
+                encoder.write(writes.table.id, key, write.value);
             }
         }
         Some(encoder.finish())
     }
 
+    /// Writes to the system table are told as what they mean. Dropped before created: a name may change its table.
+    fn encode_tables(&self, system: &TableWrites, encoder: &mut Encoder) {
+        let (guard, mut copied) = (Guard::new(), Copied::borrow());
+        for (name, write) in self.writes.of(system) {
+            let record = system.table.rows.at(write.record);
+            let latest = record.settled(&mut copied, &guard);
+            if let Some(id) = latest.and_then(|id| redo::decode_id(id.value)) {
+                encoder.drop(id, name);
+            }
+        }
+        for (name, write) in self.writes.of(system) {
+            if let Some(id) = write.value.and_then(redo::decode_id) {
+                encoder.create(id, name);
+            }
+        }
+    }
+
     /// Makes every write visible, under locks that nobody can get past yet.
     fn install(&mut self, position: Position) {
-        let mut retirement = Retirement::default();
-        for mut writes in self.writes.take() {
-            let (mut added, mut freed) = (0, 0);
-            let table = Arc::clone(&writes.table);
-            for (_, Write { record, value }) in writes.drain() {
-                added += value.as_ref().map_or(0, |version| memory::value_cost(version.value()));
-                if value.is_none() {
-                    table.note_deletion(position);
-                }
-                let version = value.map(|version| version.at(position));
-                if let Some(old) = self.protocol.install(&table, table.rows.at(record), version) {
-                    freed += memory::value_cost(old.value());
-                    retirement.add(old);
-                }
+        let Self { writes, protocol, purse, .. } = self;
+        let (guard, mut retirement) = (Guard::new(), Retirement::default());
+        writes.install(|table, _, id, value| {
+            let record = table.rows.at(id);
+            if value.is_none() {
+                table.note_deletion(position);
             }
-            self.purse.hand_over(added);
-            table.take_over(added);
-            table.give_back(freed);
-        }
+            let freed = record.outside(&guard);
+            if let Some(old) = protocol.install(table, record, value, position) {
+                retirement.add(old);
+            }
+            let added = record.outside(&guard);
+            if added > 0 {
+                purse.hand_over(added);
+                table.take_over(added);
+            }
+            if freed > 0 {
+                table.give_back(freed);
+            }
+        });
         self.install_tables(position);
     }
 
@@ -158,32 +178,22 @@ impl Transaction {
         for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
             table.note_creation(position);
             self.protocol.installed_table(&table);
-            tables.add(table);
+            tables.add(Arc::clone(&table));
+        }
+        if !self.dropped.is_empty() {
+            self.protocol.dropping_table(tables.system());
         }
         for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {
             // For those who still have it and are about to find that it is gone.
             table.note_deletion(position);
         }
+        if !self.dropped.is_empty() {
+            self.home.database.homes.forget_tables(&self.dropped);
+        }
     }
 }
 
 /// True unless the write deletes what is not there: a key that the transaction itself had inserted.
-fn changes(writes: &TableWrites, write: &Write) -> bool {
+fn changes(writes: &TableWrites, write: &Write<'_>) -> bool {
     write.value.is_some() || !writes.table.rows.at(write.record).is_absent()
-}
-
-/// Writes to the system table are told as what they mean. Dropped before created: a name may change its table.
-fn encode_tables(system: &TableWrites, encoder: &mut Encoder) {
-    let guard = Guard::new();
-    for (name, write) in system.iter() {
-        let latest = system.table.rows.at(write.record).latest(&guard);
-        if let Some(id) = latest.and_then(|id| redo::decode_id(id.value())) {
-            encoder.drop(id, name);
-        }
-    }
-    for (name, write) in system.iter() {
-        if let Some(id) = write.value.as_ref().and_then(|id| redo::decode_id(id.value())) {
-            encoder.create(id, name);
-        }
-    }
 }

@@ -16,7 +16,7 @@ impl Transaction {
         if !self.store(system, name.as_bytes(), &encode_id(id), Intent::Insert)? {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let table = self.home.database.tables.make(id);
+        let table = Arc::new(self.home.database.tables.make(id));
         self.created.push(Arc::clone(&table));
         self.tables.push(table);
         Ok(id)
@@ -27,7 +27,7 @@ impl Transaction {
     pub fn table(&mut self, name: &str) -> Result<Option<TableId>> {
         let system = self.enter_system()?;
         if let Some(write) = self.writes.get(TableId::SYSTEM, name.as_bytes()) {
-            return Ok(write.value.as_ref().and_then(|id| decode_id(id.value())));
+            return Ok(write.value.and_then(decode_id));
         }
         let found = self.protocol.read(&self.tables[system], name.as_bytes(), |id| id.and_then(decode_id));
         self.settle(found)

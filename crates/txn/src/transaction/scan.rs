@@ -46,8 +46,8 @@ impl Transaction {
         });
         if scanned.is_ok() && !stopped {
             for (key, write) in own {
-                if let Some(version) = &write.value
-                    && visit(key, version.value()).is_break()
+                if let Some(value) = write.value
+                    && visit(key, value).is_break()
                 {
                     break;
                 }
@@ -59,14 +59,14 @@ impl Transaction {
 
 /// Visits the own writes before `key`, then the one of `key` or else what is committed.
 fn merge<'a>(
-    own: &mut std::iter::Peekable<impl Iterator<Item = (&'a [u8], &'a Write)>>,
+    own: &mut std::iter::Peekable<impl Iterator<Item = (&'a [u8], Write<'a>)>>,
     key: &[u8],
     value: &[u8],
     visit: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     while let Some((own_key, write)) = own.next_if(|(own_key, _)| *own_key <= key) {
-        if let Some(version) = &write.value {
-            visit(own_key, version.value())?;
+        if let Some(value) = write.value {
+            visit(own_key, value)?;
         }
         if own_key == key {
             return ControlFlow::Continue(());

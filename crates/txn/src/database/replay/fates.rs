@@ -7,11 +7,9 @@ use ishigaki_base::Lsn;
 use parking_lot::Mutex;
 
 use super::lane::Written;
-use super::{Memory, Result, Table, TableId, Tables, insert, recovered, refuse};
+use super::{Memory, Result, Table, TableId, Tables, insert, refuse};
 use crate::key::Key;
-use crate::memory;
 use crate::redo;
-use crate::version::Version;
 
 /// What is known of each table.
 #[derive(Debug)]
@@ -196,11 +194,13 @@ impl Known {
 
 /// Puts a table's name into the system table.
 fn name_table(memory: &Memory, tables: &Tables, created: Lsn, name: &Key, id: TableId) -> Result<()> {
-    let value = redo::encode_id(id);
-    let cost = memory::record_cost(name) + memory::value_cost(&value);
-    memory.reserve(cost)?;
-    tables.system().take_over(cost);
-    if insert(tables.system(), name, Version::new(&value).at(recovered(created))) {
+    let system = tables.system();
+    let take = |cost| {
+        memory.reserve(cost)?;
+        system.take_over(cost);
+        Ok(())
+    };
+    if insert(system, name, &redo::encode_id(id), created, take)? {
         return Ok(());
     }
     Err(refuse(created, format!("it makes table {id} by a name that another table has")))

@@ -17,10 +17,9 @@ use ishigaki_base::Lsn;
 use parking_lot::Mutex;
 use sdd::Guard;
 
-use super::{Account, Memory, Result, Table, TableId, recovered};
+use super::{Account, Memory, Result, Table, TableId, insert, recovered};
 use crate::key::{self, Key};
-use crate::memory::{record_cost, value_cost};
-use crate::version::Version;
+use crate::record::{Value, outside_cost};
 
 /// How many stripes there are.
 const STRIPES: usize = 256;
@@ -95,14 +94,14 @@ impl Stripes {
     ) -> Result<()> {
         let mut stripe = self.of(table.id, key).lock();
         let guard = Guard::new();
-        let version = || Some(Version::new(value).at(recovered(lsn)));
         if let Some((_, record)) = table.rows.find(key, &guard) {
-            if record.latest(&guard).is_some_and(|latest| latest.position().lsn() >= lsn) {
+            if record.position().lsn() >= lsn {
                 return Ok(());
             }
-            account.take(memory, value_cost(value))?;
-            let old = record.replace(version());
-            account.give_back(memory, old.as_ref().map_or(0, |old| value_cost(old.value())));
+            let (old, new) = (record.outside(&guard), outside_cost(record, value));
+            account.take(memory, new)?;
+            drop(record.overwrite(Some(Value::Bytes(value)), recovered(lsn)));
+            account.give_back(memory, old);
             return Ok(());
         }
         let key = Key::new(key)?;
@@ -117,12 +116,8 @@ impl Stripes {
                 None => {}
             }
         }
-        account.take(memory, value_cost(value) + record_cost(&key))?;
-        let (id, record) = table.claim();
-        drop(record.replace(version()));
         // Nobody else is at this key.
-        table.rows.insert(&key, id, &guard);
-        Ok(())
+        insert(table, &key, value, lsn, |cost| account.take(memory, cost)).map(drop)
     }
 
     /// Removes a key, unless there is something newer; says whether the key was there, now or with a later write.
@@ -140,12 +135,12 @@ impl Stripes {
         let found = table.rows.find(key, &guard);
         let key = Key::new(key)?;
         if let Some((id, record)) = found {
-            if record.latest(&guard).is_some_and(|latest| latest.position().lsn() >= lsn) {
+            if record.position().lsn() >= lsn {
                 return Ok(true);
             }
-            let old = record.latest(&guard).map_or(0, |old| value_cost(old.value()));
+            let cost = table.cost(&key, id.bytes()) + record.outside(&guard);
             table.remove(&key, id, &guard);
-            account.give_back(memory, old + record_cost(&key));
+            account.give_back(memory, cost);
         } else if let Some(deleted) = stripe.tombstones.get(&(table.id, key.clone()))
             && *deleted >= lsn
         {

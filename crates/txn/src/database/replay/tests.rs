@@ -7,6 +7,7 @@ use ishigaki_testkit::seeded_runs;
 use sdd::Guard;
 
 use super::*;
+use crate::copied::Copied;
 use crate::redo::Encoder;
 
 /// Tables by name, with all keys and the LSNs that wrote them.
@@ -21,7 +22,7 @@ fn fresh() -> Replay {
 }
 
 fn record(write: impl FnOnce(&mut Encoder)) -> Vec<u8> {
-    let mut encoder = Encoder::new();
+    let mut encoder = Encoder::within(Vec::new());
     write(&mut encoder);
     encoder.finish()
 }
@@ -49,14 +50,14 @@ fn take(replay: &Replay, lsn: u64, record: &[u8]) -> Result<()> {
 
 fn state(tables: &Tables) -> State {
     let guard = Guard::new();
-    let mut state = State::new();
+    let (mut state, mut copied) = (State::new(), Copied::borrow());
     let all = (Bound::Unbounded, Bound::Unbounded);
     let _ = tables.system().rows.walk::<()>(all, None, |name, (_, record), _| {
-        let id = record.latest(&guard).and_then(|id| redo::decode_id(id.value())).unwrap();
+        let id = record.settled(&mut copied, &guard).and_then(|id| redo::decode_id(id.value)).unwrap();
         let mut rows = BTreeMap::new();
         let _ = tables.get(id).unwrap().rows.walk::<()>(all, None, |key, (_, record), _| {
-            let version = record.latest(&guard).expect("every record has a version");
-            rows.insert(key.to_vec(), (version.position().lsn().0, version.value().to_vec()));
+            let row = record.settled(&mut copied, &guard).expect("every record has a value");
+            rows.insert(key.to_vec(), (row.position.lsn().0, row.value.to_vec()));
             ControlFlow::Continue(())
         });
         state.insert(name.to_vec(), rows);
@@ -66,10 +67,18 @@ fn state(tables: &Tables) -> State {
 }
 
 /// Bytes that the tables should hold by what is in them.
-fn cost(state: &State) -> u64 {
-    let record = |key: &[u8], value: &[u8]| memory::record_cost(key) + memory::value_cost(value);
-    let rows = state.values().flatten().map(|(key, (_, value))| record(key, value));
-    state.keys().map(|name| record(name, &[0; 4])).chain(rows).sum()
+fn cost(tables: &Tables) -> u64 {
+    let guard = Guard::new();
+    let of = |table: &Table| {
+        let mut cost = 0;
+        let _ = table.rows.walk::<()>((Bound::Unbounded, Bound::Unbounded), None, |key, (id, record), _| {
+            cost += table.cost(key, id.bytes()) + record.outside(&guard);
+            ControlFlow::Continue(())
+        });
+        cost
+    };
+    let named = tables.ids().into_iter().filter_map(|id| tables.get(id));
+    of(tables.system()) + named.map(|table| of(&table)).sum::<u64>()
 }
 
 /// A history as transactions make it: record by record, its LSNs beginning with 1.
@@ -143,7 +152,7 @@ fn records_in_any_order_from_several_threads_give_the_same_tables_and_memory() {
         let tables = replay.finish(None).unwrap();
         let found = state(&tables);
         assert_eq!(found, expected);
-        assert_eq!(memory.usage().used.0, cost(&state(&tables)));
+        assert_eq!(memory.usage().used.0, cost(&tables));
         assert!(tables.next_id().unwrap().0 > expected.len() as u32);
         drop(tables);
         assert_eq!(memory.usage().used.0, 0);
@@ -196,10 +205,10 @@ fn walk_while(before: &Replay, records: &[Vec<u8>], first: u64, random: &mut fas
         }
         names.extend(before.fates.name_of(id).map(|(lsn, name)| (lsn, name.to_vec(), redo::encode_id(id).to_vec())));
         let Some(table) = before.fates.table(&before.memory, id) else { continue };
-        let mut rows = Vec::new();
+        let (mut rows, mut copied) = (Vec::new(), Copied::borrow());
         let _ = table.rows.walk::<()>(all, None, |key, (_, record), guard| {
-            let version = record.latest(guard);
-            rows.extend(version.map(|row| (row.position().lsn(), key.to_vec(), row.value().to_vec())));
+            let row = record.settled(&mut copied, guard);
+            rows.extend(row.map(|row| (row.position.lsn(), key.to_vec(), row.value.to_vec())));
             ControlFlow::Continue(())
         });
         walks.push((id, rows));
@@ -244,7 +253,7 @@ fn tombstones_go_when_nothing_older_can_come() {
     assert!(left < 256 * 16 + 1000, "{left}");
     let memory = Arc::clone(&replay.memory);
     let tables = replay.finish(None).unwrap();
-    assert_eq!(memory.usage().used.0, cost(&state(&tables)));
+    assert_eq!(memory.usage().used.0, cost(&tables));
 }
 
 #[test]
@@ -351,7 +360,7 @@ fn what_does_not_fit_into_the_budget_is_refused_exactly() {
         (1..).zip(&records).try_for_each(|(lsn, record)| take(&replay, lsn, record))?;
         replay.finish(None)
     };
-    let needed = cost(&state(&replay(ByteSize::mib(1)).unwrap()));
+    let needed = cost(&replay(ByteSize::mib(1)).unwrap());
     assert!(replay(ByteSize::b(needed)).is_ok());
     for budget in [needed - 1, needed / 2] {
         assert!(matches!(replay(ByteSize::b(budget)), Err(Error::MemoryExhausted { .. })));

@@ -154,7 +154,7 @@ impl Sets {
 /// `own` is what its word said before this transaction locked it.
 fn meet_again<'a>(
     own: Option<Stamp>,
-    (id, record): (RecordId, &Record),
+    (id, record): (RecordId, Record<'_>),
     rows: &mut impl Iterator<Item = &'a Row>,
     timestamp: Timestamp,
 ) -> Result<(), Refused> {
@@ -174,7 +174,7 @@ fn meet_again<'a>(
 }
 
 /// A record where there was none: it must be absent, and stay so up to the timestamp.
-fn validate_absent(own: Option<Stamp>, record: &Record, timestamp: Timestamp) -> Result<(), Refused> {
+fn validate_absent(own: Option<Stamp>, record: Record<'_>, timestamp: Timestamp) -> Result<(), Refused> {
     if let Some(before) = own {
         return if before.is_absent() { Ok(()) } else { Err(Refused::Changed) };
     }
@@ -215,6 +215,7 @@ fn last_in(table: &Table, is_own: impl Fn(RecordId) -> bool) -> Result<Timestamp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Head;
 
     #[test]
     fn when_all_timestamps_are_used_commits_are_refused() {
@@ -231,16 +232,14 @@ mod tests {
     #[test]
     fn another_key_of_the_same_writer_is_another_row() {
         let stamp = Stamp::new(1, false);
-        let written = || {
-            let record = Record::default();
-            record.word.store(stamp);
-            record
-        };
-        let (seen, missed) = (written(), written());
+        let heads = [Head::default(), Head::default()];
+        let [seen, missed] = heads.each_ref().map(|head| Record::new(head, &[]));
+        seen.word.store(stamp);
+        missed.word.store(stamp);
         let rows = [Row { id: RecordId(7), stamp }];
-        assert_eq!(meet_again(None, (RecordId(7), &seen), &mut rows.iter(), 3), Ok(()));
+        assert_eq!(meet_again(None, (RecordId(7), seen), &mut rows.iter(), 3), Ok(()));
         assert_eq!(seen.word.load().rts(), 3);
-        assert_eq!(meet_again(None, (RecordId(8), &missed), &mut rows.iter(), 3), Err(Refused::Changed));
-        assert_eq!(meet_again(None, (RecordId(7), &seen), &mut [].iter(), 3), Err(Refused::Changed));
+        assert_eq!(meet_again(None, (RecordId(8), missed), &mut rows.iter(), 3), Err(Refused::Changed));
+        assert_eq!(meet_again(None, (RecordId(7), seen), &mut [].iter(), 3), Err(Refused::Changed));
     }
 }

@@ -20,7 +20,7 @@
 //! each time that a database is opened. 2^48 of them last for 8 years if a million transactions a second each overwrite what
 //! the one before has written, which is the fastest way to use them up; then commits are refused, and opening again helps.
 
-use ishigaki_base::sync::atomic::{AtomicU64, Ordering};
+use ishigaki_base::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// A moment of the order in which transactions commit.
 pub type Timestamp = u64;
@@ -129,14 +129,15 @@ impl Word {
     }
 
     /// Looks at what the word protects. `None` if somebody was writing meanwhile, and `look` may then have seen parts of two
-    /// versions. It must read by `Acquire`, and whoever has the lock write by `Release`: then, if it saw anything of a new
-    /// version, the second look at the word sees the lock that was taken before.
+    /// versions. Whoever has the lock has a release fence between locking and writing: then, if `look` saw anything of a new
+    /// version, the second look at the word, behind an acquire fence, sees the lock that was taken before.
     pub fn read<R>(&self, look: impl FnOnce() -> R) -> Option<(Stamp, R)> {
         let before = self.load();
         if before.is_locked() {
             return None;
         }
         let seen = look();
+        fence(Ordering::Acquire);
         let after = Stamp(self.0.load(Ordering::Relaxed));
         (!after.is_locked() && after.is_same_version(before)).then_some((after, seen))
     }
@@ -198,6 +199,16 @@ impl Word {
     /// True if the record of a key that is gone can be another key's.
     pub(crate) fn can_begin_again(&self) -> bool {
         self.load().wts() < LAST
+    }
+
+    /// Lets nobody read by the word, under a protocol that has no other use for it. Only for whoever may write.
+    pub(crate) fn lock_alone(&self) {
+        self.0.store(self.load().locked().0, Ordering::Relaxed);
+    }
+
+    /// The other end of [`lock_alone`](Self::lock_alone): another version.
+    pub(crate) fn unlock_alone(&self) {
+        self.store(Stamp::new((self.load().wts() + 1) & LAST, false));
     }
 
     /// Says something new. Only for whoever has the lock, or the record for himself.

@@ -6,7 +6,6 @@ use super::word::{Refused, Stamp, Timestamp};
 use super::{Touched, conflict};
 use crate::Result;
 use crate::key::Key;
-use crate::memory;
 use crate::protocol::Patience;
 use crate::record::Record;
 use crate::records::RecordId;
@@ -123,11 +122,11 @@ impl WriteLock {
     }
 
     /// Takes a locked record out of the index.
-    fn remove(&self, table: &Table, record: &Record, stamp: Stamp) {
+    fn remove(&self, table: &Table, record: Record<'_>, stamp: Stamp) {
         let guard = Guard::new();
         table.absences.take_over(stamp);
         if table.remove(&self.key, self.id, &guard) {
-            table.give_back(memory::record_cost(&self.key));
+            table.give_back(table.cost(&self.key, self.id.bytes()));
         }
         // Before the guard is gone: after that the record may be another key's.
         record.word.store(stamp.dead());

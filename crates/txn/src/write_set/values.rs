@@ -1,0 +1,110 @@
+//! The values of buffered writes: short ones beside each other, long ones in allocations that they keep.
+
+use crate::record::Record;
+use crate::version::Version;
+
+/// Bytes of a chunk; the first one is smaller, since most transactions need no more.
+const CHUNK: usize = 64 << 10;
+const FIRST: usize = 2 << 10;
+
+/// Short values, one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    chunks: Vec<Vec<u8>>,
+    /// The one that is being filled; those before it are full.
+    current: usize,
+}
+
+/// A value that was buffered.
+#[derive(Debug)]
+pub(super) enum Buffered {
+    Short(Place),
+    /// Too long for any record: it moves there as it is.
+    Long(Version),
+}
+
+/// Where a short value is, and how much space is there.
+#[derive(Debug)]
+pub(super) struct Place {
+    chunk: usize,
+    start: usize,
+    length: usize,
+    space: usize,
+}
+
+impl Values {
+    /// Buffers a value.
+    pub(super) fn add(&mut self, value: &[u8]) -> Buffered {
+        if value.len() > Record::LARGEST {
+            return Buffered::Long(Version::new(value));
+        }
+        let space = value.len().next_multiple_of(16);
+        let has_room = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= space;
+        while !self.chunks.get(self.current).is_none_or(has_room) {
+            self.current += 1;
+        }
+        if self.current == self.chunks.len() {
+            self.chunks.push(Vec::with_capacity(if self.current == 0 { FIRST } else { CHUNK }));
+        }
+        let chunk = &mut self.chunks[self.current];
+        let start = chunk.len();
+        chunk.extend_from_slice(value);
+        chunk.resize(start + space, 0);
+        Buffered::Short(Place { chunk: self.current, start, length: value.len(), space })
+    }
+
+    /// Buffers a value in the place of another one that is not needed any more.
+    pub(super) fn replace(&mut self, old: &mut Buffered, value: &[u8]) {
+        match old {
+            Buffered::Short(place) if value.len() <= place.space => {
+                self.chunks[place.chunk][place.start..place.start + value.len()].copy_from_slice(value);
+                place.length = value.len();
+            }
+            _ => *old = self.add(value),
+        }
+    }
+
+    /// The bytes.
+    pub(super) fn get<'a>(&'a self, value: &'a Buffered) -> &'a [u8] {
+        match value {
+            Buffered::Short(place) => self.at(place),
+            Buffered::Long(version) => version.value(),
+        }
+    }
+
+    /// The bytes of a short value.
+    pub(super) fn at(&self, place: &Place) -> &[u8] {
+        &self.chunks[place.chunk][place.start..place.start + place.length]
+    }
+
+    /// Forgets all values, and keeps the first chunk.
+    pub(super) fn clear(&mut self) {
+        self.chunks.truncate(1);
+        self.chunks.iter_mut().for_each(Vec::clear);
+        self.current = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_kept_apart() {
+        let mut values = Values::default();
+        for _ in 0..2 {
+            let lengths = (0..1003).chain([5000, 0, 100_000]);
+            let mut all: Vec<_> = lengths.map(|length| (vec![length as u8; length], length)).collect();
+            let mut buffered: Vec<_> = all.iter().map(|(value, _)| values.add(value)).collect();
+            for (at, buffered) in buffered.iter_mut().enumerate().step_by(3) {
+                let length = at * 7 % 1200;
+                all[at].0 = vec![at as u8 ^ 0x55; length];
+                values.replace(buffered, &all[at].0);
+            }
+            for ((value, _), buffered) in all.iter().zip(&buffered) {
+                assert_eq!(values.get(buffered), value);
+            }
+            values.clear();
+        }
+    }
+}
