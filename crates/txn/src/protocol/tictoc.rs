@@ -30,6 +30,7 @@
 //! he sees before that must bear it ([`Session::run`](crate::Session::run) does).
 
 pub(crate) mod absences;
+mod last;
 mod read_set;
 mod validate;
 pub(crate) mod word;
@@ -54,6 +55,7 @@ use crate::rows::{Walked, behind};
 use crate::table::{Table, TableRef};
 use crate::version::Retired;
 use crate::{ConflictReason, Error, Result};
+use last::Last;
 use read_set::{Reached, ReadSet};
 use word::{Refused, Stamp, Timestamp};
 use write_locks::WriteLocks;
@@ -78,6 +80,7 @@ pub(crate) struct Sets {
     tables: Vec<Touched>,
     reads: ReadSet,
     writes: WriteLocks,
+    last: Last,
 }
 
 /// The write locks of a transaction that has committed. Whoever has them lets go of them.
@@ -305,6 +308,7 @@ impl Sets {
         self.tables.clear();
         self.reads.clear();
         self.writes.clear();
+        self.last.clear();
     }
 }
 
@@ -335,6 +339,7 @@ impl Protocol for TicToc {
                 && !stamp.is_dead()
             {
                 self.add_version(slot, id, stamp, row.map_or(Position::NONE, |row| row.position));
+                self.sets.last.set(slot, key, id, stamp);
                 return Ok(visit(row.map(|row| row.value)));
             }
             drop(guard);
@@ -368,6 +373,15 @@ impl Protocol for TicToc {
     ) -> Result<Option<Reserved>> {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
+        if let (Intent::Put, Some((id, seen))) = (intent, self.sets.last.of(slot, key))
+            && !seen.is_absent()
+        {
+            let stamp = table.rows.at(id).word.load();
+            if !stamp.is_locked() && stamp.is_same_version(seen) {
+                self.sets.writes.add(slot, key, id, stamp, false);
+                return Ok(Some(Reserved { record: id, present: true }));
+            }
+        }
         loop {
             let guard = Guard::new();
             let found = match intent {
