@@ -308,3 +308,108 @@ fn a_raised_flag_ends_the_retries_of_run() {
     assert!(matches!(result, Err(Error::Interrupted)));
     assert_eq!(attempts, 5);
 }
+
+#[test]
+fn who_missed_a_key_and_then_writes_it_is_told_if_somebody_else_did() {
+    let (database, table) = open(impatient());
+    for read in [false, true] {
+        let key = [u8::from(read)];
+        let mut first = database.session().begin().unwrap();
+        if read {
+            assert_eq!(first.get(table, &key).unwrap(), None);
+        } else {
+            assert_eq!(keys(&mut first, table, (Bound::Included(&key), Bound::Unbounded)).len(), 0);
+        }
+        first.put(table, &key, b"first").unwrap();
+        database.session().run(|txn| txn.put(table, &key, b"second")).unwrap();
+        assert!(reason(commit(first)).is_some());
+        database.session().run(|txn| txn.delete(table, &key).map(drop)).unwrap();
+    }
+}
+
+/// Writes new keys until one of them has got the memory of a record whose key is gone.
+fn take_up_spare_records(database: &Database, table: TableId) -> Vec<Vec<u8>> {
+    let mut new = Vec::new();
+    while database.memory().spare.0 > 0 || new.len() < 500 {
+        assert!(new.len() < 1_000_000, "it never comes back");
+        let key = format!("new{}", new.len()).into_bytes();
+        database.session().run(|txn| txn.put(table, &key, &key)).unwrap();
+        new.push(key);
+    }
+    new
+}
+
+fn all_are_there(database: &Database, table: TableId, new: &[Vec<u8>]) {
+    let mut txn = database.session().begin().unwrap();
+    for key in new {
+        assert_eq!(txn.get(table, key).unwrap().as_ref(), Some(key));
+    }
+}
+
+#[test]
+fn a_record_that_is_another_keys_now_is_not_written_for_the_last_one() {
+    let (database, table) = open(impatient());
+    database.session().run(|txn| txn.put(table, b"old", b"value")).unwrap();
+    let mut late = database.session().begin().unwrap();
+    late.put(table, b"old", b"late").unwrap();
+    database.session().run(|txn| txn.delete(table, b"old").map(drop)).unwrap();
+    let new = take_up_spare_records(&database, table);
+    assert!(reason(commit(late)).is_some());
+    all_are_there(&database, table, &new);
+}
+
+#[test]
+fn a_record_that_is_another_keys_now_was_not_read() {
+    let (database, table) = open(impatient());
+    database.session().run(|txn| txn.put(table, b"old", b"value")).unwrap();
+    let mut late = database.session().begin().unwrap();
+    assert!(late.get(table, b"old").unwrap().is_some());
+    database.session().run(|txn| txn.delete(table, b"old").map(drop)).unwrap();
+    take_up_spare_records(&database, table);
+    late.put(table, b"old", b"late").unwrap();
+    assert!(reason(commit(late)).is_some());
+}
+
+/// Has new keys in the memory of all records whose keys are gone, in a transaction that is not over.
+fn hold_spare_records(database: &Database, table: TableId) -> Transaction {
+    let mut holder = database.session().begin().unwrap();
+    for n in 0_u32.. {
+        assert!(n < 1_000_000, "it never comes back");
+        holder.put(table, format!("held{n}").as_bytes(), b"value").unwrap();
+        if n > 500 && database.memory().spare.0 == 0 {
+            break;
+        }
+    }
+    holder
+}
+
+#[test]
+fn who_takes_an_insertion_back_leaves_alone_what_its_record_has_become() {
+    let (database, table) = open(impatient());
+    let mut late = database.session().begin().unwrap();
+    late.put(table, b"old", b"late").unwrap();
+    database.session().run(|txn| txn.put(table, b"old", b"value")).unwrap();
+    database.session().run(|txn| txn.delete(table, b"old").map(drop)).unwrap();
+    let holder = hold_spare_records(&database, table);
+    late.rollback();
+    commit(holder).unwrap();
+}
+
+#[test]
+fn an_absence_that_was_read_from_a_record_is_not_that_of_its_next_key() {
+    let (database, table) = open(impatient());
+    let mut passing = database.session().begin().unwrap();
+    passing.put(table, b"key", b"never").unwrap();
+    let mut reader = database.session().begin().unwrap();
+    assert_eq!(reader.get(table, b"key").unwrap(), None, "its record is there");
+    passing.rollback();
+    let holder = hold_spare_records(&database, table);
+    let both = |txn: &mut Transaction| {
+        txn.put(table, b"key", b"value")?;
+        txn.put(table, b"other", b"value")
+    };
+    database.session().run(both).unwrap();
+    assert!(reader.get(table, b"other").unwrap().is_some());
+    assert!(reason(commit(reader)).is_some());
+    drop(holder);
+}
