@@ -39,7 +39,7 @@ fn index(keys: impl IntoIterator<Item = u8>) -> Arc<Index> {
 }
 
 fn insert(index: &Index, key: u8) -> bool {
-    index.insert(&[key], std::sync::key, &Guard::new()).is_ok()
+    index.insert(&[key], u64::from(key), &Guard::new()).is_ok()
 }
 
 fn remove(index: &Index, key: u8) -> bool {

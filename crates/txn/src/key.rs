@@ -19,8 +19,15 @@ pub(crate) type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// A key, ordered as its bytes. Up to 23 bytes lie inline: the index compares most keys without following a pointer, and
 /// copying them costs no allocation.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(SmallVec<[u8; 23]>);
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        // As a whole, not byte by byte.
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Key {
     /// A copy of `bytes`, if they are not too many.

@@ -147,15 +147,10 @@ impl<'a> Record<'a> {
             Some(Value::Outside(version)) => version.into_form(),
             Some(Value::Bytes(bytes)) if !self.has_room_for(bytes.len()) => Version::new(bytes).into_form(),
             Some(Value::Bytes(bytes)) => {
-                let mut cells = self.head.value.iter().chain(self.tail.iter().flat_map(|Line(cells)| cells));
-                let (words, rest) = bytes.as_chunks::<8>();
-                for (word, cell) in words.iter().zip(cells.by_ref()) {
-                    cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-                }
-                if let (false, Some(cell)) = (rest.is_empty(), cells.next()) {
-                    let mut last = [0; 8];
-                    last[..rest.len()].copy_from_slice(rest);
-                    cell.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+                let (first, rest) = bytes.split_at(bytes.len().min(size_of_val(&self.head.value)));
+                store_cells(&self.head.value, first);
+                for (Line(cells), bytes) in self.tail.iter().zip(rest.chunks(size_of::<Line>())) {
+                    store_cells(cells, bytes);
                 }
                 (bytes.len() as u64) << 1 | 1
             }
@@ -190,6 +185,18 @@ pub(crate) fn outside_cost(record: Record<'_>, value: &[u8]) -> u64 {
     if record.has_room_for(value.len()) { 0 } else { memory::value_cost(value) }
 }
 
+fn store_cells(cells: &[AtomicU64], bytes: &[u8]) {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (cell, word) in cells.iter().zip(words) {
+        cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
+    if let (false, Some(cell)) = (rest.is_empty(), cells.get(words.len())) {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        cell.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+    }
+}
+
 fn copy_cells(cells: &[AtomicU64], words: &mut [u64]) {
     for (word, cell) in words.iter_mut().zip(cells) {
         *word = cell.load(Ordering::Relaxed);
@@ -205,4 +212,58 @@ fn show<'c>(position: u64, form: u64, copied: &'c Copied, guard: &'c Guard) -> O
         outside => version::of_form(outside, guard)?.value(),
     };
     Some(Row { position: Position::from_bits(position), value })
+}
+
+#[cfg(test)]
+mod tests {
+    use ishigaki_base::{Lsn, StreamId};
+
+    use super::*;
+
+    fn position(lsn: u64) -> Position {
+        Position::new(Lsn(lsn), StreamId(0))
+    }
+
+    #[test]
+    fn a_record_keeps_values_of_any_length() {
+        let (head, tail) = (Head::default(), [Line::default(), Line::default()]);
+        let record = Record::new(&head, &tail);
+        let (guard, mut copied) = (Guard::new(), Copied::borrow());
+        assert!(record.settled(&mut copied, &guard).is_none() && record.is_absent());
+        for length in (0..=200).chain([1000, 1001, 5000, 3]) {
+            let value: Vec<u8> = (0..length).map(|at| (at * 7 + length) as u8).collect();
+            drop(record.overwrite(Some(Value::Bytes(&value)), position(length as u64 + 1)));
+            let row = record.settled(&mut copied, &guard).unwrap();
+            assert_eq!((row.value, row.position), (value.as_slice(), position(length as u64 + 1)));
+            assert_eq!(record.outside(&guard) == 0, length <= Record::room(2));
+            let (_, row) = record.read(&mut copied, &guard).unwrap();
+            assert_eq!(row.unwrap().value, value);
+        }
+        drop(record.overwrite(None, position(9)));
+        assert!(record.settled(&mut copied, &guard).is_none() && record.position() == position(9));
+    }
+
+    #[test]
+    fn who_reads_without_any_right_sees_one_write_whole() {
+        let (head, tail) = (Head::default(), [Line::default()]);
+        let record = Record::new(&head, &tail);
+        let values: Vec<Vec<u8>> = (0..200_usize).map(|n| vec![n as u8; n * 37 % 140]).collect();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (guard, mut copied) = (Guard::new(), Copied::borrow());
+                while !stop.load(Ordering::Relaxed) {
+                    if let Some(row) = record.settled(&mut copied, &guard) {
+                        let write = row.position.lsn().0 as usize;
+                        assert_eq!(row.value, values[write % values.len()]);
+                    }
+                }
+            });
+            for write in 1..100_000 {
+                drop(record.overwrite(Some(Value::Bytes(&values[write % values.len()])), position(write as u64)));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        record.clear();
+    }
 }
