@@ -199,7 +199,7 @@ fn of_two_that_saw_nothing_and_insert_one_notices() {
                 if index.get_or_see(&[other], &mut seen, &guard).is_some() {
                     return false;
                 }
-                let change = index.insert(&[own], std::sync::Arc::new(own), &guard).unwrap();
+                let change = index.insert(&[own], u64::from(own), &guard).unwrap();
                 seen.absorb(&change);
                 index.unchanged(&seen)
             }
