@@ -35,6 +35,7 @@ const fn room(folder: &'static str, place: Place, beside: &'static [&'static str
 const HOUSE: &[Room] = &[
     room("base", Place::Floor(0), &[]),
     room("device", Place::Floor(1), &[]),
+    room("fabric", Place::Floor(1), &["device"]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
     room("sql", Place::Floor(3), &[]),
