@@ -1,5 +1,6 @@
 //! What a user of a connection sees.
 
+#[allow(dead_code, reason = "shared with the tests of hostile peers")]
 mod kit;
 
 use std::sync::Arc;
@@ -223,15 +224,16 @@ fn only_who_knows_the_token_comes_in_and_is_told_why_not() {
 
 #[test]
 fn only_who_has_a_certificate_of_the_right_authority_comes_in() {
-    let (ours, theirs) = (kit::tls(), kit::tls());
-    let server = Server::echoing(&ours);
-    for security in [&theirs, &Security::Open] {
-        // The server's refusal of a certificate reaches a client of TLS 1.3 after its own handshake.
+    let (ours, theirs) = (kit::Authority::new(), kit::Authority::new());
+    let server = Server::echoing(&ours.member(&ours));
+    // One who believes the server but is of another authority, the other way round, and who speaks no TLS at all.
+    for security in [theirs.member(&ours), ours.member(&theirs), Security::Open] {
         let settings = Settings { connect: Duration::from_secs(2), ..Settings::default() };
-        let outcome = ishigaki_fabric::connect(&server.address, &settings, security);
+        let outcome = ishigaki_fabric::connect(&server.address, &settings, &security);
         assert!(outcome.is_err(), "{security:?}");
     }
-    caller(&server, &ours).call(&Call::message(b"me")).expect("let in");
+    let member = ours.member(&ours);
+    caller(&server, &member).call(&Call::message(b"me")).expect("let in");
 }
 
 #[test]
@@ -243,4 +245,109 @@ fn a_listener_that_is_closed_lets_its_waiter_go() {
     std::thread::sleep(Duration::from_millis(20));
     listener.close();
     assert!(waiting.join().expect("no panic").expect("no error").is_none());
+}
+
+/// Both ends, the asking one with a caller.
+fn asking(settings: &Settings, timeout: Duration) -> (Arc<Caller>, Arc<dyn ishigaki_fabric::Endpoint>) {
+    let (client, server) = kit::pair_with(&Security::Open, settings);
+    (Caller::new(client, timeout), server)
+}
+
+/// Waits for so many requests; their numbers.
+fn requests(server: &Arc<dyn ishigaki_fabric::Endpoint>, count: usize) -> Vec<u32> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        server.receive(&mut events, Wait::Until(soon())).expect("received");
+    }
+    let id = |event: &Event| if let Event::Request { id, .. } = event { *id } else { panic!("{event:?}") };
+    events.iter().map(id).collect()
+}
+
+fn reply(server: &Arc<dyn ishigaki_fabric::Endpoint>, id: u32) {
+    server.send(&[Outgoing::Reply { id, credits: 1, bytes: b"done" }]).expect("sent");
+}
+
+/// Until those who are to sleep do.
+fn moment() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+#[test]
+fn whoever_got_an_answer_passes_the_lead_on() {
+    let (caller, server) = asking(&Settings::default(), Duration::from_secs(10));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| caller.call(&Call::message(b"first")));
+        let one = requests(&server, 1)[0];
+        moment();
+        let second = scope.spawn(|| caller.call(&Call::message(b"second")));
+        let two = requests(&server, 1)[0];
+        moment();
+        reply(&server, one);
+        first.join().expect("no panic").expect("answered");
+        let begin = Instant::now();
+        reply(&server, two);
+        second.join().expect("no panic").expect("answered");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    });
+}
+
+#[test]
+fn an_answer_reaches_its_thread_while_another_one_leads_on() {
+    let (caller, server) = asking(&Settings::default(), Duration::from_secs(10));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| caller.call(&Call::message(b"first")));
+        let one = requests(&server, 1)[0];
+        moment();
+        let second = scope.spawn(|| caller.call(&Call::message(b"second")));
+        let two = requests(&server, 1)[0];
+        moment();
+        reply(&server, two);
+        let begin = Instant::now();
+        second.join().expect("no panic").expect("answered");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        reply(&server, one);
+        first.join().expect("no panic").expect("answered");
+    });
+}
+
+#[test]
+fn a_credit_reaches_who_waits_for_one_while_another_one_leads_on() {
+    let settings = Settings { window: 2, ..Settings::default() };
+    let (caller, server) = asking(&settings, Duration::from_secs(10));
+    std::thread::scope(|scope| {
+        let mut given_up = caller.submit(&[Call::message(b"zero")]).expect("sent");
+        let zero = requests(&server, 1)[0];
+        let first = scope.spawn(|| caller.call(&Call::message(b"first")));
+        let one = requests(&server, 1)[0];
+        moment();
+        let second = scope.spawn(|| caller.call(&Call::message(b"second")));
+        moment();
+        let begin = Instant::now();
+        reply(&server, zero);
+        let two = requests(&server, 1)[0];
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        reply(&server, two);
+        reply(&server, one);
+        for thread in [first, second] {
+            thread.join().expect("no panic").expect("answered");
+        }
+        given_up.clear();
+    });
+}
+
+#[test]
+fn a_deadline_holds_while_another_thread_leads_with_a_later_one() {
+    let (caller, server) = asking(&Settings::default(), Duration::from_millis(600));
+    std::thread::scope(|scope| {
+        let begin = Instant::now();
+        let mut early = caller.submit(&[Call::message(b"early")]).expect("sent");
+        std::thread::sleep(Duration::from_millis(300));
+        let late = scope.spawn(|| caller.call(&Call::message(b"late")));
+        requests(&server, 2);
+        moment();
+        let outcome = early.pop().expect("one").wait();
+        assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
+        assert!(begin.elapsed() < Duration::from_millis(850), "{:?}", begin.elapsed());
+        assert!(late.join().expect("no panic").is_err());
+    });
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use ishigaki_fabric::{Call, Security, Settings};
+use ishigaki_fabric::{Call, Security, Settings, Token};
 use ishigaki_testkit::seeded;
 
 use kit::{Server, caller};
@@ -112,6 +112,43 @@ fn who_finds_no_room_is_told_so() {
         let error = outcome.expect_err("there is no room").to_string();
         assert!(error.contains("as many connections as it takes"), "{error}");
     });
+}
+
+#[test]
+fn whoever_can_not_prove_the_token_gets_no_further() {
+    let token = Token::new(b"a token that stays secret").expect("long enough");
+    let server = Server::silent(&Security::Token(token));
+    let mut greeting = greeting();
+    greeting[5] = 1;
+    let request = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert!(is_cut_off(&server, &[&greeting[..], &[0; 32], &request].concat()));
+    assert_eq!(server.has_heard(), 0);
+}
+
+#[test]
+fn a_node_that_does_not_know_our_token_hears_nothing_of_us() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    let impostor = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("accepted");
+        let mut theirs = [0; 44];
+        socket.read_exact(&mut theirs).expect("a greeting");
+        let mut answer = greeting();
+        answer[5] = 1;
+        socket.write_all(&answer).expect("sent");
+        let mut proof = [0; 32];
+        socket.read_exact(&mut proof).expect("a proof");
+        // Sends the client's own proof back.
+        socket.write_all(&[&[0], &proof[..]].concat()).expect("sent");
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+        rest
+    });
+    let security = Security::Token(Token::new(b"a token that stays secret").expect("long enough"));
+    let outcome = ishigaki_fabric::connect(&address, &Settings::default(), &security);
+    let error = outcome.expect_err("refused").to_string();
+    assert!(error.contains("does not know our token"), "{error}");
+    assert!(impostor.join().expect("no panic").is_empty());
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Server {
         Self::with(security, &Settings::default(), |_, _| std::thread::sleep(Duration::from_secs(20)))
     }
 
+    /// How many requests have come.
+    pub(crate) fn has_heard(&self) -> usize {
+        self.heard.load(Ordering::SeqCst)
+    }
+
     /// Waits until so many requests have come.
     pub(crate) fn heard(&self, count: usize) {
         let deadline = soon();
@@ -167,7 +172,12 @@ pub(crate) fn caller(server: &Server, security: &Security) -> Arc<Caller> {
 
 /// Both ends of a connection.
 pub(crate) fn pair(security: &Security) -> (Arc<dyn Endpoint>, Arc<dyn Endpoint>) {
-    let listener = Listener::bind("127.0.0.1:0", Settings::default(), security.clone()).expect("bound");
+    pair_with(security, &Settings::default())
+}
+
+/// The same with other settings of the listening side's.
+pub(crate) fn pair_with(security: &Security, settings: &Settings) -> (Arc<dyn Endpoint>, Arc<dyn Endpoint>) {
+    let listener = Listener::bind("127.0.0.1:0", settings.clone(), security.clone()).expect("bound");
     let address = listener.address().to_string();
     std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.accept().expect("accepted").expect("open").greet(true).expect("greeted"));
@@ -181,26 +191,43 @@ pub(crate) fn securities() -> [Security; 3] {
     [Security::Open, Security::Token(Token::new(b"a token for the tests").expect("long enough")), tls()]
 }
 
-/// Certificates of an authority made for the purpose.
+/// An authority made for the purpose.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).expect("signed").pem();
+        Self { issuer: Issuer::new(params, key), certificate }
+    }
+
+    /// Who has a certificate of this authority and believes those of `trusted`.
+    pub(crate) fn member(&self, trusted: &Self) -> Security {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = KeyPair::generate().expect("a key");
+        let names = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).expect("names");
+        let certificate = names.signed_by(&key, &self.issuer).expect("signed");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        let files = TlsFiles {
+            authorities: file("authorities.pem", &trusted.certificate),
+            certificate: file("certificate.pem", &certificate.pem()),
+            key: file("key.pem", &key.serialize_pem()),
+        };
+        Security::Tls(Tls::from_files(&files).expect("good files"))
+    }
+}
+
+/// Certificates for both sides.
 pub(crate) fn tls() -> Security {
-    let folder = tempfile::tempdir().expect("a folder");
-    let authority_key = KeyPair::generate().expect("a key");
-    let mut authority = CertificateParams::new(Vec::<String>::new()).expect("no names");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let root = authority.self_signed(&authority_key).expect("signed");
-    let issuer = Issuer::new(authority, authority_key);
-    let key = KeyPair::generate().expect("a key");
-    let names = CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).expect("names");
-    let certificate = names.signed_by(&key, &issuer).expect("signed");
-    let file = |name: &str, text: String| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path
-    };
-    let files = TlsFiles {
-        authorities: file("authority.pem", root.pem()),
-        certificate: file("certificate.pem", certificate.pem()),
-        key: file("key.pem", key.serialize_pem()),
-    };
-    Security::Tls(Tls::from_files(&files).expect("good files"))
+    let authority = Authority::new();
+    authority.member(&authority)
 }
