@@ -42,6 +42,7 @@ pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, prob
 pub use raw::RawDirectory;
 #[cfg(fuzzing)]
 pub use raw::fuzz;
+pub use request::{check_name, check_transfer};
 pub use ring::{Landed, Reads, RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
 pub use vigilant::VigilantDirectory;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Waits longer than this are slept through.
-const SHORT: Duration = Duration::from_micros(60);
+const SHORT: Duration = Duration::from_micros(120);
 
 /// Threads of this process that are spinning.
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
@@ -69,7 +69,7 @@ pub(crate) struct Spin {
 impl Spin {
     /// Gives way for a moment; false when it has been long enough.
     pub(crate) fn again(&self) -> bool {
-        std::hint::spin_loop();
+        std::thread::yield_now();
         Instant::now() < self.until
     }
 }

@@ -111,6 +111,13 @@ impl FileDevice {
         &self.name
     }
 
+    /// What tells it from every other file of this host as long as it is there: the number of its file system and its own
+    /// there.
+    pub fn identity(&self) -> Result<(u64, u64)> {
+        let status = rustix::fs::fstat(&self.file).map_err(|errno| self.failed("open", errno))?;
+        Ok((status.st_dev, status.st_ino))
+    }
+
     /// Refuses a transfer that no device like this could serve.
     pub(crate) fn check_transfer(&self, offset: u64, memory: &[u8]) -> Result<()> {
         self.bounds().check_transfer(offset, memory)

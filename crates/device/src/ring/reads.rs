@@ -149,12 +149,19 @@ impl<T> Reads<T> {
     /// Waits until a read has landed, the watched descriptor is readable, or `timeout` has passed (none: for ever, if there
     /// is anything to wait for). Appends all that have landed. True: the descriptor is readable, or was a moment ago.
     pub fn wait(&mut self, landed: &mut Vec<Landed<T>>, timeout: Option<Duration>) -> Result<bool> {
+        self.wait_for(1, landed, timeout)
+    }
+
+    /// The same, but waits until `wanted` reads have landed. The descriptor counts as one; so this can take the whole
+    /// `timeout`, and is for those who have many reads in flight and would rather see few of them late than be woken often.
+    pub fn wait_for(&mut self, wanted: usize, landed: &mut Vec<Landed<T>>, timeout: Option<Duration>) -> Result<bool> {
         self.arm()?;
         let before = landed.len();
         let mut readable = self.reap(landed)?;
-        if landed.len() == before && !readable && (self.in_flight() > 0 || self.watching || timeout.is_some()) {
-            self.enter(1, timeout)?;
-            readable = self.reap(landed)?;
+        let here = landed.len() - before + usize::from(readable);
+        if here < wanted && (self.in_flight() > 0 || self.watching || timeout.is_some()) {
+            self.enter(wanted - here, timeout)?;
+            readable |= self.reap(landed)?;
         } else if !self.ring.submission().is_empty() {
             self.enter(0, None)?;
         }

@@ -102,6 +102,11 @@ impl Wire {
         socket.set_read_timeout(Some(SLICE))?;
         socket.set_write_timeout(Some(SLICE))?;
         rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+        if socket.peer_addr()?.ip().is_loopback() {
+            // Within a host nothing is congested, and a control that paces what it sends (BBR) only adds delays. Where this
+            // one is not to be had, the host's own serves.
+            let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+        }
         Ok(Self { socket, stall: settings.stall, tls })
     }
 

@@ -1,0 +1,137 @@
+//! Many reads in flight for one thread.
+
+use std::sync::Arc;
+
+use ishigaki_device::{Error, Result};
+use ishigaki_fabric::{Call, Pending, Region};
+
+use super::device::RemoteDevice;
+use super::link::Live;
+use crate::protocol::MAX_READ;
+
+/// Reads of one thread on one device and one connection, begun in batches and answered in any order.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # fn sum(device: &Arc<ishigaki_remote::RemoteDevice>) -> ishigaki_device::Result<u64> {
+/// use ishigaki_remote::ReadQueue;
+///
+/// let (mut queue, mut sum) = (ReadQueue::new(device)?, 0);
+/// for page in 0..64 {
+///     queue.begin(page * 4096, 4096, page)?;
+/// }
+/// while queue.in_flight() > 0 {
+///     queue.wait(|_page, bytes| {
+///         sum += u64::from(bytes?[0]);
+///         Ok(())
+///     })?;
+/// }
+/// # Ok(sum)
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ReadQueue {
+    device: Arc<RemoteDevice>,
+    live: Arc<Live>,
+    handle: u32,
+    /// Begun and not sent.
+    fresh: Vec<(Vec<u8>, usize)>,
+    pending: Vec<Pending>,
+    done: Vec<(u64, ishigaki_fabric::Answer)>,
+    /// By number.
+    flights: Vec<Option<Flight>>,
+    free: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    region: Region,
+    length: usize,
+    token: u64,
+}
+
+impl ReadQueue {
+    /// For reads of this device. If its connection is lost, so is the queue.
+    pub fn new(device: &Arc<RemoteDevice>) -> Result<Self> {
+        let (live, handle) = device.live("read")?;
+        Ok(Self {
+            device: Arc::clone(device),
+            live,
+            handle,
+            fresh: Vec::new(),
+            pending: Vec::new(),
+            done: Vec::new(),
+            flights: Vec::new(),
+            free: Vec::new(),
+        })
+    }
+
+    /// How many reads have begun and were not handed out.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Begins a read of at most 1 MiB; it is sent with the next [`submit`](Self::submit) or [`wait`](Self::wait).
+    pub fn begin(&mut self, offset: u64, length: usize, token: u64) -> Result<()> {
+        if length > MAX_READ {
+            let reason = format!("a read of {length} bytes; {MAX_READ} are the most");
+            return Err(Error::Invalid { name: self.device.label.clone(), reason });
+        }
+        let (message, region) = self.device.read_call(&self.live, self.handle, offset, length)?;
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() - 1
+        });
+        self.flights[number] = Some(Flight { region, length, token });
+        self.fresh.push((message, number));
+        Ok(())
+    }
+
+    /// Sends what was begun.
+    pub fn submit(&mut self) -> Result<()> {
+        if self.fresh.is_empty() {
+            return Ok(());
+        }
+        let calls: Vec<_> = self
+            .fresh
+            .iter()
+            .map(|(message, number)| Call {
+                region: self.flights[*number].as_ref().map(|flight| flight.region.clone()),
+                token: *number as u64,
+                ..Call::message(message)
+            })
+            .collect();
+        let sent = self.live.caller.submit(&calls).map_err(|error| self.device.failed(error, "read"))?;
+        self.pending.extend(sent);
+        self.fresh.clear();
+        Ok(())
+    }
+
+    /// Sends what was begun, waits for at least one answer if any read is in flight, and hands out all that have come.
+    pub fn wait(&mut self, mut each: impl FnMut(u64, Result<&[u8]>) -> Result<()>) -> Result<()> {
+        self.submit()?;
+        let waited = self.live.caller.wait_any(&mut self.pending, &mut self.done);
+        waited.map_err(|error| self.device.failed(error, "read"))?;
+        let mut done = std::mem::take(&mut self.done);
+        let mut outcome = Ok(());
+        for (number, answer) in done.drain(..) {
+            let Some(Flight { region, length, token }) = self.flights.get_mut(number as usize).and_then(Option::take)
+            else {
+                continue;
+            };
+            self.free.push(number as usize);
+            let judged = self.device.read_answer(&answer, length);
+            let memory = region.memory();
+            let handed = match (judged, memory.as_ref().and_then(|memory| memory.get(..length))) {
+                (Ok(()), Some(bytes)) => each(token, Ok(bytes)),
+                (Err(error), _) => each(token, Err(error)),
+                (Ok(()), None) => Ok(()),
+            };
+            drop(memory);
+            self.live.regions.put(region);
+            outcome = outcome.and(handed);
+        }
+        self.done = done;
+        outcome
+    }
+}
