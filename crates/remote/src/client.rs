@@ -2,7 +2,7 @@
 //!
 //! Parts: [`link`] is one connection, made anew when it was lost; [`regions`] the memory that the node writes into;
 //! [`staging`] the node's memory that we write into; [`device`], [`directory`] and [`queue`] are what users see;
-//! [`unsynced`] knows which run of the node took writes that are not durable yet.
+//! [`copies`] are pages that the client keeps, and [`cached`] reads through them; [`unsynced`] knows which run of the node took writes that are not durable yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +14,12 @@ use parking_lot::Mutex;
 
 use crate::protocol::{Answer, Request, Status};
 use crate::{Error, Result};
+use copies::{Copies, Watcher};
 use link::{Link, Live};
 use unsynced::Unsynced;
 
+mod cached;
+mod copies;
 mod device;
 mod directory;
 mod link;
@@ -25,6 +28,7 @@ mod regions;
 mod staging;
 mod unsynced;
 
+pub use copies::{CacheSettings, CacheStatistics};
 pub use device::RemoteDevice;
 pub use directory::RemoteDirectory;
 pub use queue::ReadQueue;
@@ -36,6 +40,8 @@ pub struct ClientSettings {
     pub connections: usize,
     /// How long an answer may take. A durable write may have to wait for the lease of another client that has died.
     pub timeout: Duration,
+    /// Copies of pages that were read are kept; `None`: none are.
+    pub cache: Option<CacheSettings>,
     /// Windows and deadlines.
     pub fabric: ishigaki_fabric::Settings,
 }
@@ -43,7 +49,7 @@ pub struct ClientSettings {
 impl Default for ClientSettings {
     fn default() -> Self {
         let fabric = ishigaki_fabric::Settings::default();
-        Self { connections: 1, timeout: Duration::from_secs(30), fabric }
+        Self { connections: 1, timeout: Duration::from_secs(30), cache: None, fabric }
     }
 }
 
@@ -62,6 +68,9 @@ struct Shared {
     next_device: AtomicU64,
     /// Changes of names that are not durable yet, by directory.
     names: Mutex<HashMap<String, Arc<Unsynced>>>,
+    copies: Option<Arc<Copies>>,
+    /// Keeps them right.
+    _watcher: Option<Watcher>,
 }
 
 impl Client {
@@ -71,6 +80,9 @@ impl Client {
             let reason = "a client needs at least one connection, and time for an answer".to_owned();
             return Err(Error::Invalid { reason });
         }
+        let copies = settings.cache.map(Copies::new).transpose()?.map(Arc::new);
+        let watch = |copies| Watcher::start(copies, address, settings, security);
+        let watcher = copies.as_ref().map(watch).transpose()?;
         let links = (0..settings.connections).map(|_| Link::new(address, settings, security)).collect();
         let shared = Arc::new(Shared {
             address: address.to_owned(),
@@ -78,6 +90,8 @@ impl Client {
             turn: AtomicUsize::new(0),
             next_device: AtomicU64::new(0),
             names: Mutex::default(),
+            copies,
+            _watcher: watcher,
         });
         shared.links.iter().try_for_each(|link| link.live().map(drop))?;
         Ok(Self { shared })
@@ -94,6 +108,11 @@ impl Client {
             Answer::Load(status) => Ok(status),
             other => Err(self.shared.unexpected(&other)),
         }
+    }
+
+    /// What the cache has done; `None` without one.
+    pub fn cache_statistics(&self) -> Option<CacheStatistics> {
+        self.shared.copies.as_ref().map(|copies| copies.statistics())
     }
 
     /// Has the node send so many bytes from its memory, and waits for them: the network's share of a read.

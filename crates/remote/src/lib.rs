@@ -28,7 +28,7 @@ mod location;
 mod node;
 mod protocol;
 
-pub use client::{Client, ClientSettings, ReadQueue, RemoteDevice, RemoteDirectory};
+pub use client::{CacheSettings, CacheStatistics, Client, ClientSettings, ReadQueue, RemoteDevice, RemoteDirectory};
 pub use error::{Error, Result};
 pub use location::Location;
 pub use node::{Access, Export, Mode, Settings as NodeSettings, StorageNode};

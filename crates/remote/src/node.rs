@@ -17,7 +17,8 @@
 //! reason. Memory per connection is bounded by the window and [`Settings::memory`]; the number of connections is bounded.
 //!
 //! A write is answered when it is where it was asked to be: with the medium, or durable. Before it changes anything, all
-//! clients that keep copies have let go of them (see [`watch`]).
+//! clients that keep copies have let go of them (see [`watch`]). Since an earlier run of the node may have given leases, a
+//! write waits until the node has run for one.
 //!
 //! Parts: [`export`] is what is served, [`session`] the state of one connection, [`service`] does one request, [`watch`]
 //! knows who keeps copies; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
@@ -116,7 +117,8 @@ pub struct Settings {
     pub connections: usize,
     /// Bytes that are being read for one connection at a time.
     pub memory: ByteSize,
-    /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone.
+    /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone; and
+    /// how long after its start a node changes nothing. The same at every start.
     pub lease: Duration,
     /// Windows and deadlines.
     pub fabric: ishigaki_fabric::Settings,
@@ -305,6 +307,15 @@ impl Shared {
         };
         if let Err(error) = outcome {
             tracing::debug!(%peer, %error, "the connection has ended");
+        }
+    }
+
+    /// Nothing is changed before all leases have ended that an earlier run of the node may have given.
+    fn wait_for_old_leases(&self) {
+        let end = self.started + self.settings.lease;
+        let now = Instant::now();
+        if now < end {
+            std::thread::sleep(end - now);
         }
     }
 

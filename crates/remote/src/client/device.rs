@@ -56,12 +56,12 @@ impl RemoteDevice {
     }
 
     /// A connection that works, and what the file is called there.
-    pub(super) fn live(&self, operation: &'static str) -> Result<(Arc<Live>, u32)> {
+    pub(super) fn live(&self, operation: &'static str) -> Result<(Arc<Live>, Opened)> {
         let failed = |error: crate::Error| error.of_device(&self.label, operation);
         let live = self.shared.live().map_err(failed)?;
         if let Some(opened) = live.handles.lock().get(&self.number) {
-            let handle = opened.handle;
-            return Ok((Arc::clone(&live), handle));
+            let opened = *opened;
+            return Ok((Arc::clone(&live), opened));
         }
         let request = Request::Open { directory: &self.directory, name: &self.file };
         let opened = match live.ask(&request) {
@@ -76,8 +76,8 @@ impl RemoteDevice {
             return Err(Error::Invalid { name: self.label.clone(), reason });
         }
         // Two threads may have opened it at once; the second handle is closed with the connection.
-        let handle = live.handles.lock().entry(self.number).or_insert(opened).handle;
-        Ok((live, handle))
+        let opened = *live.handles.lock().entry(self.number).or_insert(opened);
+        Ok((live, opened))
     }
 
     pub(super) fn check(&self, offset: u64, memory: &[u8]) -> Result<()> {
@@ -104,12 +104,11 @@ impl RemoteDevice {
         }
     }
 
-    fn read_pieces(&self, mut offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let (live, handle) = self.live("read")?;
+    pub(super) fn read_pieces(&self, live: &Live, handle: u32, mut offset: u64, buffer: &mut [u8]) -> Result<()> {
         for group in buffer.chunks_mut(PIECES * MAX_READ) {
             let mut calls = Vec::with_capacity(1);
             for piece in group.chunks_mut(MAX_READ) {
-                calls.push(self.read_call(&live, handle, offset, piece.len())?);
+                calls.push(self.read_call(live, handle, offset, piece.len())?);
                 offset += piece.len() as u64;
             }
             let pending = submit(
@@ -131,7 +130,25 @@ impl RemoteDevice {
 
     /// Writes runs, durably or until the next sync; returns which run of the node took them.
     fn write_pieces(&self, writes: &[(u64, &[u8])], durable: bool) -> Result<u64> {
-        let (live, handle) = self.live("write")?;
+        let (live, opened) = self.live("write")?;
+        self.changing(opened.file, writes, || self.write_to(&live, opened.handle, writes, durable))?;
+        Ok(live.instance)
+    }
+
+    /// Has copies of these runs dropped, and none made while they are being changed.
+    fn changing(&self, file: u64, writes: &[(u64, &[u8])], change: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some(copies) = &self.shared.copies else { return change() };
+        for (offset, bytes) in writes {
+            copies.begin_own(file, *offset, bytes.len() as u64);
+        }
+        let outcome = change();
+        for _ in writes {
+            copies.end_own(file, outcome.is_ok());
+        }
+        outcome
+    }
+
+    fn write_to(&self, live: &Live, handle: u32, writes: &[(u64, &[u8])], durable: bool) -> Result<()> {
         let pieces: Vec<(u64, &[u8])> = writes
             .iter()
             .flat_map(|(offset, bytes)| (*offset..).step_by(MAX_WRITTEN).zip(bytes.chunks(MAX_WRITTEN)))
@@ -142,7 +159,7 @@ impl RemoteDevice {
                 crate::Error::Device(error) => renamed(&error, &self.label),
                 other => other.of_device(&self.label, "write"),
             };
-            let slots = live.staging.take(&live, rest.len().min(PIECES)).map_err(failed)?;
+            let slots = live.staging.take(live, rest.len().min(PIECES)).map_err(failed)?;
             let (now, later) = rest.split_at(slots.numbers.len().min(rest.len()));
             let mut messages = Vec::with_capacity(now.len());
             for ((offset, bytes), &slot) in now.iter().zip(&slots.numbers) {
@@ -168,7 +185,7 @@ impl RemoteDevice {
             }
             rest = later;
         }
-        Ok(live.instance)
+        Ok(())
     }
 
     fn expect_done(&self, answer: &ishigaki_fabric::Answer, operation: &'static str) -> Result<()> {
@@ -181,8 +198,8 @@ impl RemoteDevice {
 
     /// Asks for something that is answered by `Done`; returns which run of the node did it.
     fn ask(&self, operation: &'static str, request: impl FnOnce(u32) -> Request<'static>) -> Result<u64> {
-        let (live, handle) = self.live(operation)?;
-        let message = request(handle).encode();
+        let (live, opened) = self.live(operation)?;
+        let message = request(opened.handle).encode();
         let answer = live.caller.call(&Call::message(&message)).map_err(|error| self.failed(error, operation))?;
         self.expect_done(&answer, operation)?;
         Ok(live.instance)
@@ -217,7 +234,14 @@ impl Device for RemoteDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.check(offset, buffer)?;
-        if buffer.is_empty() { Ok(()) } else { self.read_pieces(offset, buffer) }
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let (live, opened) = self.live("read")?;
+        match &self.shared.copies {
+            Some(copies) => self.read_through(copies, &live, &opened, offset, buffer),
+            None => self.read_pieces(&live, opened.handle, offset, buffer),
+        }
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -279,7 +303,15 @@ impl Device for RemoteDevice {
         if !self.opened.promise.trim || length == 0 {
             return Ok(());
         }
-        self.unsynced.written(self.ask("trim", |handle| Request::Trim { handle, offset, length })?);
+        let file = self.live("trim")?.1.file;
+        if let Some(copies) = &self.shared.copies {
+            copies.begin_own(file, offset, length);
+        }
+        let outcome = self.ask("trim", |handle| Request::Trim { handle, offset, length });
+        if let Some(copies) = &self.shared.copies {
+            copies.end_own(file, outcome.is_ok());
+        }
+        self.unsynced.written(outcome?);
         Ok(())
     }
 }

@@ -9,7 +9,8 @@ use super::device::RemoteDevice;
 use super::link::Live;
 use crate::protocol::MAX_READ;
 
-/// Reads of one thread on one device and one connection, begun in batches and answered in any order.
+/// Reads of one thread on one device and one connection, begun in batches and answered in any order. They all go to the
+/// node: the client's copies are neither used nor made.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -53,11 +54,11 @@ struct Flight {
 impl ReadQueue {
     /// For reads of this device. If its connection is lost, so is the queue.
     pub fn new(device: &Arc<RemoteDevice>) -> Result<Self> {
-        let (live, handle) = device.live("read")?;
+        let (live, opened) = device.live("read")?;
         Ok(Self {
             device: Arc::clone(device),
             live,
-            handle,
+            handle: opened.handle,
             fresh: Vec::new(),
             pending: Vec::new(),
             done: Vec::new(),

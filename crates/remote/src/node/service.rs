@@ -98,6 +98,7 @@ impl Session {
             Request::Trim { handle, offset, length } => {
                 let file = self.file(handle)?;
                 let own = self.own_watch.load(Ordering::SeqCst);
+                self.node.wait_for_old_leases();
                 file.keepers.change(file.id, own, offset, length, || file.device.trim(offset, length))?;
             }
             Request::Create { directory, name, length } => {
@@ -131,6 +132,7 @@ impl Session {
         // Out of the client's reach while it is being written.
         let memory = region.take().ok_or_else(|| invalid("this staging slot is being written already"))?;
         let own = self.own_watch.load(Ordering::SeqCst);
+        self.node.wait_for_old_leases();
         let outcome = match memory.get(..length) {
             Some(bytes) => file.keepers.change(file.id, own, offset, length as u64, || {
                 if durable { file.device.write_durable(offset, bytes) } else { file.device.write_at(offset, bytes) }

@@ -190,7 +190,6 @@ impl Notice {
         to
     }
 
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Cursor(bytes);
         let kind = from.u8()?;

@@ -18,8 +18,12 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(mode: Mode) -> Self {
+        Self::with(settings(mode))
+    }
+
+    pub(crate) fn with(settings: NodeSettings) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let node = node(&Export::Folder(folder.path().to_owned()), settings(mode));
+        let node = node(&Export::Folder(folder.path().to_owned()), settings);
         Self { folder, node }
     }
 
@@ -37,7 +41,8 @@ pub(crate) fn settings(mode: Mode) -> NodeSettings {
         listen: "127.0.0.1:0".to_owned(),
         mode,
         access: Access::ReadWrite,
-        lease: Duration::from_millis(500),
+        // Nobody keeps copies.
+        lease: Duration::from_millis(1),
         ..NodeSettings::default()
     }
 }
