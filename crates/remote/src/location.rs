@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Error, Result};
+use ishigaki_fabric::Security;
+
+use crate::{Client, ClientSettings, Error, RemoteDirectory, Result};
 
 /// A directory below the folder of a storage node.
 ///
@@ -24,6 +26,13 @@ pub struct Location {
 
 /// How a location begins.
 const SCHEME: &str = "node://";
+
+impl Location {
+    /// Connects to the node. The connection lasts as long as the directory, or anything that was opened in it.
+    pub fn open(&self, settings: &ClientSettings, security: &Security) -> Result<RemoteDirectory> {
+        Ok(Client::connect(&self.address, settings, security)?.directory(&self.directory))
+    }
+}
 
 impl FromStr for Location {
     type Err = Error;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ishigaki_base::ErrorKind;
 use ishigaki_device::{AlignedBuffer, Device, Directory, Error, FileDirectory, MemoryDirectory};
 use ishigaki_fabric::{Security, Token};
-use ishigaki_remote::{Access, Client, ClientSettings, Export, Mode, NodeSettings, ReadQueue, StorageNode};
+use ishigaki_remote::{Access, Client, ClientSettings, Export, Location, Mode, NodeSettings, ReadQueue, StorageNode};
 use ishigaki_testkit::seeded;
 
 use kit::{MODES, Place, client, client_at, full, node, read, settings};
@@ -255,6 +255,15 @@ fn a_client_needs_the_nodes_token() {
 }
 
 #[test]
+fn a_location_opens_its_directory() {
+    let place = Place::new(Mode::Ring);
+    let location: Location = format!("node://{}/a/b", place.node.address()).parse().expect("a location");
+    let directory = location.open(&ClientSettings::default(), &Security::Open).expect("opened");
+    directory.create("pages", 4096).expect("created");
+    assert!(place.path().join("a/b/pages").exists());
+}
+
+#[test]
 fn any_directory_can_be_served() {
     for mode in MODES {
         let node = node(&Export::Directory(Arc::new(MemoryDirectory::new())), settings(mode));
@@ -276,6 +285,22 @@ fn a_node_tells_how_it_is_doing_and_what_the_network_alone_takes() {
     let status = client.status().expect("told");
     assert_eq!((status.bytes_written, status.bytes_read, status.connections), (8192, 65536, 1));
     assert!(status.requests >= 4 && status.cores >= 1 && status.uptime_nanos > 0);
+    let device = Arc::new(client.directory("").open_device("pages").expect("opened"));
+    let mut queue = ReadQueue::of_network_alone(&device).expect("a queue");
+    for token in 0..100 {
+        queue.begin(0, 8192, token).expect("begun");
+    }
+    let mut count = 0;
+    while queue.in_flight() > 0 {
+        queue
+            .wait(|_, bytes| {
+                count += 1;
+                assert_eq!(bytes?[..], [0; 8192], "not what lies there");
+                Ok(())
+            })
+            .expect("waited");
+    }
+    assert_eq!((count, client.status().expect("told").bytes_read), (100, 65536));
     client.blank(4096).expect("answered");
     assert!(client.blank(2 << 20).is_err());
 }

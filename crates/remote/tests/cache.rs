@@ -4,7 +4,7 @@
 mod kit;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
@@ -99,14 +99,15 @@ fn nobody_reads_an_older_number_than_anybody_has_read_or_written_before() {
     for mode in MODES {
         let (place, writer, device) = with_pages(mode, 65536);
         let clients = [caching(&place.node, 1), caching(&place.node, 2)];
-        let (written, seen, end) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now() + Duration::from_millis(700));
+        let (written, seen, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let hits = || clients[0].cache_statistics().expect("there is a cache").hits;
         std::thread::scope(|scope| {
             for client in &clients {
-                let (written, seen) = (&written, &seen);
+                let (written, seen, done) = (&written, &seen, &done);
                 for _ in 0..2 {
                     let copy = client.directory("").open("pages").expect("opened");
                     scope.spawn(move || {
-                        while Instant::now() < end {
+                        while !done.load(Ordering::SeqCst) {
                             // Whatever is known to anybody before the read begins.
                             let known = seen.load(Ordering::SeqCst).max(written.load(Ordering::SeqCst));
                             let block = read(copy.as_ref(), 512, 512);
@@ -120,23 +121,24 @@ fn nobody_reads_an_older_number_than_anybody_has_read_or_written_before() {
             }
             // One of the readers' clients writes, too.
             let own = clients[1].directory("").open("pages").expect("opened");
-            let written = &written;
+            let (written, done, hits, device) = (&written, &done, &hits, &device);
             scope.spawn(move || {
+                let deadline = Instant::now() + Duration::from_secs(20);
                 for turn in 1.. {
-                    if Instant::now() >= end {
+                    if (turn > 60 && hits() > 100) || Instant::now() > deadline {
                         break;
                     }
-                    let device = if turn % 3 == 0 { &own } else { &device };
+                    let device = if turn % 3 == 0 { &own } else { device };
                     device.write_at(512, &number(turn)).expect("written");
                     written.store(turn, Ordering::SeqCst);
                     if turn % 5 == 0 {
                         std::thread::sleep(Duration::from_millis(5));
                     }
                 }
+                done.store(true, Ordering::SeqCst);
             });
         });
-        let hits = clients[0].cache_statistics().expect("there is a cache").hits;
-        assert!(hits > 100 && written.load(Ordering::SeqCst) > 20, "{mode}: {hits} hits");
+        assert!(hits() > 100 && written.load(Ordering::SeqCst) > 20, "{mode}: {} hits", hits());
         drop(writer);
     }
 }
@@ -155,18 +157,32 @@ fn a_client_that_is_gone_holds_a_write_up_for_its_lease_and_no_longer() {
             (endpoint, bytes)
         };
         device.write_at(0, &full(512, 0)).expect("written");
-        // It watches and keeps copies, and then it says nothing any more.
         let (open, opened) = endpoint(&[&[2, 0, 0, 5, 0][..], b"pages"].concat());
-        let since = Instant::now();
-        let (_watch, watching) = endpoint(&[18]);
-        open.send(&[Outgoing::Request { id: 1, bytes: &[&[19], &opened[1..5], &watching[1..9]].concat() }])
-            .expect("sent");
-        let mut events = Vec::new();
-        open.receive(&mut events, Wait::Until(Instant::now() + Duration::from_secs(5))).expect("answered");
-        assert!(matches!(&events[..], [Event::Reply { bytes, .. }] if bytes[..] == [0]), "{events:?}");
-        device.write_at(0, &full(512, 1)).expect("written");
-        let took = since.elapsed();
-        assert!((Duration::from_millis(495)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
+        for is_silent in [true, false] {
+            // It watches and keeps copies, and then it says nothing any more; or its connection is lost.
+            let since = Instant::now();
+            let (watch, watching) = endpoint(&[18]);
+            let keep = [&[19], &opened[1..5], &watching[1..9]].concat();
+            open.send(&[Outgoing::Request { id: 1, bytes: &keep }]).expect("sent");
+            let mut events = Vec::new();
+            open.receive(&mut events, Wait::Until(Instant::now() + Duration::from_secs(5))).expect("answered");
+            assert!(matches!(&events[..], [Event::Reply { bytes, .. }] if bytes[..] == [0]), "{events:?}");
+            let _watch = if is_silent {
+                Some(watch)
+            } else {
+                drop(watch);
+                // Which the node finds out by a first write; meanwhile another client begins to keep copies.
+                std::thread::scope(|scope| {
+                    scope.spawn(|| device.write_at(0, &full(512, 1)).expect("written"));
+                    let other = caching(&place.node, 1);
+                    read(other.directory("").open("pages").expect("opened").as_ref(), 0, 512);
+                });
+                None
+            };
+            device.write_at(0, &full(512, 1)).expect("written");
+            let took = since.elapsed();
+            assert!((Duration::from_millis(495)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
+        }
         let begin = Instant::now();
         device.write_at(0, &full(512, 2)).expect("written");
         assert!(begin.elapsed() < Duration::from_millis(400), "{mode}: it is forgotten");

@@ -8,10 +8,12 @@ mod kit;
 
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use ishigaki_device::{AlignedBuffer, Directory, FileDirectory};
+use ishigaki_device::{
+    AlignedBuffer, Device, Directory, DirectoryLock, Error, FileDirectory, MemoryDirectory, Promise,
+};
 use ishigaki_fabric::{Answer, Call, Caller, Endpoint, Event, Outgoing, RegionKey, Security, Settings, Wait, connect};
 use ishigaki_remote::{Export, Mode, NodeSettings};
 use ishigaki_testkit::seeded;
@@ -132,6 +134,7 @@ fn requests_that_make_no_sense_get_their_reason_and_no_bytes() {
             read_request(handle, 0, u32::MAX, region.key(), 0),
             read_request(handle, 0, (1 << 20) + 512, region.key(), 0),
             read_request(handle, 0, 100, region.key(), 0),
+            [&[5][..], &u32::MAX.to_le_bytes(), &region.key().0, &[0; 8]].concat(),
             // A write from a slot that is too short, and from one that there is not.
             [&[7][..], &handle.to_le_bytes(), &[0; 8], &(1_u32 << 20).to_le_bytes(), &[0, 0, 0]].concat(),
             [&[7][..], &handle.to_le_bytes(), &[0; 8], &4096_u32.to_le_bytes(), &[99, 0, 0]].concat(),
@@ -196,6 +199,103 @@ fn bytes_go_nowhere_without_the_right_key() {
         let call =
             Call { before: Some((ishigaki_fabric::Target { key, offset: 128 << 10 }, &bytes)), ..Call::message(&[1]) };
         assert!(one.call(&call).is_err(), "cut off");
+    }
+}
+
+/// Memory whose writes wait until they are let go on.
+#[derive(Debug)]
+struct Gate {
+    memory: MemoryDirectory,
+    waiting: Arc<Barrier>,
+}
+
+#[derive(Debug)]
+struct GatedDevice {
+    memory: Arc<dyn Device>,
+    waiting: Arc<Barrier>,
+}
+
+impl Device for GatedDevice {
+    fn promise(&self) -> Promise {
+        self.memory.promise()
+    }
+
+    fn len(&self) -> u64 {
+        self.memory.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        self.memory.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        // Once to say that it is here, once to be let go on.
+        self.waiting.wait();
+        self.waiting.wait();
+        self.memory.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.memory.sync()
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> Result<(), Error> {
+        self.memory.trim(offset, length)
+    }
+}
+
+impl Directory for Gate {
+    fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>, Error> {
+        self.memory.create(name, length)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Device>, Error> {
+        Ok(Arc::new(GatedDevice { memory: self.memory.open(name)?, waiting: Arc::clone(&self.waiting) }))
+    }
+
+    fn list(&self) -> Result<Vec<String>, Error> {
+        self.memory.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        self.memory.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        self.memory.remove(name)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.memory.sync()
+    }
+
+    fn lock(&self) -> Result<DirectoryLock, Error> {
+        self.memory.lock()
+    }
+}
+
+#[test]
+fn bytes_that_are_being_written_can_not_be_changed_any_more() {
+    for mode in MODES {
+        let waiting = Arc::new(Barrier::new(2));
+        let gate = Arc::new(Gate { memory: MemoryDirectory::new(), waiting: Arc::clone(&waiting) });
+        let pages = gate.create("pages", 65536).expect("created");
+        let node = node(&Export::Directory(gate.clone()), settings(mode));
+        let place = Place { folder: tempfile::tempdir().expect("a folder"), node };
+        let caller = caller(&place);
+        let handle = handle(&caller);
+        let staging = ask(&caller, &[6]).expect("answered");
+        let target = ishigaki_fabric::Target { key: RegionKey(staging[3..19].try_into().expect("a key")), offset: 0 };
+        let write = [&[7][..], &handle.to_le_bytes(), &[0; 8], &4096_u32.to_le_bytes(), &[0, 0, 0]].concat();
+        let pending = caller.submit(&[Call { before: Some((target, &[1; 4096])), ..Call::message(&write) }]);
+        waiting.wait();
+        // The node is at it; now the same slot once more.
+        let other = Outgoing::Write { id: 9, target, bytes: &[2; 4096], completes: None };
+        caller.endpoint().send(&[other]).expect("sent");
+        assert!(caller.call(&Call::message(&[1])).is_err(), "{mode}: cut off");
+        waiting.wait();
+        drop((pending, place));
+        assert_eq!(read(pages.as_ref(), 0, 4096)[..], [1; 4096], "{mode}");
     }
 }
 

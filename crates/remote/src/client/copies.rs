@@ -193,8 +193,8 @@ impl Copies {
         let state = self.state.lock();
         let good = noted.filter(|noted| {
             let file = state.files.get(&noted.file).copied().unwrap_or_default();
-            let same = file.watch == noted.watch && state.watch == noted.watch && file.number == noted.number;
-            same && file.own == 0 && file.others == 0
+            // A change that has begun since has moved the number on.
+            file.watch == noted.watch && state.watch == noted.watch && file.number == noted.number
         });
         for (page, bytes) in (first..).zip(bytes.chunks(self.page())) {
             match good {

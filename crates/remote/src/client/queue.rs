@@ -7,7 +7,7 @@ use ishigaki_fabric::{Call, Pending, Region};
 
 use super::device::RemoteDevice;
 use super::link::Live;
-use crate::protocol::MAX_READ;
+use crate::protocol::{MAX_READ, Request};
 
 /// Reads of one thread on one device and one connection, begun in batches and answered in any order. They all go to the
 /// node: the client's copies are neither used nor made.
@@ -35,6 +35,8 @@ pub struct ReadQueue {
     device: Arc<RemoteDevice>,
     live: Arc<Live>,
     handle: u32,
+    /// The node sends zeros instead of reading.
+    blank: bool,
     /// Begun and not sent.
     fresh: Vec<(Vec<u8>, usize)>,
     pending: Vec<Pending>,
@@ -54,11 +56,21 @@ struct Flight {
 impl ReadQueue {
     /// For reads of this device. If its connection is lost, so is the queue.
     pub fn new(device: &Arc<RemoteDevice>) -> Result<Self> {
+        Self::of(device, false)
+    }
+
+    /// For measuring the network alone: the node sends as many zeros as would have been read, without reading.
+    pub fn of_network_alone(device: &Arc<RemoteDevice>) -> Result<Self> {
+        Self::of(device, true)
+    }
+
+    fn of(device: &Arc<RemoteDevice>, blank: bool) -> Result<Self> {
         let (live, opened) = device.live("read")?;
         Ok(Self {
             device: Arc::clone(device),
             live,
             handle: opened.handle,
+            blank,
             fresh: Vec::new(),
             pending: Vec::new(),
             done: Vec::new(),
@@ -78,7 +90,10 @@ impl ReadQueue {
             let reason = format!("a read of {length} bytes; {MAX_READ} are the most");
             return Err(Error::Invalid { name: self.device.label.clone(), reason });
         }
-        let (message, region) = self.device.read_call(&self.live, self.handle, offset, length)?;
+        let (mut message, region) = self.device.read_call(&self.live, self.handle, offset, length)?;
+        if self.blank {
+            message = Request::Blank { length: length as u32, target: region.target() }.encode();
+        }
         let number = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() - 1

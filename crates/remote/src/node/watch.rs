@@ -93,6 +93,12 @@ impl Watch {
         self.until.lock().is_some_and(|until| Instant::now() < until) && !self.caller.is_lost()
     }
 
+    /// The client may have copies and use them, now or after it renews its lease: it is not given up, or its last lease has
+    /// not ended.
+    fn may_use_copies(&self) -> bool {
+        self.until.lock().is_some() || self.ended.lock().is_some_and(|ended| Instant::now() < ended)
+    }
+
     /// No lease is given any more; when the last one ends.
     fn give_up(&self) -> Instant {
         let mut until = self.until.lock();
@@ -117,7 +123,7 @@ impl Keepers {
     /// From now on that client is told of changes.
     pub(super) fn add(&self, watch: Arc<Watch>) {
         let mut keepers = self.keepers.write();
-        keepers.retain(|keeper| keeper.is_alive() && keeper.id != watch.id);
+        keepers.retain(|keeper| keeper.may_use_copies() && keeper.id != watch.id);
         keepers.push(watch);
     }
 
