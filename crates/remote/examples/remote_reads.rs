@@ -15,7 +15,7 @@ use ishigaki_device::{AlignedBuffer, Device, Directory, FileDevice, FileDirector
 use ishigaki_fabric::Security;
 use ishigaki_remote::{Client, ClientSettings, Export, Mode, NodeSettings, ReadQueue, RemoteDevice, StorageNode};
 
-const LENGTH: u64 = 256 << 20;
+const LENGTH: u64 = 128 << 20;
 const MODES: [Mode; 3] = [Mode::Dynamic, Mode::Static, Mode::Ring];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -29,7 +29,7 @@ fn main() -> Outcome<()> {
     }
     let place = arguments.first().map_or_else(std::env::temp_dir, PathBuf::from);
     let number = |at: usize, default| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (time, rounds) = (Duration::from_secs_f64(number(1, 0.3)), number(2, 3.0) as usize);
+    let (time, rounds) = (Duration::from_secs_f64(number(1, 0.1)), number(2, 3.0) as usize);
     let place = place.join(format!("remote-reads-{}", std::process::id()));
     let case =
         |text: &String| text.split_once(':').and_then(|(size, depth)| Some((size.parse().ok()?, depth.parse().ok()?)));

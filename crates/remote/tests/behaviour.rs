@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use ishigaki_base::ErrorKind;
 use ishigaki_device::{AlignedBuffer, Device, Directory, Error, FileDirectory, MemoryDirectory};
-use ishigaki_fabric::{Security, Token};
-use ishigaki_remote::{Access, Client, ClientSettings, Export, Location, Mode, NodeSettings, ReadQueue, StorageNode};
+use ishigaki_fabric::{Security, Tls, TlsFiles, Token};
+use ishigaki_remote::{
+    Access, CacheSettings, Client, ClientSettings, Export, Location, Mode, NodeSettings, ReadQueue, StorageNode,
+};
 use ishigaki_testkit::seeded;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use kit::{MODES, Place, client, client_at, full, node, read, settings};
 
@@ -252,6 +255,60 @@ fn a_client_needs_the_nodes_token() {
     client.directory("").create("pages", 4096).expect("created");
     let outside = NodeSettings { listen: "0.0.0.0:0".to_owned(), ..settings(Mode::Ring) };
     assert!(StorageNode::start(&export, outside, Security::Open).is_err(), "nobody would ask who comes");
+}
+
+/// Certificates for both sides, of an authority made for the purpose.
+fn tls() -> Security {
+    let key = KeyPair::generate().expect("a key");
+    let mut authority = CertificateParams::new(Vec::<String>::new()).expect("no names");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = authority.self_signed(&key).expect("signed").pem();
+    let issuer = Issuer::new(authority, key);
+    let own = KeyPair::generate().expect("a key");
+    let names = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+    let certificate = names.signed_by(&own, &issuer).expect("signed").pem();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let files = TlsFiles {
+        authorities: file("authorities.pem", root),
+        certificate: file("certificate.pem", certificate),
+        key: file("key.pem", own.serialize_pem()),
+    };
+    Security::Tls(Tls::from_files(&files).expect("good files"))
+}
+
+#[test]
+fn everything_goes_over_tls_as_well() {
+    let security = tls();
+    for mode in MODES {
+        let folder = tempfile::tempdir().expect("a folder");
+        let export = Export::Folder(folder.path().to_owned());
+        let node = StorageNode::start(&export, settings(mode), security.clone()).expect("started");
+        let cache = Some(CacheSettings::default());
+        let settings = ClientSettings { cache, ..ClientSettings::default() };
+        let client = Client::connect(&node.address().to_string(), &settings, &security).expect("connected");
+        let device = Arc::new(client.directory("").create_device("pages", 4 << 20).expect("created"));
+        device.write_all_durable(&[(0, &full(1 << 20, 1)), (1 << 20, &full(3 << 20, 2))]).expect("written");
+        assert!(read(device.as_ref(), 0, 4 << 20)[..1 << 20].iter().all(|&byte| byte == 1), "{mode}");
+        let (mut queue, mut count) = (ReadQueue::new(&device).expect("a queue"), 0);
+        for page in 0..500 {
+            queue.begin(page % 1024 * 4096, 4096, page).expect("begun");
+        }
+        while queue.in_flight() > 0 {
+            queue
+                .wait(|page, bytes| {
+                    count += 1;
+                    assert_eq!(bytes?[..], [if page < 256 { 1 } else { 2 }; 4096], "{mode}");
+                    Ok(())
+                })
+                .expect("waited");
+        }
+        assert_eq!(count, 500);
+    }
 }
 
 #[test]

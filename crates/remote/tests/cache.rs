@@ -53,6 +53,13 @@ fn what_was_read_once_does_not_come_from_the_node_again() {
         // Longer than an eighth of the cache: read, and not kept.
         assert!(read(copy.as_ref(), 0, 1 << 20).iter().all(|&byte| byte == 7));
         assert_eq!(client.cache_statistics().expect("there is a cache").pages, 7);
+        // Of pages that are there in part, only those that are not.
+        let before = client.status().expect("told").bytes_read;
+        for page in [1, 3] {
+            device.write_at(page * 16384, &full(512, 7)).expect("written");
+        }
+        assert_eq!(read(copy.as_ref(), 8192, 65536)[..], vec![7; 65536][..]);
+        assert_eq!(client.status().expect("told").bytes_read, before + 2 * 16384, "{mode}");
     }
 }
 
