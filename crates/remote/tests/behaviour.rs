@@ -414,7 +414,8 @@ fn another_file_of_the_same_name_is_not_taken_for_the_old_one() {
 fn with_a_lock_that_was_lost_nothing_is_written() {
     let place = Place::new(Mode::Ring);
     let address = place.node.address().to_string();
-    let client = client_at(&address);
+    let settings_of_two = ClientSettings { connections: 2, ..ClientSettings::default() };
+    let client = Client::connect(&address, &settings_of_two, &Security::Open).expect("connected");
     let directory = client.directory("");
     let device = directory.create("pages", 4096).expect("created");
     let lock = directory.lock().expect("free");
@@ -422,9 +423,11 @@ fn with_a_lock_that_was_lost_nothing_is_written() {
     drop(first);
     let _second =
         node(&Export::Folder(folder.path().to_owned()), NodeSettings { listen: address, ..settings(Mode::Ring) });
-    let errors: Vec<_> = (0..3).filter_map(|_| device.write_durable(0, &full(4096, 1)).err()).collect();
-    assert!(errors.len() == 3 && errors[2].to_string().contains("the lock with it"), "{errors:?}");
+    let errors: Vec<_> = (0..6).filter_map(|_| device.write_durable(0, &full(4096, 1)).err()).collect();
+    assert!(errors.len() == 6 && errors[5].to_string().contains("the lock with it"), "{errors:?}");
     assert_eq!(std::fs::read(folder.path().join("pages")).expect("there"), [0; 4096]);
     drop(lock);
-    device.write_durable(0, &full(4096, 1)).expect("nobody believes to have the lock any more");
+    // Each connection finds out for itself that it is gone.
+    let outcomes: Vec<_> = (0..4).map(|_| device.write_durable(0, &full(4096, 1))).collect();
+    assert!(outcomes[3].is_ok(), "nobody believes to have the lock any more: {outcomes:?}");
 }

@@ -173,13 +173,7 @@ impl RemoteDevice {
             });
             let outcome = submit(&live.caller, calls)
                 .and_then(|pending| pending.into_iter().map(Pending::wait).collect::<Result<Vec<_>, _>>());
-            let answers = match outcome {
-                Ok(answers) => answers,
-                Err(error) => {
-                    slots.forget();
-                    return Err(self.failed(error, "write"));
-                }
-            };
+            let answers = outcome.map_err(|error| self.failed(error, "write"))?;
             for answer in answers {
                 self.expect_done(&answer, "write")?;
             }

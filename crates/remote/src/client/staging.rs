@@ -22,8 +22,8 @@ pub(super) struct Staging {
     given_back: Condvar,
 }
 
-/// Some slots, given back when dropped. Whoever could not wait for an answer must [forget](Slots::forget) them: the node may
-/// still read there.
+/// Some slots, given back when dropped. A write that was not answered has its connection fail, and the slots with it; so
+/// none is used again while the node may still read there.
 #[derive(Debug)]
 pub(super) struct Slots<'a> {
     staging: &'a Staging,
@@ -67,13 +67,6 @@ impl Staging {
             self.given_back.notify_all();
         }
         Ok(())
-    }
-}
-
-impl Slots<'_> {
-    /// Never gives them back.
-    pub(super) fn forget(mut self) {
-        self.numbers.clear();
     }
 }
 
