@@ -21,7 +21,8 @@
 //!
 //! *Trust.* See [`Security`]. A peer that breaks the protocol is cut off; no length of a peer's is believed beyond a limit.
 //!
-//! The transport is TCP: [`connect`] and [`Listener`]. What goes over it is pictured in `docs/format/fabric.md`.
+//! The transport is TCP: [`connect`] and [`Listener`]. What goes over it is pictured in `docs/format/fabric.md`. Which
+//! others a host would have, [`Libfabric`] tells.
 //!
 //! ```
 //! use std::time::Duration;
@@ -53,6 +54,7 @@ mod error;
 mod frame;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod libfabric;
 mod region;
 mod security;
 mod tcp;
@@ -62,6 +64,7 @@ pub use caller::{Answer, Call, Caller, Pending};
 pub use endpoint::{Endpoint, Event, Message, Outgoing, Settings, Wait};
 pub use error::{Error, Result};
 pub use frame::{MAX_MESSAGE, MAX_WRITE};
+pub use libfabric::{EndpointKind, Libfabric, Provider};
 pub use region::{Region, RegionKey, Target};
 pub use security::{Security, Tls, TlsFiles, Token};
 pub use tcp::{Arrival, Listener, connect};
