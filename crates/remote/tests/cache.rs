@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_device::{AlignedBuffer, Device, Directory};
 use ishigaki_fabric::{Event, Outgoing, Security, Settings, Wait, connect};
-use ishigaki_remote::{CacheSettings, Client, ClientSettings, Export, Mode, NodeSettings, StorageNode};
+use ishigaki_remote::{
+    CacheSettings, Client, ClientSettings, Export, Mode, NodeSettings, ReadQueue, RemoteDevice, StorageNode,
+};
 use ishigaki_testkit::{seeded, seeded_runs};
 
 use kit::{MODES, Place, full, node, read, settings};
@@ -236,5 +238,51 @@ fn a_node_that_was_just_started_changes_nothing_while_leases_of_the_one_before_m
         device.write_at(0, &full(512, 1)).expect("written");
         let took = begin.elapsed();
         assert!((Duration::from_millis(495)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
+    }
+}
+
+/// Sums up the first bytes of 64 pages of 16 KiB, with all reads in flight at once.
+fn sum(device: &Arc<RemoteDevice>, offset: u64, length: usize) -> u64 {
+    let (mut queue, mut sum, mut count) = (ReadQueue::new(device).expect("a queue"), 0, 0);
+    for page in 0..64 {
+        queue.begin(page * 16384 + offset, length, page).expect("begun");
+    }
+    while queue.in_flight() > 0 {
+        queue
+            .wait(|_, bytes| {
+                let bytes = bytes?;
+                assert_eq!(bytes.len(), length);
+                count += 1;
+                sum += u64::from(bytes[0]);
+                Ok(())
+            })
+            .expect("waited");
+    }
+    assert_eq!(count, 64);
+    sum
+}
+
+#[test]
+fn reads_in_flight_use_copies_and_make_them() {
+    for mode in MODES {
+        let (place, _writer, device) = with_pages(mode, 1 << 20);
+        device.write_durable(0, &full(1 << 20, 1)).expect("written");
+        let client = caching(&place.node, 1);
+        let copy = Arc::new(client.directory("").open_device("pages").expect("opened"));
+        let read_by_node = || client.status().expect("told").bytes_read;
+        assert_eq!(sum(&copy, 0, 512), 64);
+        assert_eq!(client.cache_statistics().expect("there is a cache").pages, 0, "{mode}: no whole pages");
+        assert_eq!(sum(&copy, 0, 16384), 64);
+        let before = read_by_node();
+        assert_eq!((sum(&copy, 512, 4096), sum(&copy, 0, 16384)), (64, 64));
+        assert_eq!(read_by_node(), before, "{mode}: all were there");
+        let statistics = client.cache_statistics().expect("there is a cache");
+        assert_eq!((statistics.hits, statistics.misses), (128, 128), "{mode}");
+        device.write_at(16384, &full(32768, 5)).expect("written");
+        assert_eq!(
+            (sum(&copy, 0, 16384), read_by_node()),
+            (62 + 10, before + 32768),
+            "{mode}: others' writes are seen"
+        );
     }
 }

@@ -74,7 +74,7 @@ impl RemoteDevice {
 
 /// Tells the node that we keep copies of the file, if it does not know. Where that fails nothing is kept, and the read
 /// itself finds out what is wrong.
-fn tell(copies: &Copies, live: &Live, opened: &Opened) {
+pub(super) fn tell(copies: &Copies, live: &Live, opened: &Opened) {
     if let Some(watch) = copies.watch_to_tell(opened.file)
         && matches!(live.ask(&Request::Keep { handle: opened.handle, watch }), Ok(Answer::Done))
     {
@@ -83,7 +83,7 @@ fn tell(copies: &Copies, live: &Live, opened: &Opened) {
 }
 
 /// Copies those of `bytes`, which begin at `from` of the device, that belong into `buffer`, which begins at `to`.
-fn copy(from: u64, bytes: &[u8], to: u64, buffer: &mut [u8]) {
+pub(super) fn copy(from: u64, bytes: &[u8], to: u64, buffer: &mut [u8]) {
     let begin = from.max(to);
     let end = (from + bytes.len() as u64).min(to + buffer.len() as u64);
     if begin < end {

@@ -17,6 +17,7 @@
 //! Parts: [`pages`] is the memory, [`watcher`] the two threads that hear notices and renew the lease.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -163,6 +164,15 @@ impl Copies {
         let found = if self.may_use() { self.pages.get(file, page) } else { None };
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Pages of which copies may be used at this moment, all of them or none.
+    pub(super) fn get_all(&self, file: u64, pages: Range<u64>) -> Option<Vec<Arc<[u8]>>> {
+        let count = pages.end - pages.start;
+        let found = if self.may_use() { pages.map(|page| self.pages.get(file, page)).collect() } else { None };
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(count, Ordering::Relaxed);
         found
     }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use ishigaki_device::{Error, Result};
 use ishigaki_fabric::{Call, Pending, Region};
 
+use super::cached::{copy, tell};
+use super::copies::Noted;
 use super::device::RemoteDevice;
 use super::link::Live;
-use crate::protocol::{MAX_READ, Request};
+use crate::protocol::{MAX_READ, Opened, Request};
 
-/// Reads of one thread on one device and one connection, begun in batches and answered in any order. They all go to the
-/// node: the client's copies are neither used nor made.
+/// Reads of one thread on one device and one connection, begun in batches and answered in any order. Where the client
+/// keeps copies, reads of which all pages are there need no request; of others, whole pages are kept.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -34,13 +36,15 @@ use crate::protocol::{MAX_READ, Request};
 pub struct ReadQueue {
     device: Arc<RemoteDevice>,
     live: Arc<Live>,
-    handle: u32,
+    opened: Opened,
     /// The node sends zeros instead of reading.
     blank: bool,
     /// Begun and not sent.
     fresh: Vec<(Vec<u8>, usize)>,
     pending: Vec<Pending>,
     done: Vec<(u64, ishigaki_fabric::Answer)>,
+    /// Found among the copies and not handed out.
+    ready: Vec<(u64, Vec<u8>)>,
     /// By number.
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
@@ -51,6 +55,16 @@ struct Flight {
     region: Region,
     length: usize,
     token: u64,
+    /// What has come can be kept from this page on, if that is still right.
+    keep: Option<(Noted, u64)>,
+}
+
+/// What there is of a read among the copies.
+enum Found {
+    /// All of it.
+    All(Vec<u8>),
+    /// Not all; from which page on it can be kept, if it can.
+    NotAll(Option<(Noted, u64)>),
 }
 
 impl ReadQueue {
@@ -69,11 +83,12 @@ impl ReadQueue {
         Ok(Self {
             device: Arc::clone(device),
             live,
-            handle: opened.handle,
+            opened,
             blank,
             fresh: Vec::new(),
             pending: Vec::new(),
             done: Vec::new(),
+            ready: Vec::new(),
             flights: Vec::new(),
             free: Vec::new(),
         })
@@ -81,7 +96,7 @@ impl ReadQueue {
 
     /// How many reads have begun and were not handed out.
     pub fn in_flight(&self) -> usize {
-        self.flights.len() - self.free.len()
+        self.flights.len() - self.free.len() + self.ready.len()
     }
 
     /// Begins a read of at most 1 MiB; it is sent with the next [`submit`](Self::submit) or [`wait`](Self::wait).
@@ -90,7 +105,14 @@ impl ReadQueue {
             let reason = format!("a read of {length} bytes; {MAX_READ} are the most");
             return Err(Error::Invalid { name: self.device.label.clone(), reason });
         }
-        let (mut message, region) = self.device.read_call(&self.live, self.handle, offset, length)?;
+        let keep = match self.look_up(offset, length) {
+            Found::All(bytes) => {
+                self.ready.push((token, bytes));
+                return Ok(());
+            }
+            Found::NotAll(keep) => keep,
+        };
+        let (mut message, region) = self.device.read_call(&self.live, self.opened.handle, offset, length)?;
         if self.blank {
             message = Request::Blank { length: length as u32, target: region.target() }.encode();
         }
@@ -98,9 +120,34 @@ impl ReadQueue {
             self.flights.push(None);
             self.flights.len() - 1
         });
-        self.flights[number] = Some(Flight { region, length, token });
+        self.flights[number] = Some(Flight { region, length, token, keep });
         self.fresh.push((message, number));
         Ok(())
+    }
+
+    /// Looks for a read's pages among the copies.
+    fn look_up(&self, offset: u64, length: usize) -> Found {
+        let Some(copies) = self.device.shared.copies.as_ref().filter(|_| !self.blank && length > 0) else {
+            return Found::NotAll(None);
+        };
+        let (page, end) = (copies.page() as u64, offset.saturating_add(length as u64));
+        if end > self.opened.length {
+            // The node says what is wrong with it.
+            return Found::NotAll(None);
+        }
+        tell(copies, &self.live, &self.opened);
+        let pages = offset / page..end.div_ceil(page);
+        let first = pages.start;
+        if let Some(found) = copies.get_all(self.opened.file, pages) {
+            let mut bytes = vec![0; length];
+            for (number, page_bytes) in (first..).zip(found) {
+                copy(number * page, &page_bytes, offset, &mut bytes);
+            }
+            return Found::All(bytes);
+        }
+        let whole = offset.is_multiple_of(page) && (end.is_multiple_of(page) || end == self.opened.length);
+        let noted = if whole && length <= copies.longest_run() { copies.note(self.opened.file) } else { None };
+        Found::NotAll(noted.map(|noted| (noted, first)))
     }
 
     /// Sends what was begun.
@@ -126,12 +173,17 @@ impl ReadQueue {
     /// Sends what was begun, waits for at least one answer if any read is in flight, and hands out all that have come.
     pub fn wait(&mut self, mut each: impl FnMut(u64, Result<&[u8]>) -> Result<()>) -> Result<()> {
         self.submit()?;
+        if !self.ready.is_empty() {
+            let mut ready = std::mem::take(&mut self.ready);
+            return ready.drain(..).fold(Ok(()), |outcome, (token, bytes)| outcome.and(each(token, Ok(&bytes))));
+        }
         let waited = self.live.caller.wait_any(&mut self.pending, &mut self.done);
         waited.map_err(|error| self.device.failed(error, "read"))?;
         let mut done = std::mem::take(&mut self.done);
         let mut outcome = Ok(());
         for (number, answer) in done.drain(..) {
-            let Some(Flight { region, length, token }) = self.flights.get_mut(number as usize).and_then(Option::take)
+            let Some(Flight { region, length, token, keep }) =
+                self.flights.get_mut(number as usize).and_then(Option::take)
             else {
                 continue;
             };
@@ -139,7 +191,12 @@ impl ReadQueue {
             let judged = self.device.read_answer(&answer, length);
             let memory = region.memory();
             let handed = match (judged, memory.as_ref().and_then(|memory| memory.get(..length))) {
-                (Ok(()), Some(bytes)) => each(token, Ok(bytes)),
+                (Ok(()), Some(bytes)) => {
+                    if let (Some(copies), Some((noted, first))) = (&self.device.shared.copies, keep) {
+                        copies.keep(Some(noted), first, bytes);
+                    }
+                    each(token, Ok(bytes))
+                }
                 (Err(error), _) => each(token, Err(error)),
                 (Ok(()), None) => Ok(()),
             };
