@@ -174,8 +174,12 @@ impl ReadQueue {
     pub fn wait(&mut self, mut each: impl FnMut(u64, Result<&[u8]>) -> Result<()>) -> Result<()> {
         self.submit()?;
         if !self.ready.is_empty() {
-            let mut ready = std::mem::take(&mut self.ready);
-            return ready.drain(..).fold(Ok(()), |outcome, (token, bytes)| outcome.and(each(token, Ok(&bytes))));
+            let mut outcome = Ok(());
+            for (token, bytes) in std::mem::take(&mut self.ready) {
+                let handed = each(token, Ok(&bytes));
+                outcome = outcome.and(handed);
+            }
+            return outcome;
         }
         let waited = self.live.caller.wait_any(&mut self.pending, &mut self.done);
         waited.map_err(|error| self.device.failed(error, "read"))?;
