@@ -11,6 +11,7 @@ use ishigaki_fabric::{
     Answer, Call, Caller, Error, Event, Outgoing, RegionKey, Security, Settings, Target, Token, Wait,
 };
 use ishigaki_testkit::seeded;
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use kit::{Server, caller, connected, securities, soon};
 
@@ -184,6 +185,32 @@ fn a_wait_that_was_too_short_loses_nothing() {
     server.send(&[Outgoing::Request { id: 5, bytes: b"hello" }]).expect("sent");
     client.receive(&mut events, Wait::Until(soon())).expect("received");
     assert_eq!(events, [Event::Request { id: 5, bytes: b"hello"[..].into() }]);
+}
+
+#[test]
+fn whoever_polls_the_socket_misses_nothing_that_has_come() {
+    for security in kit::securities() {
+        let (client, server) = kit::pair(&security);
+        for _ in 0..5 {
+            let messages: Vec<_> = (0..20).map(|number| vec![number; 20_000]).collect();
+            let batch: Vec<_> =
+                (0..).zip(&messages).map(|(id, bytes)| Outgoing::Reply { id, credits: 0, bytes }).collect();
+            let mut events = Vec::new();
+            std::thread::scope(|scope| {
+                scope.spawn(|| server.send(&batch).expect("sent"));
+                client.receive(&mut events, Wait::Until(soon())).expect("received");
+            });
+            // All of it is on its way or here; what is here and not handed out must show.
+            moment();
+            while events.len() < messages.len() {
+                let socket = client.readable().expect("a descriptor");
+                let mut poll = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+                let soon = Timespec { tv_sec: 1, tv_nsec: 0 };
+                assert_eq!(rustix::event::poll(&mut poll, Some(&soon)), Ok(1), "{security:?}: {}", events.len());
+                client.receive(&mut events, Wait::Until(self::soon())).expect("received");
+            }
+        }
+    }
 }
 
 #[test]

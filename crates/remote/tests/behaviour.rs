@@ -5,7 +5,7 @@ mod kit;
 
 use std::sync::Arc;
 
-use ishigaki_base::ErrorKind;
+use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{AlignedBuffer, Device, Directory, Error, FileDirectory, MemoryDirectory};
 use ishigaki_fabric::{Security, Tls, TlsFiles, Token};
 use ishigaki_remote::{
@@ -308,6 +308,31 @@ fn everything_goes_over_tls_as_well() {
                 .expect("waited");
         }
         assert_eq!(count, 500);
+    }
+}
+
+#[test]
+fn reads_of_more_bytes_than_a_connection_may_have_in_memory_are_all_answered() {
+    for mode in MODES {
+        let place = Place::with(NodeSettings { memory: ByteSize::kib(64), ..settings(mode) });
+        let device = Arc::new(place.client().directory("").create_device("pages", 4 << 20).expect("created"));
+        device.write_durable(0, &full(4 << 20, 3)).expect("written");
+        let mut queue = ReadQueue::new(&device).expect("a queue");
+        // Some are longer than all of it.
+        for read in 0..100 {
+            queue.begin((read % 4) << 20, 4096 << (read % 9), read).expect("begun");
+        }
+        let mut count = 0;
+        while queue.in_flight() > 0 {
+            queue
+                .wait(|_, bytes| {
+                    count += 1;
+                    assert!(bytes?.iter().all(|&byte| byte == 3), "{mode}");
+                    Ok(())
+                })
+                .expect("waited");
+        }
+        assert_eq!(count, 100, "{mode}");
     }
 }
 
