@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 use rustls::pki_types::ServerName;
 
 use crate::endpoint::Settings;
@@ -101,11 +101,15 @@ impl Wire {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(SLICE))?;
         socket.set_write_timeout(Some(SLICE))?;
-        rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+        // A host that has vanished is noticed within a minute, also by who only waits for it.
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, Duration::from_secs(30))?;
+        sockopt::set_tcp_keepintvl(&socket, Duration::from_secs(10))?;
+        sockopt::set_tcp_keepcnt(&socket, 3)?;
         if socket.peer_addr()?.ip().is_loopback() {
             // Within a host nothing is congested, and a control that paces what it sends (BBR) only adds delays. Where this
             // one is not to be had, the host's own serves.
-            let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+            let _ = sockopt::set_tcp_congestion(&socket, "reno");
         }
         Ok(Self { socket, stall: settings.stall, tls })
     }
