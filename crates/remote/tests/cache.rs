@@ -155,7 +155,7 @@ fn nobody_reads_an_older_number_than_anybody_has_read_or_written_before() {
 #[test]
 fn a_client_that_is_gone_holds_a_write_up_for_its_lease_and_no_longer() {
     for mode in MODES {
-        let (place, _writer, device) = with_pages(mode, 65536);
+        let (place, writer, device) = with_pages(mode, 65536);
         let address = place.node.address().to_string();
         let endpoint = |message: &[u8]| {
             let endpoint = connect(&address, &Settings::default(), &Security::Open).expect("connected");
@@ -166,29 +166,42 @@ fn a_client_that_is_gone_holds_a_write_up_for_its_lease_and_no_longer() {
             (endpoint, bytes)
         };
         device.write_at(0, &full(512, 0)).expect("written");
+        let more = writer.directory("").create("other", 65536).expect("created");
         let (open, opened) = endpoint(&[&[2, 0, 0, 5, 0][..], b"pages"].concat());
+        open.send(&[Outgoing::Request { id: 1, bytes: &[&[2, 0, 0, 5, 0][..], b"other"].concat() }]).expect("sent");
+        let answers = |count: usize| {
+            let mut answers = Vec::new();
+            while answers.len() < count {
+                let mut events = Vec::new();
+                open.receive(&mut events, Wait::Until(Instant::now() + Duration::from_secs(5))).expect("answered");
+                answers.extend(events.into_iter().map(|event| match event {
+                    Event::Reply { bytes, .. } => bytes,
+                    other => panic!("{other:?}"),
+                }));
+            }
+            answers
+        };
+        let handles = [opened, answers(1).remove(0)];
         for is_silent in [true, false] {
-            // It watches and keeps copies, and then it says nothing any more; or its connection is lost.
+            // It watches and keeps copies of both files, and then it says nothing any more; or its connection is lost.
             let since = Instant::now();
             let (watch, watching) = endpoint(&[18]);
-            let keep = [&[19], &opened[1..5], &watching[1..9]].concat();
-            open.send(&[Outgoing::Request { id: 1, bytes: &keep }]).expect("sent");
-            let mut events = Vec::new();
-            open.receive(&mut events, Wait::Until(Instant::now() + Duration::from_secs(5))).expect("answered");
-            assert!(matches!(&events[..], [Event::Reply { bytes, .. }] if bytes[..] == [0]), "{events:?}");
-            let _watch = if is_silent {
-                Some(watch)
-            } else {
-                drop(watch);
-                // Which the node finds out by a first write; meanwhile another client begins to keep copies.
-                std::thread::scope(|scope| {
-                    scope.spawn(|| device.write_at(0, &full(512, 1)).expect("written"));
-                    let other = caching(&place.node, 1);
-                    read(other.directory("").open("pages").expect("opened").as_ref(), 0, 512);
-                });
-                None
-            };
-            device.write_at(0, &full(512, 1)).expect("written");
+            for (id, handle) in (2..).zip(&handles) {
+                let keep = [&[19], &handle[1..5], &watching[1..9]].concat();
+                open.send(&[Outgoing::Request { id, bytes: &keep }]).expect("sent");
+            }
+            assert!(answers(2).iter().all(|answer| answer[..] == [0]));
+            let _watch = Some(watch).filter(|_| is_silent);
+            std::thread::scope(|scope| {
+                scope.spawn(|| device.write_at(0, &full(512, 1)).expect("written"));
+                // The node finds the loss out by that write. Meanwhile another client begins to keep copies.
+                std::thread::sleep(Duration::from_millis(50));
+                let other = caching(&place.node, 1);
+                read(other.directory("").open("other").expect("opened").as_ref(), 0, 512);
+                more.write_at(0, &full(512, 1)).expect("written");
+                let took = since.elapsed();
+                assert!((Duration::from_millis(495)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
+            });
             let took = since.elapsed();
             assert!((Duration::from_millis(495)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
         }
@@ -265,7 +278,7 @@ fn sum(device: &Arc<RemoteDevice>, offset: u64, length: usize) -> u64 {
 #[test]
 fn reads_in_flight_use_copies_and_make_them() {
     for mode in MODES {
-        let (place, _writer, device) = with_pages(mode, 1 << 20);
+        let (place, _writer, device) = with_pages(mode, (1 << 20) + 4096);
         device.write_durable(0, &full(1 << 20, 1)).expect("written");
         let client = caching(&place.node, 1);
         let copy = Arc::new(client.directory("").open_device("pages").expect("opened"));
@@ -278,6 +291,17 @@ fn reads_in_flight_use_copies_and_make_them() {
         assert_eq!(read_by_node(), before, "{mode}: all were there");
         let statistics = client.cache_statistics().expect("there is a cache");
         assert_eq!((statistics.hits, statistics.misses), (128, 128), "{mode}");
+        // Its last page is there, and not as long as others.
+        read(copy.as_ref(), 1 << 20, 4096);
+        let mut queue = ReadQueue::new(&copy).expect("a queue");
+        queue.begin(1 << 20, 8192, 0).expect("begun");
+        queue
+            .wait(|_, bytes| {
+                assert!(bytes.is_err(), "{mode}: bytes behind the end");
+                Ok(())
+            })
+            .expect("waited");
+        let before = read_by_node();
         device.write_at(16384, &full(32768, 5)).expect("written");
         assert_eq!(
             (sum(&copy, 0, 16384), read_by_node()),
