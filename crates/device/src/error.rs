@@ -5,7 +5,7 @@ use std::io;
 use ishigaki_base::ErrorKind;
 
 /// The result of asking a medium for something.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, with the device's name in it.
 #[derive(Debug, thiserror::Error)]

@@ -28,6 +28,7 @@ use crate::{AlignedBuffer, Device, Directory, DirectoryLock, Error, Result};
 use access::Caching;
 
 mod access;
+mod confined;
 mod device;
 mod lock;
 mod queue;
@@ -35,6 +36,7 @@ mod queue;
 mod tests;
 mod transfer;
 
+pub use access::Access;
 pub use device::FileDevice;
 pub(crate) use transfer::{Calls, Run, Transfer};
 
@@ -57,6 +59,9 @@ struct Shared {
     path: PathBuf,
     handle: OwnedFd,
     caching: Caching,
+    access: Access,
+    /// No name leads out of the directory.
+    confined: bool,
     transfer: Arc<dyn Transfer>,
     /// It was said that the file system refuses `O_DIRECT`.
     warned: AtomicBool,
@@ -77,8 +82,18 @@ impl FileDirectory {
         make_directory(path).map_err(|source| failed(path, "create directory", source))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(path, "open", errno))?;
-        let shared = Shared { path: path.to_owned(), handle, caching, transfer, warned: AtomicBool::new(false) };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self::of(path, handle, caching, (Access::ReadWrite, false), transfer))
+    }
+
+    fn of(
+        path: &Path,
+        handle: OwnedFd,
+        caching: Caching,
+        (access, confined): (Access, bool),
+        transfer: Arc<dyn Transfer>,
+    ) -> Self {
+        let (path, warned) = (path.to_owned(), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { path, handle, caching, access, confined, transfer, warned }) }
     }
 
     /// Where it is.
@@ -92,7 +107,9 @@ impl FileDirectory {
 
     /// Opens the file of that name with the wanted caching, and says once if it can not be had.
     fn open_file(&self, name: &str, flags: OFlags) -> rustix::io::Result<(OwnedFd, Caching)> {
-        let (file, caching) = access::open(&self.shared.handle, Path::new(name), flags, self.shared.caching)?;
+        let Shared { handle, access, caching: wanted, confined, .. } = &*self.shared;
+        let flags = if *confined { flags | OFlags::NOFOLLOW } else { flags };
+        let (file, caching) = access::open(handle, Path::new(name), flags, *access, *wanted)?;
         if caching != self.shared.caching && !self.shared.warned.swap(true, Ordering::Relaxed) {
             access::warn_about_cache(&self.shared.path);
         }
@@ -184,9 +201,10 @@ impl FileDirectory {
     }
 
     /// [`Directory::open`] with its type.
-    pub(crate) fn open_device(&self, name: &str) -> Result<FileDevice> {
+    pub fn open_device(&self, name: &str) -> Result<FileDevice> {
         check_name(name)?;
         let path = self.path_of(name);
+        self.check_confined(name)?;
         let (file, caching) =
             self.open_file(name, OFlags::empty()).map_err(|errno| refused(&path, "open", 0, errno))?;
         FileDevice::opened(file, caching, &path, Arc::clone(&self.shared.transfer))

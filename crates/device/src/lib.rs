@@ -32,7 +32,7 @@ pub use buffer::AlignedBuffer;
 pub use device::{Device, MAX_BLOCK_SIZE, Promise, SECTOR};
 pub use directory::{Directory, DirectoryLock};
 pub use error::{Error, Result};
-pub use file::{FileDevice, FileDirectory};
+pub use file::{Access, FileDevice, FileDirectory};
 pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
 pub use model::{
     HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
@@ -42,6 +42,7 @@ pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, prob
 pub use raw::RawDirectory;
 #[cfg(fuzzing)]
 pub use raw::fuzz;
-pub use ring::{RingDevice, RingDirectory};
+pub use request::{check_name, check_transfer};
+pub use ring::{Landed, Reads, RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};
 pub use vigilant::VigilantDirectory;

@@ -11,8 +11,8 @@ pub(crate) const LOCK_NAME: &str = "LOCK";
 /// The longest name of a device, in bytes.
 const MAX_NAME: usize = 100;
 
-/// Refuses a name that some implementation could not keep.
-pub(crate) fn check_name(name: &str) -> Result<()> {
+/// Refuses a name that some implementation could not keep. For implementations of [`Directory`](crate::Directory) elsewhere.
+pub fn check_name(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "a device needs a name"
     } else if name.len() > MAX_NAME {
@@ -27,6 +27,12 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::Invalid { name: name.to_owned(), reason: fault.to_owned() })
+}
+
+/// Refuses a transfer that no device with these blocks and this length could serve. For implementations of
+/// [`Device`](crate::Device) elsewhere, so that all refuse alike.
+pub fn check_transfer(name: &str, block_size: usize, length: u64, offset: u64, memory: &[u8]) -> Result<()> {
+    Bounds { name, block_size, length }.check_transfer(offset, memory)
 }
 
 /// True for a block size that a [`crate::Promise`] may name.

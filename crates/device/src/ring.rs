@@ -12,7 +12,8 @@
 //! and waits with no lock held; so there are as many rings as calls were ever under way together. Buffers registered with
 //! the kernel and rings bound to one thread were tried and left out: they made no difference beside the time of a drive.
 //!
-//! Parts: [`pool`] has the idle rings and sees every byte through, [`queue`] is one ring and the only unsafe code.
+//! Parts: [`pool`] has the idle rings and sees every byte through, [`queue`] is one ring. Beside them, [`reads`] keeps many
+//! reads in flight for one thread. Those two hold the only unsafe code.
 
 use std::io;
 use std::path::Path;
@@ -23,8 +24,11 @@ use rustix::io::Errno;
 use crate::{Device, Directory, DirectoryLock, Error, FileDevice, FileDirectory, Promise, Result};
 use pool::Pool;
 
+pub use reads::{Landed, Reads};
+
 mod pool;
 mod queue;
+mod reads;
 #[cfg(test)]
 mod tests;
 

@@ -19,15 +19,34 @@ pub(super) enum Caching {
     Used,
 }
 
-/// Opens a path for reading and writing. Falls back to the page cache where the file system refuses to go without.
+/// What may be done with files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only reading.
+    ReadOnly,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+impl Access {
+    fn flags(self) -> OFlags {
+        match self {
+            Self::ReadOnly => OFlags::RDONLY,
+            Self::ReadWrite => OFlags::RDWR,
+        }
+    }
+}
+
+/// Opens a path. Falls back to the page cache where the file system refuses to go without.
 pub(super) fn open(
     directory: impl AsFd,
     path: &Path,
     flags: OFlags,
+    access: Access,
     wanted: Caching,
 ) -> rustix::io::Result<(OwnedFd, Caching)> {
     let open = |flags| rustix::fs::openat(directory.as_fd(), path, flags, Mode::RUSR | Mode::WUSR);
-    let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+    let flags = flags | access.flags() | OFlags::CLOEXEC;
     let mut again = flags;
     if wanted == Caching::Avoided {
         match open(flags | OFlags::DIRECT) {

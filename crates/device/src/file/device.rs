@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use ishigaki_base::ByteSize;
 use rustix::fs::{CWD, FileType, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::access::{self, Caching};
+use super::access::{self, Access, Caching};
 use super::lock;
 use super::queue::Queue;
 use super::{Calls, Run, Transfer, failed, refused};
@@ -55,10 +55,11 @@ impl FileDevice {
             FileType::BlockDevice => OFlags::EXCL,
             _ => OFlags::empty(),
         };
-        let (file, caching) = access::open(CWD, path, flags, Caching::Avoided).map_err(|errno| match errno {
-            Errno::BUSY => Error::Locked { directory: path.display().to_string(), holder: None },
-            errno => refused(path, "open", 0, errno),
-        })?;
+        let (file, caching) =
+            access::open(CWD, path, flags, Access::ReadWrite, Caching::Avoided).map_err(|errno| match errno {
+                Errno::BUSY => Error::Locked { directory: path.display().to_string(), holder: None },
+                errno => refused(path, "open", 0, errno),
+            })?;
         if caching == Caching::Used {
             access::warn_about_cache(path);
         }
@@ -103,6 +104,27 @@ impl FileDevice {
     /// Makes everything durable, the length included.
     pub(super) fn sync_all(&self) -> Result<()> {
         rustix::fs::fsync(&self.file).map_err(|errno| self.failed("sync", errno))
+    }
+
+    /// Its path, as it was opened.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What tells it from every other file of this host as long as it is there: the number of its file system and its own
+    /// there.
+    pub fn identity(&self) -> Result<(u64, u64)> {
+        let status = rustix::fs::fstat(&self.file).map_err(|errno| self.failed("open", errno))?;
+        Ok((status.st_dev, status.st_ino))
+    }
+
+    /// Refuses a transfer that no device like this could serve.
+    pub(crate) fn check_transfer(&self, offset: u64, memory: &[u8]) -> Result<()> {
+        self.bounds().check_transfer(offset, memory)
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     fn bounds(&self) -> Bounds<'_> {

@@ -21,7 +21,8 @@ impl FileLock {
     /// Takes the lock or fails at once.
     pub(super) fn take(directory: &OwnedFd, path: &Path) -> Result<Self> {
         let io = |errno: Errno| failed(path, "lock", errno);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        // Never through a link, which would have another file emptied.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::RUSR | Mode::WUSR).map_err(io)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -168,9 +168,14 @@ fn without_direct_transfers_the_promise_says_so_and_all_else_holds() {
 #[test]
 fn a_medium_without_direct_transfers_is_used_through_the_cache() {
     // No kernel reads or writes the files of this file system directly: nothing is on a medium there.
-    let (file, caching) =
-        access::open(rustix::fs::CWD, Path::new("/proc/self/comm"), OFlags::empty(), Caching::Avoided)
-            .expect("opened all the same");
+    let (file, caching) = access::open(
+        rustix::fs::CWD,
+        Path::new("/proc/self/comm"),
+        OFlags::empty(),
+        Access::ReadWrite,
+        Caching::Avoided,
+    )
+    .expect("opened all the same");
     drop(file);
     assert_eq!(caching, Caching::Used);
 }

@@ -36,8 +36,11 @@ const HOUSE: &[Room] = &[
     room("base", Place::Floor(0), &[]),
     room("device", Place::Floor(1), &[]),
     room("index", Place::Floor(1), &[]),
+    room("fabric", Place::Floor(1), &["device"]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
+    // The log is what its tests put on a remote disk.
+    room("remote", Place::Floor(2), &["wal"]),
     room("sql", Place::Floor(3), &[]),
     room("bench", Place::Floor(4), &[]),
     room("cli", Place::Floor(4), &["bench"]),

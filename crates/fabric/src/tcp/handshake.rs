@@ -1,0 +1,189 @@
+//! What both sides say before anything else: who speaks, which version, how many requests are welcome, and a proof of the
+//! token where one is asked for. The bytes are pictured in `docs/format/fabric.md`.
+//!
+//! A server reads 44 bytes of a stranger, answers with 44, and reads 32 more; there is nothing in them to believe but
+//! their values. All of it must happen within [`Settings::connect`].
+
+use std::io::IoSlice;
+use std::time::Instant;
+
+use ishigaki_base::Fields;
+
+use super::wire::{Fault, Wire};
+use crate::endpoint::Settings;
+use crate::region::random;
+use crate::security::{NONCE, PROOF, Security, Side};
+
+/// How a greeting begins.
+const MAGIC: [u8; 4] = *b"ISGF";
+
+/// The version of all of it.
+const VERSION: u8 = 1;
+
+/// Bytes of a greeting.
+pub(crate) const GREETING: usize = 44;
+
+/// A server's greeting says that the client may go on.
+const WELCOME: u8 = 0;
+/// The client speaks another version.
+const OTHER_VERSION: u8 = 1;
+/// The client wants another way of authentication.
+const OTHER_METHOD: u8 = 2;
+/// The client's proof is none.
+const NO_PROOF: u8 = 3;
+/// There are too many connections.
+const FULL: u8 = 4;
+
+/// What one side says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    pub(crate) version: u8,
+    pub(crate) method: u8,
+    pub(crate) status: u8,
+    pub(crate) window: u16,
+    pub(crate) nonce: [u8; NONCE],
+}
+
+impl Greeting {
+    pub(crate) fn encode(self) -> [u8; GREETING] {
+        let mut bytes = [0; GREETING];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..7].copy_from_slice(&[self.version, self.method, self.status]);
+        bytes[8..10].copy_from_slice(&self.window.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.nonce);
+        bytes
+    }
+
+    /// Nothing: these are no greeting's bytes.
+    pub(crate) fn decode(bytes: &[u8; GREETING]) -> Option<Self> {
+        let fields = Fields(bytes);
+        let [version, method, status, zero] = fields.array(4);
+        let (window, zeros) = (u16::from_le_bytes(fields.array(8)), fields.array::<2>(10));
+        let known = bytes.starts_with(&MAGIC) && zero == 0 && zeros == [0; 2];
+        known.then_some(Self { version, method, status, window, nonce: fields.array(12) })
+    }
+}
+
+/// Greets as the side that connected; returns the peer's window.
+pub(super) fn client(wire: &Wire, settings: &Settings, security: &Security, deadline: Instant) -> Result<u16, Fault> {
+    wire.agree(deadline)?;
+    let own = greeting(settings, security)?;
+    say(wire, &own.encode())?;
+    let theirs = hear(wire, deadline)?;
+    check_status(theirs.status)?;
+    if theirs.version != VERSION || theirs.method != own.method || theirs.window == 0 {
+        return Err(Fault::Refused("it answers our greeting with another version, method or no window".to_owned()));
+    }
+    if let Security::Token(token) = security {
+        let nonces = [&own.nonce, &theirs.nonce];
+        say(wire, &token.proof(Side::Client, nonces))?;
+        let mut answer = [0; 1 + PROOF];
+        wire.receive_exact(&mut answer, deadline)?;
+        check_status(answer[0])?;
+        if !token.is_proof(Side::Server, nonces, &Fields(&answer).array(1)) {
+            return Err(Fault::Refused("the node does not know our token".to_owned()));
+        }
+    }
+    Ok(theirs.window)
+}
+
+/// Greets as the side that listened; returns the peer's window. `room`: there is room for one more.
+pub(super) fn server(
+    wire: &Wire,
+    settings: &Settings,
+    security: &Security,
+    room: bool,
+    deadline: Instant,
+) -> Result<u16, Fault> {
+    wire.agree(deadline)?;
+    let theirs = hear(wire, deadline)?;
+    let mut own = greeting(settings, security)?;
+    own.status = if theirs.version != VERSION {
+        OTHER_VERSION
+    } else if theirs.method != own.method {
+        OTHER_METHOD
+    } else if room {
+        WELCOME
+    } else {
+        FULL
+    };
+    say(wire, &own.encode())?;
+    if own.status != WELCOME || theirs.window == 0 {
+        return Err(Fault::Refused("a greeting that does not suit us".to_owned()));
+    }
+    if let Security::Token(token) = security {
+        let nonces = [&theirs.nonce, &own.nonce];
+        let mut proof = [0; PROOF];
+        wire.receive_exact(&mut proof, deadline)?;
+        let mut answer = [0; 1 + PROOF];
+        let known = token.is_proof(Side::Client, nonces, &proof);
+        if known {
+            answer[1..].copy_from_slice(&token.proof(Side::Server, nonces));
+        } else {
+            answer[0] = NO_PROOF;
+        }
+        say(wire, &answer)?;
+        if !known {
+            return Err(Fault::Refused("it does not know our token".to_owned()));
+        }
+    }
+    Ok(theirs.window)
+}
+
+fn greeting(settings: &Settings, security: &Security) -> Result<Greeting, Fault> {
+    let nonce = random().map_err(|error| Fault::Broken(error.to_string()))?;
+    Ok(Greeting { version: VERSION, method: security.method(), status: WELCOME, window: settings.window, nonce })
+}
+
+fn say(wire: &Wire, bytes: &[u8]) -> Result<(), Fault> {
+    wire.send(&mut [IoSlice::new(bytes)])
+}
+
+fn hear(wire: &Wire, deadline: Instant) -> Result<Greeting, Fault> {
+    let mut bytes = [0; GREETING];
+    wire.receive_exact(&mut bytes, deadline)?;
+    Greeting::decode(&bytes).ok_or_else(|| {
+        let reason = "what answers there speaks something else; see the port, and that both sides use TLS or neither";
+        Fault::Refused(reason.to_owned())
+    })
+}
+
+fn check_status(status: u8) -> Result<(), Fault> {
+    let reason = match status {
+        WELCOME => return Ok(()),
+        OTHER_VERSION => "it speaks another version; run the same release on both sides",
+        OTHER_METHOD => "one side uses a token and the other does not; give both the same",
+        NO_PROOF => "our token is not the node's",
+        FULL => "it has as many connections as it takes; try again later",
+        _ => "for a reason that this version does not know",
+    };
+    Err(Fault::Refused(reason.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_greeting_reads_back_and_nothing_else_is_one() {
+        let greeting = Greeting { version: 1, method: 1, status: 3, window: 128, nonce: [5; NONCE] };
+        let bytes = greeting.encode();
+        assert_eq!(Greeting::decode(&bytes), Some(greeting));
+        for at in [0, 3, 7, 10, 11] {
+            let mut other = bytes;
+            other[at] ^= 0x40;
+            assert_eq!(Greeting::decode(&other), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_its_reason() {
+        let reason = |status| match check_status(status) {
+            Err(Fault::Refused(reason)) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert!(check_status(WELCOME).is_ok());
+        let reasons: std::collections::BTreeSet<_> = (1..=5).map(reason).collect();
+        assert_eq!(reasons.len(), 5);
+    }
+}

@@ -1,0 +1,94 @@
+//! Waiting for peers to connect.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::{Tcp, handshake, wire::Wire};
+use crate::endpoint::{Endpoint, Settings};
+use crate::security::Security;
+use crate::{Error, Result};
+
+/// How many may have connected and not been accepted yet.
+const BACKLOG: i32 = 4096;
+
+/// Peers who connect over TCP.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    settings: Settings,
+    security: Security,
+    closed: AtomicBool,
+}
+
+/// Somebody who has connected and not said anything yet.
+#[derive(Debug)]
+pub struct Arrival {
+    socket: TcpStream,
+    peer: SocketAddr,
+    settings: Settings,
+    security: Security,
+}
+
+impl Listener {
+    /// Listens at `host:port`; port 0 takes any that is free.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Insecure`] for an address that other hosts reach, if there is no authentication.
+    pub fn bind(address: &str, settings: Settings, security: Security) -> Result<Self> {
+        settings.check()?;
+        let failed = |source| Error::Listen { address: address.to_owned(), source };
+        let candidates: Vec<_> = address.to_socket_addrs().map_err(failed)?.collect();
+        candidates.iter().try_for_each(|candidate| security.check(candidate.ip()))?;
+        let socket = TcpListener::bind(&candidates[..]).map_err(failed)?;
+        // The library's own queue overflows where many come at once, and who does not fit tries again only after a second.
+        rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed(errno.into()))?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address, settings, security, closed: AtomicBool::new(false) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for the next peer. Nothing: the listener was closed. An error concerns one arrival or the moment (too many open
+    /// files); the listener goes on.
+    pub fn accept(&self) -> Result<Option<Arrival>> {
+        let outcome = self.socket.accept();
+        if self.closed.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        let (socket, peer) = outcome.map_err(|source| Error::Listen { address: self.address.to_string(), source })?;
+        Ok(Some(Arrival { socket, peer, settings: self.settings.clone(), security: self.security.clone() }))
+    }
+
+    /// Ends [`accept`](Self::accept), now and for good.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // Wakes who waits in `accept`. If it fails, nobody does.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Arrival {
+    /// Who it is, as far as the network knows.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Exchanges greetings; takes as long as [`Settings::connect`] at most. `room`: there is room for one more connection;
+    /// otherwise the peer is told that there is none, and it is an error.
+    pub fn greet(self, room: bool) -> Result<Arc<dyn Endpoint>> {
+        let deadline = Instant::now() + self.settings.connect;
+        let peer = self.peer.to_string();
+        let wire = Wire::server(self.socket, &peer, &self.security, &self.settings)?;
+        let endpoint = Tcp::greeted(wire, &peer, &self.settings, deadline, |wire| {
+            handshake::server(wire, &self.settings, &self.security, room, deadline)
+        })?;
+        Ok(Arc::new(endpoint))
+    }
+}

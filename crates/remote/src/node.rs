@@ -1,0 +1,352 @@
+//! The storage node: serves the files of one folder to clients of other hosts.
+//!
+//! ```text
+//!   accept ─▶ a thread for each connection: greets, receives requests
+//!                │
+//!                ├─ dynamic: a thread for each request           (paper 3, section 3.2)
+//!                ├─ static:  a pool of threads for the connection (paper 3, section 3.2)
+//!                └─ ring:    reads by io_uring, many at once, in the connection's own thread;
+//!                            what may block otherwise by a pool
+//!                │
+//!                ▼
+//!   bytes go into the client's registered memory (one-sided), and that is the answer; anything else is a message
+//! ```
+//!
+//! Nobody gets out of the folder: names are plain, links are refused, directories are resolved by the kernel beneath it. What
+//! a client sends is never trusted: a message that is none ends the connection, a request that can not be served gets its
+//! reason. Memory per connection is bounded by the window and [`Settings::memory`]; the number of connections is bounded.
+//!
+//! A write is answered when it is where it was asked to be: with the medium, or durable. Before it changes anything, all
+//! clients that keep copies have let go of them (see [`watch`]). Since an earlier run of the node may have given leases, a
+//! write waits until the node has run for one.
+//!
+//! Parts: [`export`] is what is served, [`session`] the state of one connection, [`service`] does one request, [`watch`]
+//! knows who keeps copies; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ishigaki_base::ByteSize;
+use ishigaki_base::random::Seed;
+pub use ishigaki_device::Access;
+use ishigaki_device::Directory;
+use ishigaki_fabric::{Arrival, Endpoint, Listener, Security};
+use parking_lot::{Condvar, Mutex};
+
+use crate::protocol::Status;
+use crate::{Error, Result};
+use export::Exported;
+use session::Session;
+use watch::Watches;
+
+mod buffers;
+mod dynamic;
+mod export;
+mod pool;
+mod ring;
+mod service;
+mod session;
+mod watch;
+
+/// How a node reads and writes for its clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// A thread for each request.
+    Dynamic,
+    /// A pool of threads for each connection.
+    Static,
+    /// Many reads at once by `io_uring`, in the connection's thread.
+    #[default]
+    Ring,
+}
+
+impl FromStr for Mode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "dynamic" => Ok(Self::Dynamic),
+            "static" => Ok(Self::Static),
+            "ring" => Ok(Self::Ring),
+            _ => {
+                Err(Error::Invalid { reason: format!("`{text}` is no way of I/O; there are dynamic, static and ring") })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dynamic => "dynamic",
+            Self::Static => "static",
+            Self::Ring => "ring",
+        })
+    }
+}
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub enum Export {
+    /// A folder of this host's, with all directories below.
+    Folder(PathBuf),
+    /// Any directory: memory or a simulated medium, for tests. It has no directories below, and `ring` reads as `static`
+    /// does.
+    Directory(Arc<dyn Directory>),
+}
+
+/// How a node is set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `host:port` to listen at; port 0 takes one that is free.
+    pub listen: String,
+    /// Whether clients may write.
+    pub access: Access,
+    /// How it reads and writes.
+    pub mode: Mode,
+    /// Threads of each connection's pool.
+    pub threads: usize,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Bytes that are being read for one connection at a time.
+    pub memory: ByteSize,
+    /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone; and
+    /// how long after its start a node changes nothing. The same at every start.
+    pub lease: Duration,
+    /// Windows and deadlines.
+    pub fabric: ishigaki_fabric::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7117".to_owned(),
+            access: Access::ReadWrite,
+            mode: Mode::default(),
+            threads: 4,
+            connections: 1024,
+            memory: ByteSize::mib(16),
+            lease: Duration::from_secs(2),
+            fabric: ishigaki_fabric::Settings::default(),
+        }
+    }
+}
+
+/// A running node. Dropping it ends all its connections and waits for what is being written.
+///
+/// ```
+/// # let place = tempfile::tempdir().expect("a place");
+/// use ishigaki_device::{AlignedBuffer, Device, Directory};
+/// use ishigaki_fabric::Security;
+/// use ishigaki_remote::{Client, ClientSettings, Export, NodeSettings, StorageNode};
+///
+/// let settings = NodeSettings { listen: "127.0.0.1:0".to_owned(), ..NodeSettings::default() };
+/// let node = StorageNode::start(&Export::Folder(place.path().to_owned()), settings, Security::Open)?;
+///
+/// let client = Client::connect(&node.address().to_string(), &ClientSettings::default(), &Security::Open)?;
+/// let directory = client.directory("tables");
+/// let device = directory.create("lineitem", 1 << 20)?;
+/// device.write_durable(0, &AlignedBuffer::zeroed(4096))?;
+/// directory.sync()?;
+/// # Ok::<(), ishigaki_remote::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StorageNode {
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    listener: Listener,
+    exported: Exported,
+    watches: Watches,
+    settings: Settings,
+    /// Which run of the node this is.
+    instance: u64,
+    started: Instant,
+    stopping: AtomicBool,
+    /// The open connections; waited for when the node stops.
+    open: Mutex<HashMap<u64, Option<Arc<dyn Endpoint>>>>,
+    closed: Condvar,
+    next_connection: AtomicU64,
+    next_handle: AtomicU32,
+    requests: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+}
+
+impl StorageNode {
+    /// Listens and serves until it is dropped.
+    pub fn start(export: &Export, settings: Settings, security: Security) -> Result<Self> {
+        if settings.threads == 0 || settings.connections == 0 || settings.memory.0 == 0 || settings.lease.is_zero() {
+            let reason = "a node needs at least one thread, one connection, some memory and a lease".to_owned();
+            return Err(Error::Invalid { reason });
+        }
+        let exported = Exported::open(export, settings.access)?;
+        let listener = Listener::bind(&settings.listen, settings.fabric.clone(), security)?;
+        let shared = Arc::new(Shared {
+            listener,
+            exported,
+            watches: Watches::new(settings.lease),
+            settings,
+            instance: Seed::from_entropy().0,
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            open: Mutex::default(),
+            closed: Condvar::new(),
+            next_connection: AtomicU64::new(0),
+            next_handle: AtomicU32::new(1),
+            requests: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+        });
+        let own = Arc::clone(&shared);
+        let accepting = std::thread::Builder::new()
+            .name("node-accept".to_owned())
+            .spawn(move || own.accept())
+            .map_err(|error| Error::Invalid { reason: format!("no thread can be started: {error}") })?;
+        Ok(Self { shared, accepting: Some(accepting) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.shared.listener.address()
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+}
+
+impl Drop for StorageNode {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.listener.close();
+        if let Some(accepting) = self.accepting.take() {
+            // A panic there has been reported already.
+            let _ = accepting.join();
+        }
+        self.shared.watches.close();
+        let mut open = self.shared.open.lock();
+        open.values().flatten().for_each(|endpoint| endpoint.close());
+        while !open.is_empty() {
+            self.shared.closed.wait(&mut open);
+        }
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>) {
+        loop {
+            match self.listener.accept() {
+                Ok(Some(arrival)) => self.admit(arrival),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "an arrival was lost");
+                    // Mostly too many open files: others have to close some first.
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+
+    /// Gives an arrival a thread of its own. Even who finds no room is told so there, where it keeps nobody waiting; but
+    /// only so many are.
+    fn admit(self: &Arc<Self>, arrival: Arrival) {
+        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        let room = {
+            let mut open = self.open.lock();
+            if open.len() >= 2 * self.settings.connections {
+                return;
+            }
+            open.insert(number, None);
+            open.len() <= self.settings.connections
+        };
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("node-connection".to_owned());
+        let spawned = thread.spawn(move || {
+            // Also after a panic, or the node would never stop.
+            let _leave = Leave { shared: &own, number };
+            own.serve(number, arrival, room);
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread for a connection");
+            self.open.lock().remove(&number);
+            self.closed.notify_all();
+        }
+    }
+
+    fn serve(self: &Arc<Self>, number: u64, arrival: Arrival, room: bool) {
+        let peer = arrival.peer();
+        let endpoint = match arrival.greet(room) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "not let in");
+                return;
+            }
+        };
+        self.open.lock().insert(number, Some(Arc::clone(&endpoint)));
+        if self.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let session = Session::new(Arc::clone(self), endpoint);
+        let outcome = match self.settings.mode {
+            Mode::Dynamic => dynamic::serve(&session),
+            Mode::Static => pool::serve(&session),
+            Mode::Ring => ring::serve(&session),
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%peer, %error, "the connection has ended");
+        }
+    }
+
+    /// Nothing is changed before all leases have ended that an earlier run of the node may have given.
+    fn wait_for_old_leases(&self) {
+        let end = self.started + self.settings.lease;
+        let now = Instant::now();
+        if now < end {
+            std::thread::sleep(end - now);
+        }
+    }
+
+    fn status(&self) -> Status {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let processor =
+            u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0);
+        Status {
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+            connections: self.open.lock().len() as u32,
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            bytes_written: self.bytes_written.load(Ordering::Relaxed),
+            processor_nanos: processor,
+            uptime_nanos: self.started.elapsed().as_nanos() as u64,
+        }
+    }
+}
+
+/// Takes a connection off the list when its thread ends.
+struct Leave<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let endpoint = self.shared.open.lock().remove(&self.number);
+        if let Some(Some(endpoint)) = endpoint {
+            endpoint.close();
+        }
+        self.shared.closed.notify_all();
+    }
+}

@@ -1,0 +1,175 @@
+//! Many reads at once by `io_uring`, in the thread that receives: no other thread is woken for a read.
+//!
+//! The thread waits in the kernel for two things at once, requests and reads that have landed; what has landed together is
+//! sent together. Requests that may block (writes, syncs, names) go to a pool.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ishigaki_device::{AlignedBuffer, Landed, Reads};
+use ishigaki_fabric::{Outgoing, Target, Wait};
+
+use super::pool::{self, Pool};
+use super::service::checked_read;
+use super::session::{Done, Session};
+use crate::Result;
+use crate::protocol::{Answer, Failure, Request};
+
+/// How often an idle connection looks whether the node stops.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// With so many reads in flight, two are waited for.
+const MANY: usize = 32;
+
+/// For so long at most.
+const GATHER: Duration = Duration::from_micros(100);
+
+/// What is kept with a read.
+struct Asked {
+    id: u32,
+    length: usize,
+    target: Target,
+}
+
+/// Serves a connection until it ends.
+pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
+    let reads = session.endpoint.readable().and_then(|descriptor| {
+        let mut reads = Reads::new(u32::from(session.node.settings.fabric.window)).ok()?;
+        reads.watch(descriptor).ok()?;
+        Some(reads)
+    });
+    let Some(reads) = reads else {
+        tracing::warn!("no io_uring here; this connection is served by a pool of threads");
+        return pool::serve(session);
+    };
+    Ring { session, reads, pool: Pool::new(session), bytes: 0, later: VecDeque::new() }.serve()
+}
+
+struct Ring<'a> {
+    session: &'a Arc<Session>,
+    reads: Reads<Asked>,
+    pool: Pool,
+    /// Bytes that are being read.
+    bytes: usize,
+    /// Reads that have to wait until fewer bytes are.
+    later: VecDeque<(u32, ishigaki_fabric::Message)>,
+}
+
+impl Ring<'_> {
+    fn serve(mut self) -> Result<()> {
+        let (mut events, mut requests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut readable = true;
+        while !self.session.is_over() {
+            if self.reads.in_flight() == 0 {
+                // Nothing else can come. This way of waiting spins where that pays.
+                self.session.receive(&mut requests)?;
+            } else if readable {
+                self.session.endpoint.receive(&mut events, Wait::No)?;
+                self.session.requests(&mut events, &mut requests)?;
+            }
+            for (id, message) in requests.drain(..) {
+                if self.begin(id, message)? {
+                    return Ok(());
+                }
+            }
+            if self.reads.in_flight() > 0 {
+                readable = self.wait(&mut landed)?;
+                self.answer(&mut landed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for reads that land. Of many, for two at once: each time that this thread wakes, asks the device and sends costs
+    /// as much for one as for several, and where so many are in flight nobody waits for a certain one. For more of them the
+    /// device would be left with too little to do.
+    fn wait(&mut self, landed: &mut Vec<Landed<Asked>>) -> Result<bool> {
+        let many = self.reads.in_flight() >= MANY;
+        let (wanted, timeout) = if many { (2, GATHER) } else { (1, LOOK) };
+        Ok(self.reads.wait_for(wanted, landed, Some(timeout))?)
+    }
+
+    /// Begins a request; true: the connection is a watch now.
+    fn begin(&mut self, id: u32, message: ishigaki_fabric::Message) -> Result<bool> {
+        let Some(request) = Request::decode(&message) else {
+            return Err(self.session.nonsense("a request that there is not"));
+        };
+        match request {
+            Request::Read { handle, offset, length, target } => {
+                if self.bytes > 0 && self.bytes + length as usize > self.session.node.settings.memory.0 as usize {
+                    self.later.push_back((id, message));
+                } else if let Err(error) = self.read(id, handle, offset, length, target) {
+                    self.session.reply(id, Done::Said(Answer::Failed(Failure::of(&error))))?;
+                }
+            }
+            Request::Blank { .. } | Request::Hello | Request::Load | Request::Renew { .. } | Request::Close { .. } => {
+                let done = self.session.execute(&request);
+                self.session.reply(id, done)?;
+            }
+            Request::Watch => return self.session.take_watch(id, &message),
+            _ => self.pool.give(id, message),
+        }
+        Ok(false)
+    }
+
+    fn read(
+        &mut self,
+        id: u32,
+        handle: u32,
+        offset: u64,
+        length: u32,
+        target: Target,
+    ) -> Result<(), ishigaki_device::Error> {
+        let (file, length) = (self.session.file(handle)?, checked_read(length)?);
+        let mut buffer = self.session.buffers.take(length);
+        let Some(device) = &file.file else {
+            file.device.read_at(offset, &mut buffer[..length])?;
+            // As if it had just landed.
+            let asked = Asked { id, length, target };
+            self.bytes += length;
+            let landed = Landed { token: asked, buffer, outcome: Ok(()) };
+            return self.answer(&mut vec![landed]).map_err(|error| error.of_device("", "read"));
+        };
+        self.reads.begin(device, offset, buffer, length, Asked { id, length, target })?;
+        self.bytes += length;
+        Ok(())
+    }
+
+    /// Sends what has landed, all at once, and begins what had to wait.
+    fn answer(&mut self, landed: &mut Vec<Landed<Asked>>) -> Result<()> {
+        if landed.is_empty() {
+            return Ok(());
+        }
+        let mut failures = Vec::new();
+        for read in &*landed {
+            if let Err(error) = &read.outcome {
+                failures.push((read.token.id, Answer::Failed(Failure::of(error)).encode()));
+            }
+        }
+        let good = landed.iter().filter(|read| read.outcome.is_ok()).map(|read| {
+            let Asked { id, length, target } = read.token;
+            Outgoing::Write { id, target, bytes: &read.buffer[..length], completes: Some(1) }
+        });
+        let bad = failures.iter().map(|(id, bytes)| Outgoing::Reply { id: *id, credits: 1, bytes });
+        let batch: Vec<_> = good.chain(bad).collect();
+        self.session.endpoint.send(&batch)?;
+        drop(batch);
+        let mut bytes = 0;
+        for Landed { token, buffer, .. } in landed.drain(..) {
+            bytes += token.length;
+            self.give_back(buffer);
+        }
+        self.bytes -= bytes;
+        self.session.node.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+        for (id, message) in std::mem::take(&mut self.later) {
+            self.begin(id, message)?;
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, buffer: AlignedBuffer) {
+        self.session.buffers.put(buffer);
+    }
+}

@@ -1,0 +1,163 @@
+//! One connection: what its client has opened, locked and may write into.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use ishigaki_device::{AlignedBuffer, DirectoryLock};
+use ishigaki_fabric::{Endpoint, Event, Message, Outgoing, Region, Target, Wait};
+use parking_lot::{Mutex, RwLock};
+
+use super::Shared;
+use super::buffers::Buffers;
+use super::export::OpenFile;
+use crate::protocol::{Answer, MAX_WRITTEN};
+use crate::{Error, Result};
+
+/// Files and locks that a connection may have at a time.
+const MOST_HANDLES: usize = 4096;
+const MOST_LOCKS: usize = 64;
+
+/// Slots that a client may put bytes to be written into.
+const SLOTS: usize = 32;
+
+/// How often an idle connection looks whether the node stops.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The state of one connection. Its locks and files go with it, when nothing is being done for it any more.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) node: Arc<Shared>,
+    pub(super) endpoint: Arc<dyn Endpoint>,
+    handles: RwLock<HashMap<u32, Arc<OpenFile>>>,
+    locks: Mutex<HashMap<u32, DirectoryLock>>,
+    staging: OnceLock<Vec<Region>>,
+    pub(super) buffers: Buffers,
+    /// The client's own watch: what is written here need not be told there. 0: none.
+    pub(super) own_watch: AtomicU64,
+    /// The connection was given to a watch.
+    pub(super) watching: AtomicBool,
+}
+
+/// What a request came to.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// A message.
+    Said(Answer),
+    /// Bytes for the client's memory.
+    Read { buffer: AlignedBuffer, length: usize, target: Target },
+}
+
+impl Session {
+    pub(super) fn new(node: Arc<Shared>, endpoint: Arc<dyn Endpoint>) -> Arc<Self> {
+        let buffers = Buffers::keeping(node.settings.memory.0 as usize);
+        Arc::new(Self {
+            node,
+            endpoint,
+            handles: RwLock::default(),
+            locks: Mutex::default(),
+            staging: OnceLock::new(),
+            buffers,
+            own_watch: AtomicU64::new(0),
+            watching: AtomicBool::new(false),
+        })
+    }
+
+    /// Waits for requests. Nothing came: an empty list.
+    pub(super) fn receive(&self, requests: &mut Vec<(u32, Message)>) -> Result<()> {
+        let mut events = Vec::new();
+        match self.endpoint.receive(&mut events, Wait::Until(Instant::now() + LOOK)) {
+            Ok(()) | Err(ishigaki_fabric::Error::Timeout { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.requests(&mut events, requests)
+    }
+
+    /// Takes what came for requests; nothing else may come.
+    pub(super) fn requests(&self, events: &mut Vec<Event>, requests: &mut Vec<(u32, Message)>) -> Result<()> {
+        for event in events.drain(..) {
+            let Event::Request { id, bytes } = event else { return Err(self.nonsense("an answer to no request")) };
+            requests.push((id, bytes));
+        }
+        self.node.requests.fetch_add(requests.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// True when the connection is to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.node.stopping.load(Ordering::SeqCst) || self.watching.load(Ordering::SeqCst)
+    }
+
+    /// Answers a request.
+    pub(super) fn reply(&self, id: u32, done: Done) -> Result<()> {
+        match done {
+            Done::Said(answer) => {
+                self.endpoint.send(&[Outgoing::Reply { id, credits: 1, bytes: &answer.encode() }])?;
+            }
+            Done::Read { buffer, length, target } => {
+                let bytes = &buffer[..length];
+                self.endpoint.send(&[Outgoing::Write { id, target, bytes, completes: Some(1) }])?;
+                self.buffers.put(buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a connection whose client says what nobody may say.
+    pub(super) fn nonsense(&self, reason: &str) -> Error {
+        self.endpoint.close();
+        Error::Protocol { peer: self.endpoint.peer().to_owned(), reason: reason.to_owned() }
+    }
+
+    pub(super) fn file(&self, handle: u32) -> Result<Arc<OpenFile>, ishigaki_device::Error> {
+        self.handles.read().get(&handle).cloned().ok_or_else(|| invalid("there is no such handle"))
+    }
+
+    pub(super) fn add_file(&self, file: Arc<OpenFile>) -> Result<u32, ishigaki_device::Error> {
+        let mut handles = self.handles.write();
+        if handles.len() >= MOST_HANDLES {
+            return Err(invalid("too many open files; close some"));
+        }
+        let handle = self.node.next_handle.fetch_add(1, Ordering::Relaxed);
+        handles.insert(handle, file);
+        Ok(handle)
+    }
+
+    pub(super) fn remove_file(&self, handle: u32) {
+        let file = self.handles.write().remove(&handle);
+        // Closing may take its time; not under the lock.
+        drop(file);
+    }
+
+    pub(super) fn add_lock(&self, lock: DirectoryLock) -> Result<u32, ishigaki_device::Error> {
+        let mut locks = self.locks.lock();
+        if locks.len() >= MOST_LOCKS {
+            return Err(invalid("too many locks; give some free"));
+        }
+        let number = self.node.next_handle.fetch_add(1, Ordering::Relaxed);
+        locks.insert(number, lock);
+        Ok(number)
+    }
+
+    pub(super) fn remove_lock(&self, lock: u32) {
+        let lock = self.locks.lock().remove(&lock);
+        drop(lock);
+    }
+
+    /// The slots that the client may write into, made when it first asks.
+    pub(super) fn staging(&self) -> Result<&[Region], ishigaki_device::Error> {
+        if let Some(slots) = self.staging.get() {
+            return Ok(slots);
+        }
+        let register = |_| self.endpoint.register(AlignedBuffer::zeroed(MAX_WRITTEN));
+        let slots: Result<Vec<_>, _> = (0..SLOTS).map(register).collect();
+        let slots = slots.map_err(|error| invalid(&error.to_string()))?;
+        Ok(self.staging.get_or_init(|| slots))
+    }
+}
+
+/// A request that can not be served.
+pub(super) fn invalid(reason: &str) -> ishigaki_device::Error {
+    ishigaki_device::Error::Invalid { name: String::new(), reason: reason.to_owned() }
+}
