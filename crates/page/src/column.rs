@@ -20,6 +20,9 @@ mod boolean;
 mod fixed;
 mod strings;
 
+#[cfg(fuzzing)]
+pub(crate) use strings::holds as holds_strings;
+
 /// The bytes of a chunk's header. Everything in a chunk begins at a multiple of this.
 pub(crate) const HEADER: usize = 8;
 

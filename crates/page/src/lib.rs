@@ -11,8 +11,8 @@
 //!                └▶ page, or page_of bytes from elsewhere ─▶ PageDecoder ─▶ batches
 //! ```
 //!
-//! What is written is pictured in [`docs/format/page.md`](https://github.com/). A page's bytes may come from anywhere, also from an enemy: decoding
-//! answers with rows or with an error and is bounded by the size of a page.
+//! What is written is pictured in `docs/format/page.md`. A page's bytes may come from anywhere, also from an enemy:
+//! decoding answers with rows or with an error, and is bounded by the size of a page.
 //!
 //! Parts, from below: [`bits`] packs numbers, [`column`] encodes one column of one page, [`sheet`] is the form that pages
 //! and zone maps share, [`page`] and [`zones`] are those, [`segment`] has some of each, [`manifest`] names the segments,
@@ -23,6 +23,8 @@ mod blocks;
 mod bound;
 mod column;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod manifest;
 mod name;
 mod number;

@@ -66,7 +66,7 @@ fn appends_shown(directory: &SimDirectory, seed: Seed, what: &str) -> Option<usi
 fn go_on(directory: &SimDirectory, seed: Seed) -> Result<()> {
     let shared: Arc<dyn Directory> = Arc::new(directory.clone());
     let settings = small(4096, 16 << 10, seed.derive(99));
-    let mut writer = match Writer::open(shared.clone(), FILE, settings.clone()) {
+    let mut writer = match Writer::open(shared.clone(), FILE, settings) {
         Err(Error::NotFound { .. }) => Writer::create(shared.clone(), FILE, schema(), settings)?,
         opened => opened?,
     };
@@ -101,7 +101,7 @@ fn a_power_cut_at_any_operation_leaves_the_file_before_or_after_an_append() {
                 match shown {
                     None => assert!(!made, "{what}: the file is gone"),
                     Some(shown) => {
-                        assert!(shown == done || shown == done + 1, "{what}: {done} answered, {shown} there")
+                        assert!(shown == done || shown == done + 1, "{what}: {done} answered, {shown} there");
                     }
                 }
                 seen[shown.map_or(0, |shown| shown + 1)] += 1;

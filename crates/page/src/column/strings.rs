@@ -24,7 +24,7 @@ mod decode;
 pub(super) use decode::StringSink;
 
 /// True for text and bytes.
-pub(super) fn holds(data_type: &DataType) -> bool {
+pub(crate) fn holds(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
 }
