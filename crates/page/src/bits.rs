@@ -11,6 +11,9 @@
 /// How many values a block has.
 pub(crate) const BLOCK: usize = 64;
 
+/// Up to how many values are faster read one by one than as a block.
+const FEW: usize = 8;
+
 /// What values are unpacked to; for each there is code for each width up to its own.
 pub(crate) trait Word: Copy + Default {
     /// Its bits.
@@ -79,11 +82,17 @@ impl<'a> Packed<'a> {
             unpack(words, &mut block);
             take(&block);
         }
-        if !last.is_empty() {
+        let left = self.count % BLOCK;
+        if left > 0 && left <= FEW {
+            for (value, index) in block.iter_mut().zip(self.count - left..self.count) {
+                *value = U::of(self.get(index));
+            }
+            take(&block[..left]);
+        } else if left > 0 {
             let mut words = [0; BLOCK * 8];
             words[..last.len()].copy_from_slice(last);
             unpack(&words[..stride], &mut block);
-            take(&block[..self.count % BLOCK]);
+            take(&block[..left]);
         }
     }
 

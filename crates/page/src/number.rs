@@ -35,8 +35,8 @@ pub(crate) trait Number: ArrowNativeType {
     fn truncated(wide: u128) -> Self::Ordered;
     /// Appends its bytes.
     fn put(self, out: &mut Vec<u8>);
-    /// From its bytes, of which there are [`SIZE`](Self::SIZE).
-    fn get(bytes: &[u8]) -> Self;
+    /// Appends all numbers whose bytes these are, one after the other.
+    fn get_all(bytes: &[u8], out: &mut Vec<Self>);
 }
 
 /// What integers and floating-point numbers share: their bytes.
@@ -49,9 +49,9 @@ macro_rules! bytes_of_a_number {
             out.extend_from_slice(&self.to_le_bytes());
         }
 
-        #[inline]
-        fn get(bytes: &[u8]) -> Self {
-            <$native>::from_le_bytes(bytes.try_into().unwrap_or_default())
+        fn get_all(bytes: &[u8], out: &mut Vec<Self>) {
+            let (numbers, _) = bytes.as_chunks::<{ size_of::<$native>() }>();
+            out.extend(numbers.iter().map(|bytes| <$native>::from_le_bytes(*bytes)));
         }
     };
 }
