@@ -195,7 +195,9 @@ impl<T: ArrowPrimitiveType<Native: Number>> FixedSink<T> {
             Rows::All(_) => T::Native::get_all(bytes, &mut self.values),
             Rows::These(_, indices) => {
                 let of_row = |row: u32| bytes.get(row as usize * size..(row as usize + 1) * size).unwrap_or_default();
-                indices.iter().for_each(|&row| T::Native::get_all(of_row(row), &mut self.values));
+                for &row in indices {
+                    T::Native::get_all(of_row(row), &mut self.values);
+                }
             }
         }
         Ok(())
