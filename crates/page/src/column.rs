@@ -19,6 +19,8 @@ use crate::error::Refusal;
 mod boolean;
 mod fixed;
 mod strings;
+#[cfg(test)]
+mod tests;
 
 #[cfg(fuzzing)]
 pub(crate) use strings::holds as holds_strings;

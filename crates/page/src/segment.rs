@@ -129,3 +129,44 @@ pub(crate) fn places_of(layout: &Layout, entry: Segment, bytes: &[u8], length: u
     }
     Ok((0..chunks).map(|index| header.place(index)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+    use ishigaki_base::random::Seed;
+    use ishigaki_base::{ByteSize, ErrorKind};
+    use ishigaki_device::MemoryDirectory;
+
+    use super::*;
+    use crate::reader::read_manifest;
+    use crate::{Reader, Settings, Writer};
+
+    /// Why a file is refused whose manifest says something else of its segment than what that has.
+    fn refusal(change: impl FnOnce(&mut Segment)) -> String {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let numbers = Int64Array::from_iter_values(0..10_000);
+        let batch = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _)]).expect("one column");
+        let settings = Settings { page_size: ByteSize::kib(4), segment: ByteSize::mib(1), seed: Seed(1) };
+        let mut writer = Writer::create(directory.clone(), "t", batch.schema(), settings).expect("a new one");
+        writer.append_all([&batch]).expect("memory never fails");
+        let mut manifest = read_manifest(directory.as_ref(), "t").expect("whole");
+        change(&mut manifest.segments[0]);
+        directory.remove(&name::manifest("t")).expect("it is there");
+        blocks::write_new(directory.as_ref(), &name::manifest("t"), &[&manifest.encode()]).expect("memory never fails");
+        let reader = Reader::open(directory, "t").expect("the manifest is sound");
+        let read = reader.zones(0).map(drop).and_then(|()| reader.page(0).map(drop));
+        let error = read.expect_err("it must be refused");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn a_segment_that_is_not_as_the_manifest_says_is_refused() {
+        assert!(refusal(|segment| segment.rows += 1).contains("more or fewer rows"));
+        assert!(refusal(|segment| segment.identity += 1).contains("another file or another place"));
+        assert!(refusal(|segment| segment.pages += 1).contains("shorter than the manifest says"));
+        assert!(refusal(|segment| segment.pages -= 1).contains("does not begin as it should"));
+        assert!(refusal(|segment| segment.zones -= 1).contains("not where they can be"));
+        assert!(refusal(|segment| segment.zones += 1).contains("more or fewer pages"));
+    }
+}

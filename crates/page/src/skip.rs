@@ -127,3 +127,83 @@ fn zero_as(literal: &ArrayRef, sign: f64) -> ArrayRef {
         _ => Arc::clone(literal),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int32Array, UInt32Array};
+
+    use super::*;
+
+    const ALL: [Comparison; 6] = [
+        Comparison::Equal,
+        Comparison::NotEqual,
+        Comparison::Less,
+        Comparison::LessOrEqual,
+        Comparison::Greater,
+        Comparison::GreaterOrEqual,
+    ];
+
+    /// One page of ten rows with these bounds.
+    fn page(min: ArrayRef, max: ArrayRef, nulls: u32) -> Zones {
+        Zones { min, max, nulls: UInt32Array::from(vec![nulls]), rows: UInt32Array::from(vec![10]) }
+    }
+
+    fn kept(zones: &Zones, literal: &ArrayRef) -> Vec<Comparison> {
+        let keeps = |comparison: &Comparison| {
+            let test = Test::Compare(*comparison, Arc::clone(literal));
+            may_match(zones, &test).expect("one type").value(0)
+        };
+        ALL.into_iter().filter(keeps).collect()
+    }
+
+    fn float(value: f64) -> ArrayRef {
+        Arc::new(Float64Array::from(vec![value]))
+    }
+
+    fn integer(value: Option<i32>) -> ArrayRef {
+        Arc::new(Int32Array::from(vec![value]))
+    }
+
+    #[test]
+    fn a_page_is_kept_by_the_comparisons_that_its_bounds_allow() {
+        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        let between = page(integer(Some(3)), integer(Some(7)), 0);
+        assert_eq!(kept(&between, &integer(Some(2))), [NotEqual, Greater, GreaterOrEqual]);
+        assert_eq!(kept(&between, &integer(Some(3))), [Equal, NotEqual, LessOrEqual, Greater, GreaterOrEqual]);
+        assert_eq!(kept(&between, &integer(Some(5))), ALL);
+        assert_eq!(kept(&between, &integer(Some(7))), [Equal, NotEqual, Less, LessOrEqual, GreaterOrEqual]);
+        assert_eq!(kept(&between, &integer(Some(8))), [NotEqual, Less, LessOrEqual]);
+        let one_value = page(integer(Some(3)), integer(Some(3)), 0);
+        assert_eq!(kept(&one_value, &integer(Some(3))), [Equal, LessOrEqual, GreaterOrEqual]);
+    }
+
+    #[test]
+    fn a_page_of_unknown_bounds_is_kept_and_one_of_nulls_is_not() {
+        assert_eq!(kept(&page(integer(None), integer(None), 9), &integer(Some(3))), ALL);
+        assert_eq!(kept(&page(integer(None), integer(None), 10), &integer(Some(3))), []);
+        assert_eq!(kept(&page(integer(Some(3)), integer(Some(7)), 0), &integer(None)), [], "nothing compares to null");
+        let known_below = page(integer(Some(3)), integer(None), 0);
+        assert!(!kept(&known_below, &integer(Some(2))).contains(&Comparison::Less));
+        assert!(kept(&known_below, &integer(Some(2))).contains(&Comparison::Greater));
+    }
+
+    #[test]
+    fn the_two_zeros_are_one() {
+        use Comparison::{Equal, GreaterOrEqual, LessOrEqual};
+        for stored in [0.0, -0.0] {
+            for asked in [0.0, -0.0] {
+                let kept = kept(&page(float(stored), float(stored), 0), &float(asked));
+                let all_there = [Equal, LessOrEqual, GreaterOrEqual].iter().all(|comparison| kept.contains(comparison));
+                assert!(all_there, "{stored} and {asked}: {kept:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_literal_of_another_type_is_refused() {
+        let zones = page(integer(Some(3)), integer(Some(7)), 0);
+        let refused = |literal| may_match(&zones, &Test::Compare(Comparison::Equal, literal)).expect_err("refused");
+        assert!(refused(float(3.0)).contains("cast it"));
+        assert!(refused(Arc::new(Int32Array::from(vec![1, 2]))).contains("one row"));
+    }
+}

@@ -9,7 +9,7 @@ use arrow_select::take::take_record_batch;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{Directory, MemoryDirectory, MemorySettings};
 use ishigaki_page::{Comparison, Predicate, Reader, Test, Writer};
-use ishigaki_testkit::seeded_runs;
+use ishigaki_testkit::{chosen_seed, seeded_runs};
 
 mod rows;
 
@@ -175,5 +175,6 @@ fn no_page_with_a_matching_row_is_skipped() {
             }
         }
     });
-    assert!(skipped > 0, "some pages can be skipped");
+    // One seed alone may have none.
+    assert!(skipped > 0 || chosen_seed().is_some(), "some pages can be skipped");
 }

@@ -38,6 +38,7 @@ const HOUSE: &[Room] = &[
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
     room("page", Place::Floor(2), &[]),
+    room("scan", Place::Floor(3), &[]),
     room("sql", Place::Floor(3), &[]),
     room("bench", Place::Floor(4), &[]),
     room("cli", Place::Floor(4), &["bench"]),
