@@ -349,3 +349,21 @@ fn a_column_of_one_value_takes_hardly_any_room_and_reads_back() {
     assert!(reader.pages() < 100, "{}", reader.pages());
     assert_equal(&read_all(&reader).expect("sound"), &same, "all");
 }
+
+#[test]
+fn every_single_flipped_bit_of_a_page_is_found() {
+    let directory = memory();
+    let schema = schema_of(&types());
+    let batch = batch(&schema, 8, &mut Seed(6).generator());
+    let mut writer = Writer::create(directory.clone(), "t", schema, settings()).expect("a new one");
+    writer.append_all([&batch]).expect("memory never fails");
+    let reader = Reader::open(directory, "t").expect("it is there");
+    let mut bytes = reader.page(0).expect("sound").bytes().to_vec();
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let found = reader.page_of(0, Bytes::copy_from_slice(&bytes)).and_then(|page| page.verify());
+        assert!(matches!(found, Err(Error::Damaged { .. })), "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+    reader.page_of(0, bytes.into()).and_then(|page| page.verify()).expect("as it was");
+}
