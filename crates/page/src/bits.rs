@@ -172,19 +172,16 @@ fn unpacker<U: Word>(width: u8) -> Unpacker<U> {
     })
 }
 
-/// Takes `W` words apart.
+/// Takes exactly `W` words apart.
 fn unpack_block<U: Word, const W: usize>(bytes: &[u8], out: &mut [U; BLOCK]) {
-    let mut words = [0_u64; W];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    }
+    let Ok(words) = <&[[u8; 8]; W]>::try_from(bytes.as_chunks().0) else { return };
     macro_rules! step {
         ($index:literal) => {{
             const INDEX: usize = $index;
             let (word, shift) = (INDEX * W / 64, INDEX * W % 64);
-            let mut value = words[word] >> shift;
+            let mut value = u64::from_le_bytes(words[word]) >> shift;
             if shift + W > 64 {
-                value |= words[word + 1] << (64 - shift);
+                value |= u64::from_le_bytes(words[word + 1]) << (64 - shift);
             }
             out[INDEX] = U::of(value & mask(W));
         }};

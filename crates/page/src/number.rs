@@ -27,6 +27,15 @@ pub(crate) trait Number: ArrowNativeType {
     fn distance(ordered: Self::Ordered, reference: Self::Ordered) -> u64;
     /// What is `difference` above `reference`.
     fn above(reference: Self::Ordered, difference: Self::Difference) -> Self;
+    /// True if what is any difference of that width above `reference` has zeros in its upper half, and that is of use.
+    fn stays_small(_reference: Self::Ordered, _width: u8) -> bool {
+        false
+    }
+    /// As [`above`](Self::above), if that [stays small](Self::stays_small).
+    #[inline]
+    fn above_small(reference: Self::Ordered, difference: Self::Difference) -> Self {
+        Self::above(reference, difference)
+    }
     /// What orders it, widened.
     fn widened(ordered: Self::Ordered) -> i128;
     /// Back from what was widened; none if it does not fit.
@@ -89,28 +98,50 @@ macro_rules! order_of_a_number {
     };
 }
 
+/// What integers have: they order themselves.
+macro_rules! number_of_an_integer {
+    ($native:ty, $difference:ty) => {
+        bytes_of_a_number!($native);
+        order_of_a_number!($native, $difference);
+
+        #[inline]
+        fn ordered(self) -> $native {
+            self
+        }
+
+        #[inline]
+        fn from_ordered(ordered: $native) -> Self {
+            ordered
+        }
+
+        #[inline]
+        fn above(reference: $native, difference: $difference) -> Self {
+            reference.wrapping_add(difference as $native)
+        }
+    };
+}
+
 macro_rules! integers {
     ($($native:ty, $difference:ty;)*) => { $(
         impl Number for $native {
-            bytes_of_a_number!($native);
-            order_of_a_number!($native, $difference);
-
-            #[inline]
-            fn ordered(self) -> $native {
-                self
-            }
-
-            #[inline]
-            fn from_ordered(ordered: $native) -> Self {
-                ordered
-            }
-
-            #[inline]
-            fn above(reference: $native, difference: $difference) -> Self {
-                reference.wrapping_add(difference as $native)
-            }
+            number_of_an_integer!($native, $difference);
         }
     )* };
+}
+
+impl Number for i128 {
+    number_of_an_integer!(i128, u64);
+
+    /// Prices, quantities and the like: added as numbers of half the size, two at a time.
+    fn stays_small(reference: i128, width: u8) -> bool {
+        let largest = (1_i128 << width.min(64)) - 1;
+        reference >= 0 && reference.checked_add(largest).is_some_and(|sum| u64::try_from(sum).is_ok())
+    }
+
+    #[inline]
+    fn above_small(reference: i128, difference: u64) -> Self {
+        i128::from((reference as u64).wrapping_add(difference))
+    }
 }
 
 integers! {
@@ -118,7 +149,6 @@ integers! {
     i16, u16;
     i32, u32;
     i64, u64;
-    i128, u64;
     u8, u8;
     u16, u16;
     u32, u32;
@@ -180,5 +210,14 @@ mod tests {
         assert_eq!(i8::above(-128, 255), 127);
         assert_eq!(i128::difference(1 << 64, 0), None);
         assert_eq!(i128::above(-5, u64::MAX), i128::from(u64::MAX) - 5);
+    }
+
+    #[test]
+    fn numbers_of_half_the_size_are_added_as_such_only_if_all_of_them_are() {
+        let most = i128::from(u64::MAX);
+        assert!(i128::stays_small(0, 64) && i128::stays_small(most, 0) && i128::stays_small(most - 255, 8));
+        assert!(!i128::stays_small(1, 64) && !i128::stays_small(-1, 0) && !i128::stays_small(most - 254, 8));
+        assert!(!i128::stays_small(i128::MAX, 64) && !i64::stays_small(0, 1));
+        assert_eq!(i128::above_small(most - 255, 255), i128::above(most - 255, 255));
     }
 }

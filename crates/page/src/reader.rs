@@ -100,9 +100,8 @@ impl Reader {
     /// The file as it is now. What this one has read of segments is taken over.
     pub fn refreshed(&self) -> Result<Self> {
         let manifest = read_manifest(self.directory.as_ref(), &self.layout.file)?;
-        let same = manifest.file == self.manifest.file;
-        let known = self.segments.iter().filter(|_| same);
-        let mut known = known.map(|segment| (segment.entry.identity, Arc::clone(segment))).collect();
+        let known = self.segments.iter().map(|segment| (segment.entry.identity, Arc::clone(segment)));
+        let mut known = known.collect();
         Ok(Self::new(Arc::clone(&self.directory), &self.layout.file, manifest, &mut known))
     }
 

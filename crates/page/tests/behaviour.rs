@@ -196,6 +196,8 @@ fn files_of_one_directory_do_not_touch_each_other() {
     assert_eq!(page_files(directory.as_ref()).expect("memory"), ["t", "t-1", "t.pages"]);
     remove(directory.as_ref(), "t").expect("it is there");
     assert_eq!(page_files(directory.as_ref()).expect("memory"), ["t-1", "t.pages"]);
+    let devices = directory.list().expect("memory");
+    assert!(!devices.iter().any(|name| name.starts_with("t-0") || name == "t.pages.lock"), "{devices:?}");
     Writer::open(directory.clone(), "t-1", settings()).expect("it is there");
     for (file, rows) in [("t-1", 2000), ("t.pages", 3000)] {
         assert_eq!(

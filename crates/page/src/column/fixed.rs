@@ -216,6 +216,10 @@ impl<T: ArrowPrimitiveType<Native: Number>> FixedSink<T> {
         let reference = T::Native::truncated(u128::from_le_bytes(wide));
         let values = &mut self.values;
         match rows {
+            // One of two loops is compiled for numbers whose upper half is always zero.
+            Rows::All(_) if T::Native::stays_small(reference, width) => differences.unpack::<Difference<T>>(|block| {
+                values.extend(block.iter().map(|&difference| T::Native::above_small(reference, difference)));
+            }),
             Rows::All(_) => differences.unpack::<Difference<T>>(|block| {
                 values.extend(block.iter().map(|&difference| T::Native::above(reference, difference)));
             }),
