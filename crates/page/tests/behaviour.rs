@@ -369,3 +369,18 @@ fn every_single_flipped_bit_of_a_page_is_found() {
     }
     reader.page_of(0, bytes.into()).and_then(|page| page.verify()).expect("as it was");
 }
+
+#[test]
+fn large_rows_do_not_wait_in_memory_for_the_commit() {
+    let directory = memory();
+    let settings = small(1 << 20, 1 << 20, Seed(1));
+    let mut writer = Writer::create(directory.clone(), "t", texts(&[]).schema(), settings).expect("a new one");
+    let before = directory.list().expect("memory").len();
+    let mut append = writer.append().expect("open");
+    for row in 0..40 {
+        append.write(&texts(&[format!("{row}").repeat(150_000)])).expect("it fits");
+    }
+    assert!(directory.list().expect("memory").len() > before + 3, "some segments are written");
+    append.commit().expect("memory never fails");
+    assert_eq!(read_all(&Reader::open(directory, "t").expect("it is there")).expect("sound").num_rows(), 40);
+}

@@ -16,6 +16,9 @@ use crate::page::fill::{Filled, Filler, Unfilled};
 use crate::reader::read_manifest;
 use crate::zones::Gathered;
 
+/// How many times as large as a page the waiting rows may be in memory before it is tried to fill pages.
+const LARGE: usize = 8;
+
 /// Rows on their way into a page file. Keeps one segment and the rows of about two pages in memory, beside what it is given.
 ///
 /// After an error it can only be dropped; the file is as it was before.
@@ -26,6 +29,8 @@ pub struct Append<'w> {
     waiting: Vec<RecordBatch>,
     waiting_rows: usize,
     waiting_bytes: usize,
+    /// They did not fill a page: so many must wait before it is tried again.
+    next_try: usize,
     /// The pages of the segment that is not written yet, one after the other, and what is in them.
     pages: Vec<u8>,
     gathered: Gathered,
@@ -58,6 +63,7 @@ impl<'w> Append<'w> {
             waiting: Vec::new(),
             waiting_rows: 0,
             waiting_bytes: 0,
+            next_try: 0,
             pages: Vec::new(),
             gathered: Gathered::default(),
             segment: Segment { number, identity, pages: 0, zones: 0, rows: 0 },
@@ -86,9 +92,9 @@ impl<'w> Append<'w> {
         self.waiting_rows += batch.num_rows();
         self.waiting_bytes += batch.columns().iter().map(slice_bytes).sum::<usize>();
         self.waiting.push(batch);
-        let enough_rows = 2 * self.filler.expects();
-        let enough_bytes = 2 * self.writer.layout.page_size;
-        if self.waiting_rows > enough_rows && self.waiting_bytes > enough_bytes.min(64 << 10) {
+        let many = self.waiting_rows > 2 * self.filler.expects();
+        let large = self.waiting_bytes > LARGE * self.writer.layout.page_size;
+        if (many || large) && self.waiting_rows >= self.next_try {
             self.fill_pages(false)?;
         }
         Ok(())
@@ -150,6 +156,8 @@ impl<'w> Append<'w> {
             }
         }
         let left = joined.slice(start, joined.num_rows() - start);
+        // Twice as many, so that rows which come one by one are not weighed again and again.
+        self.next_try = if start == 0 { 2 * left.num_rows() } else { 0 };
         self.waiting_rows = left.num_rows();
         self.waiting_bytes = left.columns().iter().map(slice_bytes).sum();
         if self.waiting_rows > 0 {
