@@ -108,11 +108,11 @@ fn nothing_of_what_arrow_keeps_beside_the_rows_gets_into_a_chunk() {
         let values: Vec<i64> =
             values.iter().zip(&valid).map(|(&value, &valid)| if valid { value } else { hidden }).collect();
         let valid: Vec<bool> =
-            valid.iter().enumerate().map(|(row, &valid)| if row < 70 { valid } else { beyond }).collect();
-        Arc::new(Int64Array::new(values.into(), Some(valid.into())).slice(5, 60))
+            valid.iter().enumerate().map(|(row, &valid)| if row < 68 { valid } else { beyond }).collect();
+        Arc::new(Int64Array::new(values.into(), Some(valid.into())).slice(8, 60))
     };
     assert_eq!(encode_whole(&array(0, false)).0, encode_whole(&array(i64::MIN, true)).0);
-    let rows = values.iter().zip(&valid).skip(5).take(60);
+    let rows = values.iter().zip(&valid).skip(8).take(60);
     let whole: Int64Array = rows.map(|(&value, &valid)| valid.then_some(value)).collect();
     assert_eq!(encode_whole(&whole).0, encode_whole(&array(7, true)).0);
     assert_eq!(
