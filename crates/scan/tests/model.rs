@@ -145,6 +145,20 @@ fn a_node_that_becomes_busy_during_a_scan_is_left_and_found_again_when_it_says_s
 }
 
 #[test]
+fn a_node_that_becomes_idle_without_a_word_is_found_by_trying_it_again() {
+    let scan = Scan { work: Duration::from_secs(2), ..scans()[0] };
+    let at = |now: f64| {
+        let mut world = world(2.5e9, if now < 0.5 { 4.0 } else { 0.0 });
+        world.client.speed = 0.5;
+        world
+    };
+    let (auto, changes) = fly(Wish::Auto, &scan, at(0.0), false, at);
+    let fetch = fly(Wish::Fixed(Placement::Fetch), &scan, at(0.0), false, at).0;
+    assert_eq!(changes, 1, "from fetching to pushing");
+    assert!(auto < 0.85 * fetch, "{auto} instead of {fetch} seconds");
+}
+
+#[test]
 fn what_one_scan_has_shown_helps_the_next_one() {
     // The node is busy, and thought to be idle.
     let (scan, world, believed) = (scans()[0], world(2.5e9, 8.0), world(2.5e9, 0.0));
