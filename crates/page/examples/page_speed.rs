@@ -1,4 +1,5 @@
-//! How fast pages are written and read, and how small they are: rows like those of TPC-H's `lineitem`, at four page sizes.
+//! How fast pages are written and read, and how small they are: rows like those of TPC-H's `lineitem`, at four page
+//! sizes.
 //!
 //! `cargo run --release -p ishigaki-page --example page_speed -- [ROWS] [ROUNDS]`
 //!
@@ -141,8 +142,8 @@ fn bytes_of(array: &ArrayRef) -> usize {
     array.to_data().get_slice_memory_size().unwrap_or(0)
 }
 
-/// Rows with the types and about the distributions of TPC-H's `lineitem` (its specification, clause 4.2.3), in the order of
-/// orders; and in the place of its line status what it has not, a floating-point number.
+/// Rows with the types and about the distributions of TPC-H's `lineitem` (its specification, clause 4.2.3), in the
+/// order of orders; and in the place of its line status what it has not, a floating-point number.
 fn lineitem(rows: usize, seed: Seed) -> RecordBatch {
     let mut rng = seed.generator();
     let rng = &mut rng;

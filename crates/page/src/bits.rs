@@ -1,12 +1,12 @@
 //! Numbers of few bits, packed densely.
 //!
-//! Value `i` of a run of width `W` takes the bits from `i * W` on, lowest first, in a row of little-endian words of 64 bits.
-//! So 64 values take exactly `W` words, a *block*, and any value can be read by itself. The last block of a run has only
-//! the words it needs.
+//! Value `i` of a run of width `W` takes the bits from `i * W` on, lowest first, in a row of little-endian words of 64
+//! bits. So 64 values take exactly `W` words, a *block*, and any value can be read by itself. The last block of a run
+//! has only the words it needs.
 //!
-//! A block is packed and unpacked by code that was compiled for its width: all shifts and masks are constants. Libraries
-//! for this, `fastlanes` above all, work in blocks of 128 or 1024 values; a page of 4 KiB has fewer than a hundred
-//! rows.
+//! A block is packed and unpacked by code that was compiled for its width: all shifts and masks are constants.
+//! Libraries for this, `fastlanes` above all, work in blocks of 128 or 1024 values; a page of 4 KiB has fewer than a
+//! hundred rows.
 
 /// How many values a block has.
 pub(crate) const BLOCK: usize = 64;

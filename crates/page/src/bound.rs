@@ -49,8 +49,8 @@ impl Extent {
         }
     }
 
-    /// With long strings cut: the lower bound to one that is not above it, the upper one to one that is not below it, or
-    /// none if there is no such.
+    /// With long strings cut: the lower bound to one that is not above it, the upper one to one that is not below it,
+    /// or none if there is no such.
     pub(crate) fn shortened(&self, data_type: &DataType) -> (Option<Bound>, Option<Bound>) {
         let text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         match &self.bounds {

@@ -1,8 +1,8 @@
 //! One column of a page: values in, bytes out, and back.
 //!
 //! The bytes of a column in one page are its *chunk*. There are three families, by how values are kept: [`fixed`] for
-//! numbers of a fixed size (integers, decimals, dates, times, floating point), [`boolean`], and [`strings`] for text and
-//! bytes. Each has
+//! numbers of a fixed size (integers, decimals, dates, times, floating point), [`boolean`], and [`strings`] for text
+//! and bytes. Each has
 //!
 //! - a [`Gauge`], which is shown rows, always says how many bytes they would take, and encodes them when told;
 //! - a [`Sink`], which takes chunks of several pages one after the other and gives an array.
@@ -72,7 +72,8 @@ pub(crate) trait Gauge: Send {
     /// Forgets everything: a new page begins.
     fn clear(&mut self);
 
-    /// Takes in the rows `from` to `to` of `array`, whose row 0 is the page's first. `from` is where the last call ended.
+    /// Takes in the rows `from` to `to` of `array`, whose row 0 is the page's first. `from` is where the last call
+    /// ended.
     fn extend(&mut self, array: &dyn Array, from: usize, to: usize);
 
     /// How many bytes the chunk of all rows so far would have; a multiple of 8.
@@ -86,8 +87,8 @@ pub(crate) trait Gauge: Send {
     /// Remembers the rows so far as those to be encoded.
     fn mark(&mut self);
 
-    /// Appends the chunk of the marked rows of the same array, as long as [`size`](Self::size) was, and says what is in it.
-    /// What `out` has already is as long as a multiple of 8.
+    /// Appends the chunk of the marked rows of the same array, as long as [`size`](Self::size) was, and says what is
+    /// in it. What `out` has already is as long as a multiple of 8.
     fn encode(&self, array: &dyn Array, out: &mut Vec<u8>) -> Extent;
 }
 
@@ -211,8 +212,8 @@ fn bitmap_len(rows: usize) -> usize {
     rows.div_ceil(64) * 8
 }
 
-/// Appends the header and the nulls of the first `rows` rows of an array. Returns false if all are null: then the chunk is
-/// complete.
+/// Appends the header and the nulls of the first `rows` rows of an array. Returns false if all are null: then the
+/// chunk is complete.
 pub(crate) fn begin_chunk(head: Head, array: &dyn Array, rows: usize, nulls: usize, out: &mut Vec<u8>) -> bool {
     let state = match nulls {
         0 => NO_NULLS,

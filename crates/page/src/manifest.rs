@@ -39,8 +39,8 @@ pub(crate) struct Segment {
 /// What is known of one column of the whole file, exactly.
 #[derive(Clone, Debug)]
 pub struct ColumnStatistics {
-    /// The smallest value, an array of one row and of the column's type; null if there is none. Floating-point numbers are in
-    /// IEEE 754's total order.
+    /// The smallest value, an array of one row and of the column's type; null if there is none. Floating-point numbers
+    /// are in IEEE 754's total order.
     pub min: ArrayRef,
     /// The largest value; null if there is none.
     pub max: ArrayRef,

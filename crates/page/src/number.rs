@@ -1,8 +1,8 @@
 //! Numbers of a fixed size, as what orders them.
 //!
-//! Every type of this kind has an integer that is ordered as its values are: an integer itself, a floating-point number
-//! its bits turned so that they follow IEEE 754's total order. Bounds and packed differences are taken there, so that there is one way
-//! for all of them.
+//! Every type of this kind has an integer that is ordered as its values are: an integer itself, a floating-point
+//! number its bits turned so that they follow IEEE 754's total order. Bounds and packed differences are taken there,
+//! so that there is one way for all of them.
 
 use arrow_buffer::ArrowNativeType;
 

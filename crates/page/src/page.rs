@@ -42,8 +42,8 @@ impl Layout {
 
 /// The bytes of one page, its header found sound.
 ///
-/// A column is checked against its checksum when it is first decoded, and then not again: so who keeps pages, keeps these
-/// rather than bytes. May be shared between threads.
+/// A column is checked against its checksum when it is first decoded, and then not again: so who keeps pages, keeps
+/// these rather than bytes. May be shared between threads.
 #[derive(Debug)]
 pub struct Page {
     layout: Arc<Layout>,
@@ -116,8 +116,8 @@ impl Page {
 
 /// Decodes pages of one file into batches of some of its columns.
 ///
-/// Small pages are gathered: [`push`](Self::push) as many as make a batch of a good size, then [`finish`](Self::finish).
-/// Columns that are not in the projection are neither decoded nor checked.
+/// Small pages are gathered: [`push`](Self::push) as many as make a batch of a good size, then
+/// [`finish`](Self::finish). Columns that are not in the projection are neither decoded nor checked.
 pub struct PageDecoder {
     layout: Arc<Layout>,
     projection: Vec<usize>,
@@ -173,8 +173,8 @@ impl PageDecoder {
         self.take(page, Rows::All(page.rows))
     }
 
-    /// Takes in some rows of a page, named by their ascending indices within it. After an error everything since the last
-    /// batch is lost.
+    /// Takes in some rows of a page, named by their ascending indices within it. After an error everything since the
+    /// last batch is lost.
     ///
     /// For those who have decoded the columns of a filter and want the others of the rows that passed: where these are
     /// few, the rest is not decoded.

@@ -22,8 +22,8 @@ use crate::zones::{self, Zones};
 
 /// A page file as it was at one moment: appends that become current later do not show in it.
 ///
-/// Opening reads the manifest alone. Zone maps are read per column and segment when they are asked for, and kept; pages are
-/// read when they are asked for, and not kept. May be shared between threads.
+/// Opening reads the manifest alone. Zone maps are read per column and segment when they are asked for, and kept;
+/// pages are read when they are asked for, and not kept. May be shared between threads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -65,8 +65,8 @@ pub struct PageAddress {
     pub device: String,
     /// Where in the device, in bytes; a multiple of the page size.
     pub offset: u64,
-    /// The segment's identity, drawn at random when it was written: a segment that was removed and another one of the same
-    /// name never share one, so a cache can go by it.
+    /// The segment's identity, drawn at random when it was written: a segment that was removed and another one of the
+    /// same name never share one, so a cache can go by it.
     pub segment: u64,
     /// The page's place in the segment.
     pub within: u32,
@@ -178,8 +178,8 @@ impl Reader {
         Page::new(&self.layout, page, segment.entry.identity, within, bytes)
     }
 
-    /// Reads several pages that follow each other, those of one segment by one read. They share their memory: it is free
-    /// when the last of them is dropped.
+    /// Reads several pages that follow each other, those of one segment by one read. They share their memory: it is
+    /// free when the last of them is dropped.
     pub fn page_run(&self, pages: Range<u64>) -> Result<Vec<Page>> {
         let mut run = Vec::with_capacity(pages.clone().count());
         let mut next = pages.start;
@@ -199,7 +199,8 @@ impl Reader {
         Ok(run)
     }
 
-    /// A decoder for some columns, by their indices in the schema and in this order; none is allowed, for who only counts.
+    /// A decoder for some columns, by their indices in the schema and in this order; none is allowed, for who only
+    /// counts.
     pub fn decoder(&self, projection: &[usize]) -> Result<PageDecoder> {
         PageDecoder::new(&self.layout, projection)
     }

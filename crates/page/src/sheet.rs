@@ -1,8 +1,8 @@
-//! The common form of what a page file's segments are made of: a header, then chunks, each with its place and its checksum
-//! in the header.
+//! The common form of what a page file's segments are made of: a header, then chunks, each with its place and its
+//! checksum in the header.
 //!
-//! Pages are such sheets, of a fixed size and filled up with zeros; so are the zone maps of a segment, which are as long as
-//! they are. A reader checks the header first and then only the chunks that it wants.
+//! Pages are such sheets, of a fixed size and filled up with zeros; so are the zone maps of a segment, which are as
+//! long as they are. A reader checks the header first and then only the chunks that it wants.
 
 use ishigaki_base::{Fields, crc32c, crc32c_append};
 

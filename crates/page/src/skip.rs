@@ -1,7 +1,7 @@
 //! Which pages can be skipped: zone maps against a predicate.
 //!
-//! Pure: arrays in, bits out. A page is kept unless its zone map proves that no row of it can make the predicate true. Values are compared
-//! as Arrow compares them, except that the two zeros of floating-point numbers are one.
+//! Pure: arrays in, bits out. A page is kept unless its zone map proves that no row of it can make the predicate true.
+//! Values are compared as Arrow compares them, except that the two zeros of floating-point numbers are one.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};

@@ -1,8 +1,8 @@
 //! Writing a page file: making one, and appending to it.
 //!
 //! An append fills pages in memory and writes them as segments, each a device of its own, once it has enough of them.
-//! Nobody sees a segment until a new manifest names it. [`commit`](Append::commit) makes that one current by a rename: so a
-//! crash, at any moment, leaves the file as it was or with the whole append.
+//! Nobody sees a segment until a new manifest names it. [`commit`](Append::commit) makes that one current by a rename:
+//! so a crash, at any moment, leaves the file as it was or with the whole append.
 
 use std::sync::Arc;
 
@@ -27,8 +27,9 @@ pub use append::{Append, Appended};
 
 /// The one who appends to a page file. Readers are never in its way, nor it in theirs.
 ///
-/// On a file system it locks the file against a second writer, in this process or another. In a directory that only this process sees,
-/// two writers at a time are the caller's mistake; the one who commits second is told so by [`Error::Overtaken`].
+/// On a file system it locks the file against a second writer, in this process or another. In a directory that only
+/// this process sees, two writers at a time are the caller's mistake; the one who commits second is told so by
+/// [`Error::Overtaken`].
 ///
 /// Dropping it only lets go of the lock. After a crash the next writer removes what an append left behind.
 #[derive(Debug)]
@@ -87,8 +88,8 @@ impl Writer {
 
     /// Opens a page file for appending. Of the settings only the segments' size and the seed are used.
     ///
-    /// Makes durable what the file shows, also where an append had failed at its very end, and removes what others that came
-    /// to nothing have left. That takes a few syncs: who appends often keeps the writer.
+    /// Makes durable what the file shows, also where an append had failed at its very end, and removes what others
+    /// that came to nothing have left. That takes a few syncs: who appends often keeps the writer.
     pub fn open(directory: Arc<dyn Directory>, file: &str, settings: Settings) -> Result<Self> {
         let manifest = read_manifest(directory.as_ref(), file)?;
         let settings = Settings { page_size: ByteSize(manifest.page_size as u64), ..settings };
@@ -101,8 +102,8 @@ impl Writer {
         let (layout, random) = (layout_of(file, &manifest), settings.seed.generator());
         let mut writer =
             Self { directory, layout, manifest: manifest.clone(), settings, random, closed: false, _lock: lock };
-        // Who made it current may have failed or died before that was durable, and after a failed sync no other helps: so
-        // it is made anew.
+        // Who made it current may have failed or died before that was durable, and after a failed sync no other helps:
+        // so it is made anew.
         writer.make_current(manifest)?;
         remove_leftovers(writer.directory.as_ref(), &writer.layout.file, &writer.manifest)?;
         Ok(writer)
@@ -151,8 +152,8 @@ impl Writer {
     }
 }
 
-/// Removes a page file. Readers that have opened its segments go on; a crash leaves it whole or gone, and what it leaves of one that is
-/// gone is removed when a file of that name is made again.
+/// Removes a page file. Readers that have opened its segments go on; a crash leaves it whole or gone, and what it
+/// leaves of one that is gone is removed when a file of that name is made again.
 pub fn remove(directory: &dyn Directory, file: &str) -> Result<()> {
     name::check(file)?;
     let _lock = take_lock(directory, file)?;

@@ -1,8 +1,8 @@
 //! The zone maps of a segment: how many rows each of its pages has, and what is in each column of it.
 //!
-//! They lie behind the segment's pages, a sheet whose rows are the pages: one chunk with numbers of rows, then for each
-//! column of the file three chunks, smallest values, largest values and numbers of nulls, encoded as columns of pages are.
-//! So those of one column are read alone.
+//! They lie behind the segment's pages, a sheet whose rows are the pages: one chunk with numbers of rows, then for
+//! each column of the file three chunks, smallest values, largest values and numbers of nulls, encoded as columns of
+//! pages are. So those of one column are read alone.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ pub(crate) fn chunks(columns: usize) -> usize {
 /// What is known of one column of some pages, one page a row.
 #[derive(Clone, Debug)]
 pub struct Zones {
-    /// A value that is not above any of the page's, of the column's type; null if there is none or it is not known. Long
-    /// strings are cut.
+    /// A value that is not above any of the page's, of the column's type; null if there is none or it is not known.
+    /// Long strings are cut.
     pub min: ArrayRef,
     /// A value that is not below any of the page's; null if there is none or it is not known.
     pub max: ArrayRef,

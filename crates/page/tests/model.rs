@@ -1,4 +1,5 @@
-//! Whatever is written is read back: random batches of all types, in random pages and portions, against what was written.
+//! Whatever is written is read back: random batches of all types, in random pages and portions, against what was
+//! written.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! How long a scan takes in each placement.
 //!
-//! A scan is a pipeline over pages: storage, the node's processors, the link and this machine's processors work on different pages at the
-//! same time. So it takes as long as its slowest stage, the *bottleneck*, and one round trip to begin with.
+//! A scan is a pipeline over pages: storage, the node's processors, the link and this machine's processors work on
+//! different pages at the same time. So it takes as long as its slowest stage, the *bottleneck*, and one round trip to
+//! begin with.
 //!
 //! ```text
 //!             storage        node's processors     link              client's processors
@@ -10,8 +11,9 @@
 //!   push      of the node    decode, filter, …     results           take results in
 //! ```
 //!
-//! Pages that this machine has in its cache cost neither storage nor link when they are fetched. A processor that others use, too, gives what is left: of
-//! *c* cores with *r* others ready to run, *t* threads get *c / (r + t)* each, and never more than a core.
+//! Pages that this machine has in its cache cost neither storage nor link when they are fetched. A processor that
+//! others use, too, gives what is left: of *c* cores with *r* others ready to run, *t* threads get *c / (r + t)* each,
+//! and never more than a core.
 
 use std::fmt;
 use std::time::Duration;

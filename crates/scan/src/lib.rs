@@ -1,8 +1,9 @@
 //! Scans of page files that lie on another machine, and where their work is done.
 //!
-//! A page file on a storage node can be scanned in two ways: its pages travel and are worked on here ([`Placement::Fetch`]),
-//! or the work travels and only its results come back ([`Placement::Push`]). Which is faster depends on the link, on how much of the data the
-//! scan keeps, and on who has time. What lies on this machine is worked on here ([`Placement::Local`]).
+//! A page file on a storage node can be scanned in two ways: its pages travel and are worked on here
+//! ([`Placement::Fetch`]), or the work travels and only its results come back ([`Placement::Push`]). Which is faster
+//! depends on the link, on how much of the data the scan keeps, and on who has time. What lies on this machine is
+//! worked on here ([`Placement::Local`]).
 //!
 //! ```text
 //!   plan ─▶ Scan ──────┐

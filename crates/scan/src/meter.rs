@@ -1,7 +1,7 @@
 //! The link, measured by what goes over it anyway.
 //!
-//! Each transfer is one round trip and its bytes. Short ones tell the latency, long ones the bandwidth; in both the newer
-//! count more. Transfers at the same time share the link, so a bandwidth is measured over all of them.
+//! Each transfer is one round trip and its bytes. Short ones tell the latency, long ones the bandwidth; in both the
+//! newer count more. Transfers at the same time share the link, so a bandwidth is measured over all of them.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ impl LinkMeter {
         self.link
     }
 
-    /// Takes in that `bytes` crossed in `time`, from the first request to the last byte: one transfer, or several at the
-    /// same time.
+    /// Takes in that `bytes` crossed in `time`, from the first request to the last byte: one transfer, or several at
+    /// the same time.
     pub fn observe(&mut self, bytes: ByteSize, time: Duration) {
         if bytes <= SHORT {
             let seconds = blend(self.link.latency.as_secs_f64(), time.as_secs_f64(), &mut self.saw_latency);

@@ -1,13 +1,13 @@
 //! Steering one scan: which placement for the next pages, and when to change it.
 //!
-//! A scan goes on in stretches of pages. Before each the pilot estimates what is left in both placements; after each it is
-//! told what that took, and corrects that placement's estimates by as much as the last ones were wrong. Each placement has
-//! a correction of its own: why it was slower than thought is not guessed. What is known otherwise, the load that the
-//! node reports and the link as it is measured, goes into the model at once.
+//! A scan goes on in stretches of pages. Before each the pilot estimates what is left in both placements; after each
+//! it is told what that took, and corrects that placement's estimates by as much as the last ones were wrong. Each
+//! placement has a correction of its own: why it was slower than thought is not guessed. What is known otherwise, the
+//! load that the node reports and the link as it is measured, goes into the model at once.
 //!
-//! What is never tried is never corrected. So both placements are tried at the beginning, the better one first, with a few pages each, and the
-//! other one again from time to time, unless it is hopeless. The pilot changes its mind only for a clear gain, since
-//! the figures are noisy and a change is not free.
+//! What is never tried is never corrected. So both placements are tried at the beginning, the better one first, with a
+//! few pages each, and the other one again from time to time, unless it is hopeless. The pilot changes its mind only
+//! for a clear gain, since the figures are noisy and a change is not free.
 
 use std::time::Duration;
 
@@ -108,8 +108,8 @@ impl Pilot {
         if self.on_trial { other(self.chosen) } else { self.chosen }
     }
 
-    /// How many pages the next stretch should have; 0 when all are done. Stretches are short, that the pilot may change its mind soon,
-    /// and those of trials very short.
+    /// How many pages the next stretch should have; 0 when all are done. Stretches are short, that the pilot may
+    /// change its mind soon, and those of trials very short.
     pub fn stretch(&self) -> u64 {
         let first = self.wish == Wish::Auto && self.fetch.times + self.push.times == 0;
         let is_trial = (self.on_trial || first) && self.scan.pages >= WORTH_TRIALS;

@@ -6,7 +6,8 @@ use ishigaki_base::ByteSize;
 use ishigaki_scan::{Corrections, Link, Observation, Pilot, Placement, Scan, Side, Surroundings, Wish, estimate};
 use ishigaki_testkit::seeded_runs;
 
-/// Scans like those of TPC-H's Q1, Q6 and Q15 at scale 1, in pages of 128 KiB: with aggregates, and with rows that travel.
+/// Scans like those of TPC-H's Q1, Q6 and Q15 at scale 1, in pages of 128 KiB: with aggregates, and with rows that
+/// travel.
 fn scans() -> Vec<Scan> {
     let scan = |work: u64, results: ByteSize| Scan {
         pages: 2500,
@@ -36,8 +37,8 @@ fn worlds() -> Vec<Surroundings> {
     [125e6, 2.5e9].into_iter().flat_map(|bandwidth| [0.0, 8.0].map(|others| world(bandwidth, others))).collect()
 }
 
-/// How long a scan takes in a world that is `at` each moment (given in seconds since the beginning) as it is, and how often
-/// the pilot changed its mind. What a stretch takes is `noise` times what it should take.
+/// How long a scan takes in a world that is `at` each moment (given in seconds since the beginning) as it is, and how
+/// often the pilot changed its mind. What a stretch takes is `noise` times what it should take.
 fn fly_in_noise(
     wish: Wish,
     scan: &Scan,

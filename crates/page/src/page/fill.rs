@@ -1,8 +1,8 @@
 //! Filling a page: as many rows as fit.
 //!
-//! All columns are weighed together, a step of rows after the other, until the page would be too long; the rows before that
-//! step are the page. The first step is nearly as long as the last page was, the others are short, so that hardly a
-//! thirtieth of a page stays empty.
+//! All columns are weighed together, a step of rows after the other, until the page would be too long; the rows before
+//! that step are the page. The first step is nearly as long as the last page was, the others are short, so that hardly
+//! a thirtieth of a page stays empty.
 
 use arrow_array::{Array, ArrayRef};
 
@@ -50,8 +50,8 @@ impl Filler {
         self.last
     }
 
-    /// Fills a page from the first rows of these columns, all of the same length and not empty. If all of them fit, there
-    /// is a page only if no more rows will come.
+    /// Fills a page from the first rows of these columns, all of the same length and not empty. If all of them fit,
+    /// there is a page only if no more rows will come.
     pub(crate) fn fill(
         &mut self,
         columns: &[ArrayRef],

@@ -19,7 +19,8 @@ use crate::zones::Gathered;
 /// How many times as large as a page the waiting rows may be in memory before it is tried to fill pages.
 const LARGE: usize = 8;
 
-/// Rows on their way into a page file. Keeps one segment and the rows of about two pages in memory, beside what it is given.
+/// Rows on their way into a page file. Keeps one segment and the rows of about two pages in memory, beside what it is
+/// given.
 ///
 /// After an error it can only be dropped; the file is as it was before.
 pub struct Append<'w> {

@@ -63,8 +63,8 @@ pub(crate) fn batch(schema: &SchemaRef, rows: usize, rng: &mut Rng) -> RecordBat
     RecordBatch::try_new(schema.clone(), columns).expect("as the schema says")
 }
 
-/// A random column: its numbers near or far from each other, its strings few or many, with none, some or only nulls; sometimes
-/// the middle of a longer one.
+/// A random column: its numbers near or far from each other, its strings few or many, with none, some or only nulls;
+/// sometimes the middle of a longer one.
 pub(crate) fn column(data_type: &DataType, rows: usize, rng: &mut Rng) -> ArrayRef {
     let before = if rng.bool() { rng.usize(..20) } else { 0 };
     let whole = whole_column(data_type, before + rows + 3, rng);
