@@ -41,6 +41,8 @@ const HOUSE: &[Room] = &[
     room("txn", Place::Floor(2), &["wal"]),
     // The log is what its tests put on a remote disk.
     room("remote", Place::Floor(2), &["wal"]),
+    room("page", Place::Floor(2), &[]),
+    room("scan", Place::Floor(3), &[]),
     room("sql", Place::Floor(3), &[]),
     room("bench", Place::Floor(4), &[]),
     room("cli", Place::Floor(4), &["bench"]),

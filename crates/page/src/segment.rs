@@ -1,0 +1,172 @@
+//! A segment of a page file: pages that were appended together, and their zone maps behind them. It never changes.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::UInt32Array;
+use bytes::Bytes;
+use ishigaki_device::{Device, Directory};
+
+use crate::blocks;
+use crate::error::{Refusal, Result};
+use crate::manifest::Segment;
+use crate::name;
+use crate::page::Layout;
+use crate::sheet::{Header, Identity, Place, header_len};
+use crate::zones::{self, Zones};
+
+/// Opens what it reads when it is first asked for, and keeps it.
+#[derive(Debug)]
+pub(crate) struct OpenSegment {
+    pub(crate) entry: Segment,
+    directory: Arc<dyn Directory>,
+    device: OnceLock<Arc<dyn Device>>,
+    /// Where the chunks of the zone maps are.
+    places: OnceLock<Vec<Place>>,
+    rows: OnceLock<UInt32Array>,
+    zones: Vec<OnceLock<Arc<Zones>>>,
+}
+
+impl OpenSegment {
+    pub(crate) fn new(directory: &Arc<dyn Directory>, entry: Segment, columns: usize) -> Self {
+        Self {
+            entry,
+            directory: Arc::clone(directory),
+            device: OnceLock::new(),
+            places: OnceLock::new(),
+            rows: OnceLock::new(),
+            zones: (0..columns).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The device, which is as long as it should be.
+    fn device(&self, layout: &Layout) -> Result<&Arc<dyn Device>> {
+        if let Some(device) = self.device.get() {
+            return Ok(device);
+        }
+        let device = self.directory.open(&name::segment(&layout.file, self.entry.number))?;
+        let needed = self.zones_offset(layout) + u64::from(self.entry.zones);
+        if device.len() < needed {
+            return Err(self.damaged(layout, "it is shorter than the manifest says"));
+        }
+        Ok(self.device.get_or_init(|| device))
+    }
+
+    fn zones_offset(&self, layout: &Layout) -> u64 {
+        u64::from(self.entry.pages) * layout.page_size as u64
+    }
+
+    /// The bytes of some pages.
+    pub(crate) fn read_pages(&self, layout: &Layout, first: u32, count: u32) -> Result<Bytes> {
+        let size = layout.page_size;
+        blocks::read(self.device(layout)?.as_ref(), u64::from(first) * size as u64, count as usize * size)
+    }
+
+    /// The numbers of rows of its pages.
+    pub(crate) fn rows(&self, layout: &Layout) -> Result<&UInt32Array> {
+        if let Some(rows) = self.rows.get() {
+            return Ok(rows);
+        }
+        let [chunk] = self.chunks(layout, zones::ROWS)?;
+        let rows = zones::decode_counts(&chunk, self.entry.pages as usize);
+        let rows = rows.map_err(|reason| self.damaged(layout, reason))?;
+        if rows.values().iter().map(|&rows| u64::from(rows)).sum::<u64>() != self.entry.rows
+            || rows.values().contains(&0)
+        {
+            return Err(self.damaged(layout, "its pages have more or fewer rows than the manifest says"));
+        }
+        Ok(self.rows.get_or_init(|| rows))
+    }
+
+    /// What is in a column of each of its pages.
+    pub(crate) fn zones(&self, layout: &Layout, column: usize) -> Result<&Arc<Zones>> {
+        if let Some(zones) = self.zones[column].get() {
+            return Ok(zones);
+        }
+        let chunks: [Bytes; 3] = self.chunks(layout, zones::first_chunk(column))?;
+        let data_type = layout.schema.field(column).data_type();
+        let zones = zones::decode(data_type, chunks.each_ref().map(AsRef::as_ref), self.rows(layout)?);
+        let zones = zones.map_err(|reason| self.damaged(layout, reason))?;
+        Ok(self.zones[column].get_or_init(|| Arc::new(zones)))
+    }
+
+    /// Some chunks of the zone maps that follow each other, checked.
+    fn chunks<const N: usize>(&self, layout: &Layout, first: usize) -> Result<[Bytes; N]> {
+        let places = &self.places(layout)?[first..first + N];
+        let (start, end) = (places[0].start, places[N - 1].end);
+        let bytes = blocks::read(self.device(layout)?.as_ref(), self.zones_offset(layout) + start as u64, end - start)?;
+        let mut chunks = [const { Bytes::new() }; N];
+        for (chunk, place) in chunks.iter_mut().zip(places) {
+            *chunk = bytes.slice(place.start - start..place.end - start);
+            place.check(chunk).map_err(|reason| self.damaged(layout, reason))?;
+        }
+        Ok(chunks)
+    }
+
+    fn places(&self, layout: &Layout) -> Result<&Vec<Place>> {
+        if let Some(places) = self.places.get() {
+            return Ok(places);
+        }
+        let (chunks, length) = (zones::chunks(layout.columns()), self.entry.zones as usize);
+        let header =
+            blocks::read(self.device(layout)?.as_ref(), self.zones_offset(layout), header_len(chunks).min(length))?;
+        let places = places_of(layout, self.entry, &header, length).map_err(|reason| self.damaged(layout, reason))?;
+        Ok(self.places.get_or_init(|| places))
+    }
+
+    fn damaged(&self, layout: &Layout, reason: Refusal) -> crate::Error {
+        layout.damaged(format!("segment {}", self.entry.number), reason)
+    }
+}
+
+/// Where the chunks of a segment's zone maps are.
+pub(crate) fn places_of(layout: &Layout, entry: Segment, bytes: &[u8], length: usize) -> Result<Vec<Place>, Refusal> {
+    let identity =
+        Identity { magic: zones::MAGIC, file: layout.identity, segment: entry.identity, number: entry.pages };
+    let chunks = zones::chunks(layout.columns());
+    let header = Header::parse(bytes, length, identity, chunks)?;
+    if header.rows != entry.pages || header.end != length {
+        return Err("its zone maps are of more or fewer pages than the manifest says");
+    }
+    Ok((0..chunks).map(|index| header.place(index)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+    use ishigaki_base::random::Seed;
+    use ishigaki_base::{ByteSize, ErrorKind};
+    use ishigaki_device::MemoryDirectory;
+
+    use super::*;
+    use crate::reader::read_manifest;
+    use crate::{Reader, Settings, Writer};
+
+    /// Why a file is refused whose manifest says something else of its segment than what that has.
+    fn refusal(change: impl FnOnce(&mut Segment)) -> String {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let numbers = Int64Array::from_iter_values(0..10_000);
+        let batch = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _)]).expect("one column");
+        let settings = Settings { page_size: ByteSize::kib(4), segment: ByteSize::mib(1), seed: Seed(1) };
+        let mut writer = Writer::create(directory.clone(), "t", batch.schema(), settings).expect("a new one");
+        writer.append_all([&batch]).expect("memory never fails");
+        let mut manifest = read_manifest(directory.as_ref(), "t").expect("whole");
+        change(&mut manifest.segments[0]);
+        directory.remove(&name::manifest("t")).expect("it is there");
+        blocks::write_new(directory.as_ref(), &name::manifest("t"), &[&manifest.encode()]).expect("memory never fails");
+        let reader = Reader::open(directory, "t").expect("the manifest is sound");
+        let read = reader.zones(0).map(drop).and_then(|()| reader.page(0).map(drop));
+        let error = read.expect_err("it must be refused");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn a_segment_that_is_not_as_the_manifest_says_is_refused() {
+        assert!(refusal(|segment| segment.rows += 1).contains("more or fewer rows"));
+        assert!(refusal(|segment| segment.identity += 1).contains("another file or another place"));
+        assert!(refusal(|segment| segment.pages += 1).contains("shorter than the manifest says"));
+        assert!(refusal(|segment| segment.pages -= 1).contains("does not begin as it should"));
+        assert!(refusal(|segment| segment.zones -= 1).contains("not where they can be"));
+        assert!(refusal(|segment| segment.zones += 1).contains("more or fewer pages"));
+    }
+}

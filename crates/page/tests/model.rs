@@ -1,0 +1,181 @@
+//! Whatever is written is read back: random batches of all types, in random pages and portions, against what was
+//! written.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch, UInt32Array};
+use arrow_ord::cmp;
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use ishigaki_base::random::Seed;
+use ishigaki_device::{Directory, MemoryDirectory, MemorySettings};
+use ishigaki_page::{Comparison, Predicate, Reader, Test, Writer};
+use ishigaki_testkit::{chosen_seed, seeded_runs};
+
+mod rows;
+
+use rows::{assert_equal, batch, read_all, schema_of, small, types};
+
+/// A file with some appends of random rows of some random types, and these rows.
+fn random_file(seed: Seed) -> (Reader, RecordBatch) {
+    let mut rng = seed.generator();
+    let mut all = types();
+    rng.shuffle(&mut all);
+    let schema = schema_of(&all[..rng.usize(1..=all.len().min(12))]);
+    let page_size = 4096 << rng.u32(0..4);
+    let block_size = *rng.choice(&[512, 4096]).expect("there are some");
+    let settings = small(page_size, page_size * rng.u64(1..10), seed);
+    let directory: Arc<dyn Directory> =
+        Arc::new(MemoryDirectory::with(MemorySettings { block_size, ..MemorySettings::default() }));
+    let mut writer = Writer::create(directory.clone(), "random", schema.clone(), settings).expect("a new one");
+    let mut written = Vec::new();
+    for _ in 0..rng.usize(1..4) {
+        let mut append = writer.append().expect("open");
+        for _ in 0..rng.usize(..6) {
+            let most = *rng.choice(&[1, 100, 3000]).expect("there are some");
+            let batch = batch(&schema, rng.usize(..=most), &mut rng);
+            append.write(&batch).expect("it fits");
+            written.push(batch);
+        }
+        append.commit().expect("memory never fails");
+    }
+    let reader = Reader::open(directory, "random").expect("it was written");
+    (reader, concat_batches(&schema, &written).expect("they have one schema"))
+}
+
+#[test]
+fn whatever_is_written_is_read_back() {
+    seeded_runs("whatever_is_written_is_read_back", 150, |seed| {
+        let (reader, written) = random_file(seed);
+        assert_eq!(reader.rows(), written.num_rows() as u64);
+        assert_eq!(
+            reader.page_rows().expect("sound").values().iter().map(|&rows| u64::from(rows)).sum::<u64>(),
+            reader.rows()
+        );
+        assert_equal(&read_all(&reader).expect("sound"), &written, "all columns");
+    });
+}
+
+#[test]
+fn chosen_rows_of_chosen_columns_are_read_alone() {
+    seeded_runs("chosen_rows_of_chosen_columns_are_read_alone", 100, |seed| {
+        let (reader, written) = random_file(seed);
+        let mut rng = seed.derive(1).generator();
+        let columns = reader.schema().fields().len();
+        let projection: Vec<usize> = (0..rng.usize(1..4)).map(|_| rng.usize(..columns)).collect();
+        let mut decoder = reader.decoder(&projection).expect("columns of the file");
+        let (mut chosen, mut first) = (Vec::new(), 0);
+        for page in reader.page_run(0..reader.pages()).expect("sound") {
+            let density = rng.f64().powi(3);
+            let rows: Vec<u32> = (0..page.rows() as u32).filter(|_| rng.f64() < density).collect();
+            decoder.push_rows(&page, &rows).expect("sound");
+            chosen.extend(rows.iter().map(|row| first + row));
+            first += page.rows() as u32;
+        }
+        let written = written.project(&projection).expect("columns of the file");
+        let expected = take_record_batch(&written, &UInt32Array::from(chosen)).expect("rows of the file");
+        assert_equal(&decoder.finish().expect("sound"), &expected, "chosen");
+    });
+}
+
+#[test]
+fn statistics_and_zones_say_what_is_in_the_rows() {
+    seeded_runs("statistics_and_zones_say_what_is_in_the_rows", 100, |seed| {
+        let (reader, written) = random_file(seed);
+        for (index, column) in written.columns().iter().enumerate() {
+            let statistics = reader.statistics(index);
+            assert_eq!(statistics.nulls, column.null_count() as u64);
+            let sorted = arrow_ord::sort::sort(column, None).expect("these can be sorted");
+            let values = sorted.slice(column.null_count(), column.len() - column.null_count());
+            assert_eq!(statistics.min.is_null(0), values.is_empty());
+            if !values.is_empty() {
+                let equal = |one: &dyn Array, other: &dyn Array| {
+                    cmp::eq(
+                        &arrow_select::concat::concat(&[one]).unwrap(),
+                        &arrow_select::concat::concat(&[other]).unwrap(),
+                    )
+                    .unwrap()
+                    .value(0)
+                };
+                assert!(equal(&statistics.min, &values.slice(0, 1)), "the smallest of column {index}");
+                assert!(equal(&statistics.max, &values.slice(values.len() - 1, 1)), "the largest of column {index}");
+            }
+            let Some(zones) = reader.zones(index).expect("sound") else { continue };
+            let mut first = 0;
+            for page in 0..zones.rows.len() {
+                let rows = zones.rows.value(page) as usize;
+                let these = column.slice(first, rows);
+                first += rows;
+                assert_eq!(zones.nulls.value(page) as usize, these.null_count());
+                let bounds = [zones.min.slice(page, 1), zones.max.slice(page, 1)];
+                if bounds[0].is_valid(0) {
+                    let least = arrow_array::Scalar::new(bounds[0].clone());
+                    assert_eq!(
+                        cmp::lt(&these, &least).expect("one type").true_count(),
+                        0,
+                        "column {index}, page {page}"
+                    );
+                }
+                if bounds[1].is_valid(0) {
+                    let most = arrow_array::Scalar::new(bounds[1].clone());
+                    assert_eq!(
+                        cmp::gt(&these, &most).expect("one type").true_count(),
+                        0,
+                        "column {index}, page {page}"
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn no_page_with_a_matching_row_is_skipped() {
+    let comparisons = [
+        Comparison::Equal,
+        Comparison::NotEqual,
+        Comparison::Less,
+        Comparison::LessOrEqual,
+        Comparison::Greater,
+        Comparison::GreaterOrEqual,
+    ];
+    let mut skipped = 0;
+    seeded_runs("no_page_with_a_matching_row_is_skipped", 100, |seed| {
+        let (reader, written) = random_file(seed);
+        let mut rng = seed.derive(2).generator();
+        if written.num_rows() == 0 {
+            return;
+        }
+        let page_rows = reader.page_rows().expect("sound");
+        for (index, column) in written.columns().iter().enumerate() {
+            let literal = column.slice(rng.usize(..column.len()), 1);
+            let comparison = *rng.choice(&comparisons).expect("there are some");
+            let scalar = arrow_array::Scalar::new(literal.clone());
+            let matches = match comparison {
+                Comparison::Equal => cmp::eq(column, &scalar),
+                Comparison::NotEqual => cmp::neq(column, &scalar),
+                Comparison::Less => cmp::lt(column, &scalar),
+                Comparison::LessOrEqual => cmp::lt_eq(column, &scalar),
+                Comparison::Greater => cmp::gt(column, &scalar),
+                Comparison::GreaterOrEqual => cmp::gt_eq(column, &scalar),
+            };
+            let matches = matches.expect("one type");
+            let may = |predicate| reader.pages_that_may_match(&[predicate]).expect("one type");
+            let compared = may(Predicate::compare(index, comparison, literal));
+            let null = may(Predicate { column: index, test: Test::IsNull });
+            let not_null = may(Predicate { column: index, test: Test::IsNotNull });
+            let mut first = 0;
+            for (page, &rows) in page_rows.values().iter().enumerate() {
+                let (rows, here) = (rows as usize, column.slice(first, rows as usize));
+                let some = matches.slice(first, rows).true_count() > 0;
+                first += rows;
+                assert!(compared.value(page) || !some, "page {page}: {comparison:?} of column {index}");
+                assert_eq!(null.value(page), here.null_count() > 0);
+                assert_eq!(not_null.value(page), here.null_count() < rows);
+                skipped += usize::from(!compared.value(page));
+            }
+        }
+    });
+    // One seed alone may have none.
+    assert!(skipped > 0 || chosen_seed().is_some(), "some pages can be skipped");
+}

@@ -1,0 +1,26 @@
+//! Scans of page files that lie on another machine, and where their work is done.
+//!
+//! A page file on a storage node can be scanned in two ways: its pages travel and are worked on here
+//! ([`Placement::Fetch`]), or the work travels and only its results come back ([`Placement::Push`]). Which is faster
+//! depends on the link, on how much of the data the scan keeps, and on who has time. What lies on this machine is
+//! worked on here ([`Placement::Local`]).
+//!
+//! ```text
+//!   plan ─▶ Scan ──────┐
+//!   link, node, client ┴▶ estimate each placement ─▶ choose ─▶ Pilot: stretch after stretch of pages
+//!        ▲                                                       │
+//!        └──────────── what each stretch really took ◀───────────┘
+//! ```
+//!
+//! Everything here is pure: figures in, choices out, no clock and no network. Parts: [`placement`] has the words,
+//! [`cost`] the model, [`meter`] turns observations into figures, [`pilot`] steers one scan and changes its mind.
+
+pub mod cost;
+pub mod meter;
+pub mod pilot;
+pub mod placement;
+
+pub use cost::{Estimate, Link, Resource, Scan, Side, Surroundings, choose, estimate};
+pub use meter::LinkMeter;
+pub use pilot::{Corrections, Observation, Pilot};
+pub use placement::{Placement, UnknownPlacement, Wish};
