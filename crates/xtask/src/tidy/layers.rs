@@ -37,6 +37,7 @@ const HOUSE: &[Room] = &[
     room("device", Place::Floor(1), &[]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
+    room("logpool", Place::Floor(2), &["wal"]),
     room("sql", Place::Floor(3), &[]),
     room("bench", Place::Floor(4), &[]),
     room("cli", Place::Floor(4), &["bench"]),
