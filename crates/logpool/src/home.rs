@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ishigaki_base::LogId;
-use ishigaki_device::{AlignedBuffer, Device, Directory, Error as DeviceError, MAX_BLOCK_SIZE};
+use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE};
 use parking_lot::{Mutex, RwLock};
 
 use crate::format::{Extent, Ledger, Unfit, sealed_length};
@@ -166,15 +166,11 @@ impl Home {
     pub(crate) fn secure(&self) -> Result<()> {
         let ledger = self.ledger();
         self.write_ledger(ledger)?;
-        let mut removed = false;
-        for index in self.regions.read().len().. {
-            match self.directory.remove(&region_name(&self.name, index)) {
-                Ok(()) => removed = true,
-                Err(DeviceError::NotFound { .. }) => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if removed {
+        let known: Vec<String> = (0..self.regions.read().len()).map(|index| region_name(&self.name, index)).collect();
+        let is_stray = |name: &String| name.starts_with(&device_name(&self.name, "home-")) && !known.contains(name);
+        let strays: Vec<String> = self.directory.list()?.into_iter().filter(is_stray).collect();
+        strays.iter().try_for_each(|name| self.directory.remove(name))?;
+        if !strays.is_empty() {
             self.directory.sync()?;
         }
         Ok(())
@@ -195,14 +191,21 @@ impl Home {
         self.regions.read().len() as u64 * self.region
     }
 
-    /// Makes sure that there is space for so many extents. After an error regions without an owner may be left; the next
-    /// opening removes them.
+    /// Makes sure that there is space for so many extents.
     pub(crate) fn reserve(&self, extents: u64) -> Result<()> {
         let _one = self.growing.lock();
         let before = self.regions.read().len();
+        let needed = extents.div_ceil(self.region / EXTENT) as usize;
         let mut made = Vec::new();
-        while (before + made.len()) as u64 * (self.region / EXTENT) < extents {
-            made.push(self.directory.create(&region_name(&self.name, before + made.len()), self.region)?);
+        for index in before..needed {
+            match self.directory.create(&region_name(&self.name, index), self.region) {
+                Ok(device) => made.push(device),
+                Err(error) => {
+                    // A full medium is no failure; what was made until then must not be in the way.
+                    (before..index).try_for_each(|index| self.directory.remove(&region_name(&self.name, index)))?;
+                    return Err(error.into());
+                }
+            }
         }
         if !made.is_empty() {
             self.directory.sync()?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::format::Change;
 use crate::{Error, File, FileId, MemberStatistics, Quota, Result, paths};
 
+mod checkpoint;
 mod request;
 mod resident;
 mod state;

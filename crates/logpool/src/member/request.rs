@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use ishigaki_base::{ErrorKind, Lsn};
+use ishigaki_base::ErrorKind;
 use ishigaki_wal::{Dependencies, Error as LogError};
 
 use super::state::Refusal;
@@ -302,39 +302,6 @@ impl Resident {
             if has_areas { self.sync_areas().map(|()| true) } else { self.core.process.commit(self.id, last) }?;
         self.commits.lock().record(began.elapsed(), own_sync);
         Ok(())
-    }
-
-    /// The same with checkpoint areas: they become durable after all that came before them.
-    fn sync_areas(&self) -> Result<()> {
-        let mut areas = self.areas.lock();
-        let mut state = self.state()?;
-        let (last, after) = (state.last, state.number);
-        let mut due = Vec::new();
-        for (area, file) in std::mem::take(&mut state.dirty_areas) {
-            let Ok(contents) = state.image.contents(file) else { continue };
-            let mut bytes = vec![0; Area::LENGTH as usize];
-            // It was written just now, so it is in memory; should it not be, it is home.
-            if contents.read_known(self.settings.profile.areas[area].offset, &mut bytes).is_empty() {
-                due.push((area, file, bytes));
-            }
-        }
-        state.writing_areas = true;
-        drop(state);
-        let written = self.write_areas(&mut areas, last, after, due);
-        self.state()?.writing_areas = false;
-        written
-    }
-
-    fn write_areas(
-        &self,
-        areas: &mut crate::areas::Areas,
-        last: Lsn,
-        after: u64,
-        due: Vec<(usize, FileId, Vec<u8>)>,
-    ) -> Result<()> {
-        self.core.process.commit(self.id, last)?;
-        let mut due = due.into_iter();
-        due.try_for_each(|(area, file, bytes)| areas.write(area, file, after, bytes)).map_err(|error| self.fail(error))
     }
 
     /// Holds somebody back whose requests are not durable yet, while the log can not keep up.

@@ -172,6 +172,7 @@ impl Resident {
     /// Brings everything home that has been accepted so far.
     pub(crate) fn go_home(&self) -> Result<()> {
         let _one = self.rounds.lock();
+        let areas = self.areas.lock();
         let mut state = self.state()?;
         if state.number == self.home.entries() && state.image.dirty_bytes() == 0 {
             return Ok(());
@@ -179,10 +180,12 @@ impl Resident {
         state.image.round_begins();
         state.oldest_next = None;
         let snapshot = Snapshot::of(&state.image, state.number)?;
-        let (last, logged) = (state.last, state.logged);
+        let logged = state.logged;
+        let due = self.due_areas(&mut state);
         drop(state);
         // Nothing goes home that a power cut could still undo.
-        self.core.stream.wait(last)?;
+        self.core.stream.wait(due.last)?;
+        self.write_areas(areas, due)?;
         let mut extents = self.home.bring(&snapshot).map_err(|error| self.fail(error))?;
         let mut state = self.state.lock();
         let cache = self.core.settings.cache.0;
@@ -224,22 +227,29 @@ impl Resident {
 
     /// Says at the end of the log again what has changed since the home, so that the log before is not needed for it.
     pub(crate) fn restate(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         if state.oldest.is_none() {
             return Ok(());
         }
-        let (before, logged) = (state.counters.clone(), state.logged);
+        let (before, logged, rounds) = (state.counters.clone(), state.logged, state.rounds);
         let first = self.try_restate(state).map_err(|refusal| match refusal {
             Refusal::Error(error) => error,
             _ => self.full("the log has no room to carry its changes on".to_owned()),
         });
-        // Only the last restatement counts towards the share.
         state.counters.restated += state.logged - logged;
         (state.counters.entries, state.counters.logged) = (before.entries, before.logged);
+        let last = state.last;
+        drop(guard);
         let first = first?;
-        state.logged_home = logged;
-        (state.oldest, state.oldest_next) = (Some(first), Some(first));
+        // The log before is needed until all of it is durable.
+        self.core.stream.wait(last)?;
+        let mut state = self.state.lock();
+        if state.rounds == rounds && state.oldest.is_some() {
+            // Only the last restatement counts towards the share.
+            state.logged_home = logged;
+            state.oldest = Some(first);
+        }
         tracing::debug!(member = self.name, bytes = state.logged - logged, "changes carried on");
         Ok(())
     }

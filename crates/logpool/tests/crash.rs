@@ -1,0 +1,113 @@
+//! Power cuts, process deaths and failures on the simulated medium, at every write and every sync: in logging, going home,
+//! reclaiming and rebuilding.
+
+mod trial;
+
+use ishigaki_base::ErrorKind;
+use ishigaki_base::random::Seed;
+use ishigaki_device::{Fault, SimDirectory};
+use ishigaki_testkit::seeded_runs;
+
+use trial::life::{check_offline, failures, live, models, open};
+use trial::model::Model;
+use trial::work::work;
+
+/// Survivors looked at for every cut.
+const SEEDS: u64 = 3;
+
+const TURNS: usize = 90;
+
+/// A life in which nothing went wrong: how many operations, writes and syncs it has.
+fn complete(seed: Seed, turns: usize) -> SimDirectory {
+    let medium = SimDirectory::with_seed(seed);
+    live(&medium, &mut models(), seed, turns).unwrap();
+    medium
+}
+
+fn cut_at(operation: u64, seed: Seed, turns: usize) -> (SimDirectory, Vec<Model>) {
+    let (medium, mut models) = (SimDirectory::with_seed(seed), models());
+    medium.inject(Fault::PowerCut { operation });
+    assert!(live(&medium, &mut models, seed, turns).is_err(), "the cut at {operation} is noticed");
+    (medium, models)
+}
+
+#[test]
+fn every_acknowledged_byte_is_there_in_order_wherever_the_power_is_cut() {
+    seeded_runs("every_acknowledged_byte_is_there_in_order_wherever_the_power_is_cut", 3, |seed| {
+        for operation in 0..complete(seed, TURNS).operations() {
+            let (medium, models) = cut_at(operation, seed, TURNS);
+            for survivor in 0..SEEDS {
+                let (mut models, survivors) = (models.clone(), medium.survivors(seed.derive(survivor)));
+                check_offline(&survivors, &models);
+                live(&survivors, &mut models, seed.derive(!survivor), 8).unwrap();
+                check_offline(&survivors, &models);
+                open(&survivors, &mut models).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_rebuild_that_is_cut_anywhere_rebuilds_the_same() {
+    seeded_runs("a_rebuild_that_is_cut_anywhere_rebuilds_the_same", 2, |seed| {
+        let operations = complete(seed, TURNS).operations();
+        for operation in (0..operations).step_by(7) {
+            let (medium, models) = cut_at(operation, seed, TURNS);
+            let medium = medium.survivors(seed);
+            for again in 0.. {
+                let (copy, mut models) = (medium.survivors(seed), models.clone());
+                copy.inject(Fault::PowerCut { operation: again });
+                let opened = open(&copy, &mut models);
+                let uncut = opened.is_ok() && copy.operations() <= again;
+                copy.power_cut_now();
+                drop(opened);
+                if uncut {
+                    break;
+                }
+                open(&copy.survivors(seed.derive(again)), &mut models).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_a_dead_process_wrote_and_the_next_one_showed_survives_a_power_cut() {
+    seeded_runs("what_a_dead_process_wrote_and_the_next_one_showed_survives_a_power_cut", 4, |seed| {
+        for operation in (0..complete(seed, TURNS).operations()).step_by(3) {
+            // The process dies at some operation of its own; the machine does not.
+            let (medium, mut models) = (SimDirectory::with_seed(seed), models());
+            let pool = open(&medium, &mut models).unwrap();
+            let mut random = seed.generator();
+            while medium.operations() < operation {
+                work(&pool, &mut models, &mut random, 1).unwrap();
+            }
+            let medium = medium.process_crash();
+            drop(pool);
+            let reopened = open(&medium, &mut models).unwrap();
+            // All that it has shown is durable, although nobody has asked for that.
+            models.iter_mut().for_each(Model::synced);
+            medium.power_cut_now();
+            drop(reopened);
+            open(&medium.survivors(seed), &mut models).unwrap();
+        }
+    });
+}
+
+#[test]
+fn after_any_failed_write_or_sync_nothing_is_acknowledged_and_opening_again_works() {
+    seeded_runs("after_any_failed_write_or_sync_nothing_is_acknowledged_and_opening_again_works", 2, |seed| {
+        for fault in failures(&complete(seed, TURNS)) {
+            let (medium, mut models) = (SimDirectory::with_seed(seed), models());
+            medium.inject(fault);
+            let lived = live(&medium, &mut models, seed, TURNS);
+            // What fails while space is given free, or a home, is told to whoever asks next.
+            if let Err(error) = &lived {
+                assert_ne!(error.kind(), ErrorKind::Corrupt, "{fault:?}: {error}");
+            }
+            for survivor in 0..2 {
+                let survivors = medium.survivors(seed.derive(survivor));
+                open(&survivors, &mut models.clone()).unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+            }
+        }
+    });
+}
