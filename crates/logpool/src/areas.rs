@@ -1,9 +1,9 @@
 //! The checkpoint file: the blocks that a server rewrites in place at its checkpoints, beside the log (paper 4, section
 //! 4.1.3).
 //!
-//! Each area has two copies that are written in turn, so that a torn one leaves the one before. A copy says after which of
-//! the member's entries it was written; it becomes durable only when these are. Recovery puts it in its place among the
-//! entries that the home does not have yet; what is older than the home is there already.
+//! Each area has two copies, written one after the other: a torn one leaves the other, and so does a damaged one. A copy says
+//! after which of the member's entries it was written; it becomes durable only when these are. Recovery puts it in its place
+//! among the entries that the home does not have yet; what is older than the home is there already.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ pub(crate) struct Areas {
     member: MemberId,
     /// `None` where the profile has no areas.
     device: Option<Arc<dyn Device>>,
-    /// Of the last copy written.
+    /// Of what was written last.
     sequence: u64,
-    /// By area: the newest copy, and which of the two it is.
-    newest: Vec<Option<(Slot, u64)>>,
+    /// By area: the newest copy.
+    newest: Vec<Option<Slot>>,
 }
 
 fn name(member: &str) -> String {
@@ -71,8 +71,8 @@ impl Areas {
                     Ok(slot) => {
                         areas.sequence = areas.sequence.max(slot.sequence);
                         let newest = &mut areas.newest[area as usize];
-                        if newest.as_ref().is_none_or(|(newest, _)| newest.sequence < slot.sequence) {
-                            *newest = Some((slot, copy));
+                        if newest.as_ref().is_none_or(|newest| newest.sequence < slot.sequence) {
+                            *newest = Some(slot);
                         }
                     }
                     Err(Unfit::Blank) => {}
@@ -103,33 +103,35 @@ impl Areas {
 
     /// Makes durable what [`open`](Self::open) has found: whoever wrote it may have died before it was.
     pub(crate) fn secure(&self) -> Result<()> {
-        self.newest.iter().flatten().try_for_each(|(slot, copy)| self.put(slot, *copy))
+        self.newest.iter().flatten().try_for_each(|slot| self.put(slot))
     }
 
     /// What there is, in the order in which it was written.
     pub(crate) fn slots(&self) -> Vec<Slot> {
-        let mut slots: Vec<_> = self.newest.iter().flatten().map(|(slot, _)| slot.clone()).collect();
+        let mut slots: Vec<_> = self.newest.iter().flatten().cloned().collect();
         slots.sort_by_key(|slot| slot.sequence);
         slots
     }
 
     /// Writes an area durably. Everything up to the entry `after` is durable already.
     pub(crate) fn write(&mut self, area: usize, file: FileId, after: u64, bytes: Vec<u8>) -> Result<()> {
-        let copy = self.newest[area].as_ref().map_or(0, |(_, copy)| (copy + 1) % COPIES);
         self.sequence += 1;
         let (log, member, sequence) = (self.log, self.member, self.sequence);
         let slot = Slot { log, member, area: area as u8, file, sequence, after, bytes };
-        self.put(&slot, copy)?;
-        self.newest[area] = Some((slot, copy));
+        self.put(&slot)?;
+        self.newest[area] = Some(slot);
         Ok(())
     }
 
-    fn put(&self, slot: &Slot, copy: u64) -> Result<()> {
+    /// Both copies, one durable before the other is begun.
+    fn put(&self, slot: &Slot) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
         let bytes = slot.encode();
         let mut buffer = AlignedBuffer::zeroed(Slot::LENGTH);
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        device.write_durable(Self::offset(slot.area.into(), copy), &buffer)?;
+        for copy in 0..COPIES {
+            device.write_durable(Self::offset(slot.area.into(), copy), &buffer)?;
+        }
         Ok(())
     }
 }

@@ -41,6 +41,9 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     let mut rebuilt = replay(directory, homes, &roster)?;
     rebuilt.finish()?;
     let member = rebuilt.members.pop().ok_or_else(|| Error::NotFound { name: member.to_owned() })?;
+    if let Some(path) = check_home(&member)?.1.first() {
+        return Err(Error::of_member(member.id, &format!("`{path}` at its home does not fit its checksum")));
+    }
     let mut files = 0;
     for (path, file) in member.image.names.iter() {
         let Some(file) = file else {

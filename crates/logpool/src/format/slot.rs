@@ -1,4 +1,4 @@
-//! The slot: a checkpoint area's bytes in the checkpoint file, one of two copies that are written in turn.
+//! The slot: a checkpoint area's bytes in the checkpoint file, one of two copies.
 
 use ishigaki_base::LogId;
 
