@@ -62,7 +62,8 @@ pub(crate) struct Process {
 /// Who waits, and whether somebody writes.
 #[derive(Debug)]
 struct Desk {
-    queued: Vec<MemberId>,
+    /// Requests that the next write answers, by the number of their arrival.
+    queued: Vec<(u64, MemberId)>,
     writing: bool,
     tempo: Tempo,
 }
@@ -129,14 +130,15 @@ impl Process {
             return Ok(false);
         }
         let mut desk = self.desk.lock();
-        desk.queued.push(member);
+        let arrival = self.arrivals.fetch_add(1, Ordering::SeqCst);
+        desk.queued.push((arrival, member));
         desk.tempo.arrives(member);
-        self.arrivals.fetch_add(1, Ordering::SeqCst);
         self.arrived.notify_all();
         loop {
             let is_durable = self.is_durable(lsn);
             self.check()?;
             if is_durable {
+                self.leave(&mut desk, arrival);
                 return Ok(false);
             }
             if desk.writing || self.has_thread && !self.stopping.load(Ordering::SeqCst) {
@@ -149,6 +151,15 @@ impl Process {
             }
             self.write(desk)?;
             return Ok(true);
+        }
+    }
+
+    /// Who is answered by a write that had begun before it came to the desk is not there for the next one.
+    fn leave(&self, desk: &mut Desk, arrival: u64) {
+        if let Some(place) = desk.queued.iter().position(|(other, _)| *other == arrival) {
+            let (_, member) = desk.queued.swap_remove(place);
+            desk.tempo.answered(member);
+            self.batches.lock().requests += 1;
         }
     }
 
@@ -175,27 +186,45 @@ impl Process {
         desk
     }
 
-    /// Waits for members that are about to come, if that saves more than it costs.
+    /// Waits for members that are about to come, as long as that saves more than it costs.
     fn hold_back<'a>(&'a self, mut desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
-        let present = desk.queued.len();
-        let Some((expected, time)) = desk.tempo.worth_waiting(present) else { return desk };
         let began = Instant::now();
-        let enough = self.arrivals.load(Ordering::SeqCst) + expected as u64;
+        let mut held = false;
+        while let Some((expected, time)) = desk.tempo.worth_waiting(desk.queued.len()) {
+            held = true;
+            let came;
+            (desk, came) = self.wait_for(desk, expected as u64, Instant::now() + time);
+            if !came {
+                break;
+            }
+        }
+        if held {
+            let mut batches = self.batches.lock();
+            batches.delayed += 1;
+            batches.delay += began.elapsed();
+        }
+        desk
+    }
+
+    /// Waits for so many more requests; says whether they came in time.
+    fn wait_for<'a>(
+        &'a self,
+        mut desk: MutexGuard<'a, Desk>,
+        expected: u64,
+        until: Instant,
+    ) -> (MutexGuard<'a, Desk>, bool) {
+        let enough = self.arrivals.load(Ordering::SeqCst) + expected;
         let here = || self.arrivals.load(Ordering::SeqCst) >= enough;
-        if time < SPUN {
+        if until.saturating_duration_since(Instant::now()) < SPUN {
             drop(desk);
-            while !here() && began.elapsed() < time {
+            while !here() && Instant::now() < until {
                 thread::yield_now();
             }
             desk = self.desk.lock();
         } else {
-            while !here() && !self.arrived.wait_until(&mut desk, began + time).timed_out() {}
+            while !here() && !self.arrived.wait_until(&mut desk, until).timed_out() {}
         }
-        let mut batches = self.batches.lock();
-        batches.delayed += 1;
-        batches.delay += began.elapsed();
-        drop(batches);
-        desk
+        (desk, here())
     }
 
     /// Writes all there is and answers; gives the desk back to whoever comes next.
@@ -210,7 +239,7 @@ impl Process {
         desk.writing = false;
         if outcome.is_ok() {
             self.durable.fetch_max(last.0, Ordering::SeqCst);
-            desk.tempo.wrote(took, &answered);
+            desk.tempo.wrote(took, answered.iter().map(|(_, member)| *member));
             let mut batches = self.batches.lock();
             batches.writes += 1;
             batches.requests += answered.len() as u64;
