@@ -248,9 +248,12 @@ impl Home {
         device.read_at(at, &mut buffer)?;
         Ok(ishigaki_base::crc32c(&buffer) == extent.crc)
     }
+}
 
-    fn places(&self, ledger: &Ledger) -> BTreeSet<u32> {
-        ledger.files.iter().flat_map(|file| file.extents.iter().flatten()).map(|extent| extent.place).collect()
+impl Ledger {
+    /// The places of all its extents.
+    fn places(&self) -> BTreeSet<u32> {
+        self.files.iter().flat_map(|file| file.extents.iter().flatten()).map(|extent| extent.place).collect()
     }
 }
 

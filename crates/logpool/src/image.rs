@@ -152,7 +152,9 @@ impl Image {
             Change::Truncate { file, length } => self.truncate(base, *file, *length)?,
             Change::Create { path, file } => {
                 self.names.create(path, *file)?;
-                file.iter().for_each(|file| self.insert(*file, Contents::at_home(0, Vec::new(), self.home)));
+                if let Some(file) = file {
+                    self.insert(*file, Contents::at_home(0, Vec::new(), self.home));
+                }
             }
             Change::Rename { from, to } => {
                 let replaced = self.names.rename(from, to)?;
@@ -222,7 +224,9 @@ impl Image {
         }
         let lost: Vec<FileId> =
             self.names.iter().filter_map(|(_, file)| file).filter(|file| names.path_of(*file).is_none()).collect();
-        lost.into_iter().for_each(|file| self.lose_name(Some(file)));
+        for file in lost {
+            self.lose_name(Some(file));
+        }
         self.names = names;
         for (file, length) in nodes.iter().filter_map(|node| node.file) {
             if !self.files.contains_key(&file) {

@@ -100,7 +100,7 @@ impl Member {
         match state.image.names.get(path) {
             None => Err(Error::NotFound { name: path.to_owned() }),
             Some(None) => Ok(Metadata { kind: Kind::Directory, length: 0, file: None }),
-            Some(Some(file)) => {
+            Some(&Some(file)) => {
                 let length = state.image.contents(file)?.length();
                 Ok(Metadata { kind: Kind::File, length, file: Some(file) })
             }

@@ -296,7 +296,7 @@ impl Process {
 fn pause(time: Duration) {
     let began = Instant::now();
     if time > SPUN {
-        thread::sleep(time - SPUN / 2);
+        thread::sleep(time.saturating_sub(SPUN / 2));
     }
     while began.elapsed() < time {
         thread::yield_now();

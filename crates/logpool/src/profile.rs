@@ -34,12 +34,12 @@ pub struct Profile {
 impl Profile {
     /// Nothing is known of it.
     pub const GENERIC: Self = Self { name: "generic", areas: &[] };
-    /// MariaDB's InnoDB: two checkpoint blocks in `ib_logfile0`, written in turn.
+    /// `MariaDB` with `InnoDB`: two checkpoint blocks in `ib_logfile0`, written in turn.
     pub const MARIADB: Self = Self {
         name: "mariadb",
         areas: &[Area { file: "ib_logfile0", offset: 4096 }, Area { file: "ib_logfile0", offset: 8192 }],
     };
-    /// PostgreSQL's `pg_wal`: its control file lies elsewhere.
+    /// `PostgreSQL` with its `pg_wal`: its control file lies elsewhere.
     pub const POSTGRESQL: Self = Self { name: "postgresql", areas: &[] };
 
     /// All that there are.

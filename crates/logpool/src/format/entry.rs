@@ -85,6 +85,9 @@ const REMOVE: u8 = 6;
 const RESTATE: u8 = 7;
 const RESTATED: u8 = 8;
 
+/// The end of all numbers of files, and 1.
+const FILES: u64 = (1 << 32) + 1;
+
 impl Entry<'_> {
     /// The record's payload.
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -207,7 +210,7 @@ impl<'a> Change<'a> {
                 Self::Zero { file, offset, length, keep_length }
             }
             TRUNCATE => Self::Truncate { file: FileId(reader.short()?), length: reader.below(LONGEST_FILE)? },
-            CREATE => Self::Create { path: reader.path()?, file: read_file(reader)? },
+            CREATE => Self::Create { path: reader.path()?, file: file_of(reader.below(FILES)?) },
             RENAME => Self::Rename { from: reader.path()?, to: reader.path()? },
             REMOVE => Self::Remove { path: reader.path()? },
             RESTATE => {
@@ -215,7 +218,7 @@ impl<'a> Change<'a> {
                 let mut nodes = Vec::new();
                 while !reader.is_empty() {
                     let path = reader.path()?;
-                    let file = match read_file(reader)? {
+                    let file = match file_of(reader.below(FILES)?) {
                         Some(file) => Some((file, reader.below(LONGEST_FILE)?)),
                         None => None,
                     };
@@ -229,9 +232,9 @@ impl<'a> Change<'a> {
     }
 }
 
-fn read_file(reader: &mut Reader<'_>) -> Option<Option<FileId>> {
-    let number = reader.below(1 + (1 << 32))?;
-    Some(number.checked_sub(1).map(|file| FileId(file as u32)))
+/// A file's number and 1, or 0 for a directory.
+fn file_of(number: u64) -> Option<FileId> {
+    number.checked_sub(1).map(|file| FileId(file as u32))
 }
 
 fn read_range(reader: &mut Reader<'_>) -> Option<(FileId, u64, u64)> {

@@ -13,7 +13,9 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// Appends several numbers.
 pub(super) fn put_all(bytes: &mut Vec<u8>, numbers: &[u64]) {
-    numbers.iter().for_each(|&number| put(bytes, number));
+    for &number in numbers {
+        put(bytes, number);
+    }
 }
 
 /// Appends a text behind its length.

@@ -161,7 +161,7 @@ impl Home {
 
     /// The lowest places that nobody has.
     fn free(&self, snapshot: &Snapshot, wanted: usize) -> Vec<u32> {
-        let used = self.places(&self.current.lock());
+        let used = self.current.lock().places();
         let all = (self.bytes() / EXTENT) as u32;
         let is_free = |place: &u32| !used.contains(place) && !snapshot.orphaned.contains(place);
         (0..all).filter(is_free).take(wanted).collect()

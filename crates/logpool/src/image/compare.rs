@@ -49,7 +49,9 @@ pub(crate) fn changed_runs<'a>(contents: &Contents, offset: u64, bytes: &'a [u8]
         at += part.len();
     }
     let mut runs = Vec::with_capacity(changed.len());
-    changed.into_iter().for_each(|(from, to)| split_at_zeros(bytes, from, to, &mut runs));
+    for (from, to) in changed {
+        split_at_zeros(bytes, from, to, &mut runs);
+    }
     runs
 }
 

@@ -295,7 +295,9 @@ impl Contents {
             .filter(|(index, block)| block.version <= home && block.bytes.is_none() && is_void(index))
             .map(|(&index, _)| index)
             .collect();
-        gone.iter().for_each(|index| drop(self.blocks.remove(index)));
+        for index in gone {
+            self.blocks.remove(&index);
+        }
         let clean = self.blocks.iter().filter(|(_, block)| block.version > before && block.version <= home);
         clean.map(|(&index, _)| index).collect()
     }

@@ -19,8 +19,9 @@ impl Names {
         self.0.iter().map(|(path, file)| (path.as_str(), *file))
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<Option<FileId>> {
-        self.0.get(path).copied()
+    /// What a path stands for, if it is there: a file or, with none, a directory.
+    pub(crate) fn get(&self, path: &str) -> Option<&Option<FileId>> {
+        self.0.get(path)
     }
 
     /// The file of that path.
@@ -28,7 +29,7 @@ impl Names {
         match self.get(path) {
             None => Err(not_found(path)),
             Some(None) => Err(Error::IsDirectory { name: path.to_owned() }),
-            Some(Some(file)) => Ok(file),
+            Some(Some(file)) => Ok(*file),
         }
     }
 
@@ -108,7 +109,7 @@ impl Names {
 
     /// Whether a name can be removed; gives its file.
     pub(crate) fn check_remove(&self, path: &str) -> Result<Option<FileId>> {
-        let file = self.get(path).ok_or_else(|| not_found(path))?;
+        let file = *self.get(path).ok_or_else(|| not_found(path))?;
         if file.is_none() {
             self.check_empty(path)?;
         }

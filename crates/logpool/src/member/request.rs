@@ -64,7 +64,9 @@ impl Resident {
         let mut state = self.state()?;
         if state.rounds == rounds {
             let contents = state.image.contents_mut(file)?;
-            read.into_iter().for_each(|(piece, bytes)| contents.learn(piece, &bytes));
+            for (piece, bytes) in read {
+                contents.learn(piece, &bytes);
+            }
         }
         Ok(())
     }
@@ -254,7 +256,7 @@ impl Resident {
     /// A file that loses its name loses its place in the checkpoint file: what is only there goes into the log before.
     fn log_areas(&self, state: &mut State, change: &Change<'_>) -> Result<u64, Refusal> {
         let Change::Rename { from, .. } = change else { return Ok(0) };
-        let Some(Some(file)) = state.image.names.get(from) else { return Ok(0) };
+        let Some(&Some(file)) = state.image.names.get(from) else { return Ok(0) };
         let mut logged = 0;
         for area in self.settings.profile.areas.iter().filter(|area| area.file == from) {
             let (block, offset, length) = (area.offset / BLOCK, area.offset, Area::LENGTH);

@@ -220,7 +220,7 @@ impl Resident {
                 )));
             }
             // Looked at now and then, since the pool's failure is told to nobody here.
-            self.ended.wait_for(&mut state, (patience - began.elapsed()).min(Duration::from_millis(100)));
+            self.ended.wait_for(&mut state, patience.saturating_sub(began.elapsed()).min(Duration::from_millis(100)));
         }
         Ok(())
     }

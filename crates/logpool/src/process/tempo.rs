@@ -124,14 +124,18 @@ mod tests {
     /// Members that were answered together again and again and came back after [`AWAY`]; all are away now.
     fn tempo(members: u16) -> (Tempo, Instant) {
         let (mut tempo, mut now) = (Tempo::default(), Instant::now());
+        let mut away_since = now;
         let members: Vec<_> = (0..members).map(MemberId).collect();
         for _ in 0..40 {
-            members.iter().for_each(|&member| tempo.arrives_at(member, now));
+            for &member in &members {
+                tempo.arrives_at(member, now);
+            }
             now += WRITE;
             tempo.wrote_at(WRITE, members.iter().copied(), now);
+            away_since = now;
             now += AWAY;
         }
-        (tempo, now - AWAY)
+        (tempo, away_since)
     }
 
     #[test]

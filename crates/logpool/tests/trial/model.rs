@@ -98,12 +98,12 @@ impl Model {
         };
         let mut text = format!("recovered: {}\n", describe(files));
         for (index, state) in self.states.iter().enumerate().skip(self.durable) {
-            text += &format!("state {index}: {}\n", describe(state));
+            text.push_str(&["state ", &index.to_string(), ": ", &describe(state), "\n"].concat());
             for (path, bytes) in state {
                 if let (Some(bytes), Some(Some(shown))) = (bytes, files.get(path))
                     && let Some(at) = bytes.iter().zip(shown).position(|(a, b)| a != b)
                 {
-                    text += &format!("   {path} differs from {at} on\n");
+                    text.push_str(&["   ", path, " differs from ", &at.to_string(), " on\n"].concat());
                 }
             }
         }
