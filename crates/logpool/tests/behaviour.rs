@@ -56,19 +56,19 @@ fn a_deleted_file_lives_for_those_who_have_it_open_and_a_renamed_one_keeps_its_b
     let pool = open(&directory);
     let a = pool.add("a", member(Profile::GENERIC)).unwrap();
     let (old, new) = (a.create("old").unwrap(), a.create("new").unwrap());
-    old.write(0, &[1; 100_000], Durability::Later).unwrap();
-    new.write(0, &[2; 70_000], Durability::Later).unwrap();
+    old.write(0, &vec![1; 100_000], Durability::Later).unwrap();
+    new.write(0, &vec![2; 70_000], Durability::Later).unwrap();
     pool.bring_home().unwrap();
     a.rename("new", "old").unwrap();
     old.write(5, b"still here", Durability::Now).unwrap();
     // Its place at home is not given to others before it has gone.
-    a.create("other").unwrap().write(0, &[3; 200_000], Durability::Later).unwrap();
+    a.create("other").unwrap().write(0, &vec![3; 200_000], Durability::Later).unwrap();
     pool.bring_home().unwrap();
     pool.bring_home().unwrap();
     let mut expected = vec![1; 100_000];
     expected[5..15].copy_from_slice(b"still here");
     assert_eq!(bytes(&old), expected);
-    assert_eq!(bytes(&new), [2; 70_000]);
+    assert_eq!(bytes(&new), vec![2; 70_000]);
     assert_eq!(a.list(None).unwrap(), [("old".to_owned(), Kind::File), ("other".to_owned(), Kind::File)]);
     let home = a.statistics().home;
     drop(old);
@@ -78,7 +78,7 @@ fn a_deleted_file_lives_for_those_who_have_it_open_and_a_renamed_one_keeps_its_b
 
     let pool = open(&directory);
     let a = pool.member("a").unwrap();
-    assert_eq!(bytes(&a.open("old").unwrap()), [2; 70_000]);
+    assert_eq!(bytes(&a.open("old").unwrap()), vec![2; 70_000]);
     assert!(matches!(a.open("new"), Err(Error::NotFound { .. })));
     assert_eq!(a.list(None).unwrap().len(), 1);
 }
@@ -91,7 +91,7 @@ fn what_a_truncation_cut_off_is_zero_however_the_file_grows_again() {
     let mut expected = Vec::new();
     for (turn, length) in [150_000_u64, 10_000, 10_000, 65_536, 140_001].into_iter().enumerate() {
         let file = pool.member("a").unwrap().open("f").unwrap();
-        file.write(0, &[turn as u8 + 1; 150_000], Durability::Later).unwrap();
+        file.write(0, &vec![turn as u8 + 1; 150_000], Durability::Later).unwrap();
         if turn % 2 == 0 {
             pool.bring_home().unwrap();
         }
@@ -144,7 +144,7 @@ fn checkpoint_areas_go_to_their_own_file_and_not_into_the_log() {
     assert_eq!(bytes(&a.open("ib_logfile0").unwrap()), expected);
     // Another name takes it out of the checkpoint file.
     a.rename("ib_logfile0", "set aside").unwrap();
-    a.create("ib_logfile0").unwrap().write(0, &[9; 20_000], Durability::Now).unwrap();
+    a.create("ib_logfile0").unwrap().write(0, &vec![9; 20_000], Durability::Now).unwrap();
     a.open("ib_logfile0").unwrap().write(4096, &[8; 512], Durability::Now).unwrap();
     a.open("ib_logfile0").unwrap().write(4096, &[7; 512], Durability::Now).unwrap();
     pool.close().unwrap();
@@ -183,7 +183,7 @@ fn a_member_is_rebuilt_into_plain_files_and_its_entries_can_be_looked_at() {
     a.create_directory("archive_status").unwrap();
     a.create("archive_status/0001.done").unwrap();
     let file = a.create("0001").unwrap();
-    file.write(0, &[1; 70_000], Durability::Later).unwrap();
+    file.write(0, &vec![1; 70_000], Durability::Later).unwrap();
     pool.bring_home().unwrap();
     file.write(65_000, b"the tail", Durability::Now).unwrap();
     pool.add("b", member(Profile::GENERIC)).unwrap().create("hers").unwrap();

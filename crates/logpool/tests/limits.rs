@@ -85,7 +85,7 @@ fn a_full_medium_of_one_home_refuses_that_member_alone() {
     let (file, other) = (a.create("f").unwrap(), b.create("f").unwrap());
     let mut accepted = 0;
     let refused = loop {
-        match file.write(accepted, &[7; 65536], Durability::Now) {
+        match file.write(accepted, &vec![7; 65536], Durability::Now) {
             Ok(()) => accepted += 65536,
             Err(error) => break error,
         }
@@ -110,7 +110,7 @@ fn a_member_whose_home_stands_still_stops_nobody_and_loses_nothing() {
     let pool = Pool::open(directory.clone(), homes.clone(), settings.clone()).unwrap();
     let (a, b) = (pool.add("a", member(Profile::GENERIC)).unwrap(), pool.add("b", member(Profile::GENERIC)).unwrap());
     let (file, other) = (a.create("f").unwrap(), b.create("f").unwrap());
-    file.write(0, &[5; 300_000], Durability::Now).unwrap();
+    file.write(0, &vec![5; 300_000], Durability::Now).unwrap();
     pool.bring_home().unwrap();
     file.truncate(200_000, Durability::Now).unwrap();
     file.truncate(250_000, Durability::Now).unwrap();
@@ -134,7 +134,7 @@ fn a_member_whose_home_stands_still_stops_nobody_and_loses_nothing() {
     for turn in 0..10 {
         write_around(&other, 2048, turn);
     }
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
     assert!(a.statistics().restated > 0, "{:?}", a.statistics());
     let mut shown = vec![0; 1000];
     assert_eq!(file.read(8192, &mut shown).unwrap(), 1000);
@@ -163,7 +163,7 @@ fn a_stopped_member_is_rebuilt_from_what_was_carried_on() {
     let pool = Pool::open(Arc::new(directory.clone()), homes.clone(), settings).unwrap();
     let (a, b) = (pool.add("a", member(Profile::MARIADB)).unwrap(), pool.add("b", member(Profile::GENERIC)).unwrap());
     let (file, other) = (a.create("ib_logfile0").unwrap(), b.create("f").unwrap());
-    file.write(0, &[5; 100_000], Durability::Now).unwrap();
+    file.write(0, &vec![5; 100_000], Durability::Now).unwrap();
     pool.bring_home().unwrap();
     file.write(4096, &[6; 512], Durability::Now).unwrap();
     file.write(70_000, &[7; 5000], Durability::Now).unwrap();
@@ -194,7 +194,7 @@ fn a_failed_home_closes_its_member_alone_and_the_next_opening_has_everything() {
     let pool = Pool::open(directory.clone(), homes.clone(), small(false)).unwrap();
     let (a, b) = (pool.add("a", member(Profile::GENERIC)).unwrap(), pool.add("b", member(Profile::GENERIC)).unwrap());
     let (file, other) = (a.create("f").unwrap(), b.create("f").unwrap());
-    file.write(0, &[5; 100_000], Durability::Now).unwrap();
+    file.write(0, &vec![5; 100_000], Durability::Now).unwrap();
     home.inject(Fault::SyncError { nth: home.syncs() + 1 });
     home.inject(Fault::SyncError { nth: home.syncs() });
     assert!(matches!(pool.bring_home(), Err(Error::HomeFailed { .. })));
@@ -205,7 +205,7 @@ fn a_failed_home_closes_its_member_alone_and_the_next_opening_has_everything() {
     drop((file, other));
     let again = Apart::of(vec![("a", Arc::new(home.process_crash())), ("b", homes.0["b"].clone())]);
     let pool = Pool::open(directory, again, small(false)).unwrap();
-    assert_eq!(bytes(&pool.member("a").unwrap().open("f").unwrap()), [5; 100_000]);
+    assert_eq!(bytes(&pool.member("a").unwrap().open("f").unwrap()), vec![5; 100_000]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn closed_pool() -> (SimDirectory, Vec<u8>) {
     let medium = SimDirectory::with_seed(Seed(6));
     let pool = Pool::open_together(Arc::new(medium.clone()), small(false)).unwrap();
     let file = pool.add("a", member(Profile::MARIADB)).unwrap().create("ib_logfile0").unwrap();
-    file.write(0, &[5; 200_000], Durability::Now).unwrap();
+    file.write(0, &vec![5; 200_000], Durability::Now).unwrap();
     pool.bring_home().unwrap();
     file.write(4096, &[6; 512], Durability::Now).unwrap();
     file.write(70_000, &[7; 5000], Durability::Now).unwrap();
@@ -312,6 +312,6 @@ fn entries_that_are_missing_after_a_home_are_noticed() {
     pool.close().unwrap();
     let homes = Apart::of(vec![("a", Arc::new(old))]);
     let opened = Pool::open(Arc::new(medium), homes, small(false));
-    let error = opened.err().expect("refused");
+    let error = opened.expect_err("it is refused");
     assert!(error.to_string().contains("are missing"), "{error}");
 }

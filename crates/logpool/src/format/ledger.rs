@@ -9,7 +9,7 @@ use crate::home::EXTENT;
 use crate::{FileId, MemberId};
 
 /// What it begins with.
-pub(crate) const MAGIC: [u8; 4] = *b"ISGL";
+pub(crate) const MAGIC: [u8; 4] = *b"ISPL";
 
 /// What a home holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::sealed::{self, Unfit};
 use crate::{MemberId, MemberSettings, Quota, paths};
 
 /// What it begins with.
-pub(crate) const MAGIC: [u8; 4] = *b"ISGR";
+pub(crate) const MAGIC: [u8; 4] = *b"ISPR";
 
 /// All members.
 #[derive(Clone, Debug, PartialEq, Eq)]

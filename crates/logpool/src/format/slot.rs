@@ -7,7 +7,7 @@ use super::sealed::{self, Unfit};
 use crate::{Area, FileId, MemberId};
 
 /// What it begins with.
-pub(crate) const MAGIC: [u8; 4] = *b"ISGA";
+pub(crate) const MAGIC: [u8; 4] = *b"ISPA";
 
 /// An area's bytes, and when they were written among the member's entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
