@@ -6,7 +6,7 @@
 //! Parts: [`names`] are paths, [`contents`] the bytes of one file over what is at home, [`compare`] finds what a write
 //! changes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::format::{Change, Extent, Ledger, Node, Run};
 use crate::home::{Base, EXTENT};
@@ -151,6 +151,9 @@ impl Image {
             }
             Change::Truncate { file, length } => self.truncate(base, *file, *length)?,
             Change::Create { path, file } => {
+                if let Some(file) = file.filter(|file| file.0 < self.next_file) {
+                    return Err(Error::invalid(format!("there was a file number {file} before")));
+                }
                 self.names.create(path, *file)?;
                 if let Some(file) = file {
                     self.insert(*file, Contents::at_home(0, Vec::new(), self.home));
@@ -219,8 +222,13 @@ impl Image {
     /// The names are these and no others; the bytes of the files follow.
     fn restate(&mut self, base: &dyn Base, nodes: &[Node]) -> Result<()> {
         let mut names = Names::default();
+        let mut seen = BTreeSet::new();
         for node in nodes {
-            names.set(&node.path, node.file.map(|(file, _)| file));
+            // In the order of paths a directory comes before what is in it.
+            names.create(&node.path, node.file.map(|(file, _)| file))?;
+            if node.file.is_some_and(|(file, _)| !seen.insert(file)) {
+                return Err(Error::invalid(format!("`{}` is a second name of a file", node.path)));
+            }
         }
         let lost: Vec<FileId> =
             self.names.iter().filter_map(|(_, file)| file).filter(|file| names.path_of(*file).is_none()).collect();

@@ -16,7 +16,7 @@ use ishigaki_device::Directory;
 
 use crate::areas::Areas;
 use crate::format::{Change, Entry, Roster, RosterMember, Run, Slot};
-use crate::home::Home;
+use crate::home::{EXTENT, Home};
 use crate::image::Image;
 use crate::{Area, Error, MemberId, MemberSettings, Result};
 
@@ -45,6 +45,9 @@ where
         self(member)
     }
 }
+
+/// No member lives long enough to have so many entries.
+const LAST_NUMBER: u64 = 1 << 60;
 
 /// All members, as far as their entries have come.
 #[derive(Debug, Default)]
@@ -138,7 +141,7 @@ impl RebuiltMember {
             return Ok(());
         }
         if entry.number != self.number + 1 {
-            if self.oldest.is_some() || entry.number <= self.number {
+            if self.oldest.is_some() || entry.number <= self.number || entry.number > LAST_NUMBER {
                 let what = format!("its entry {} follows on entry {}", entry.number, self.number);
                 return Err(Error::of_member(self.id, &what));
             }
@@ -180,6 +183,10 @@ impl RebuiltMember {
             return Err(Error::of_member(self.id, "entries after those that are home are missing"));
         }
         self.place_slots(self.number + 1)?;
+        let quota = self.settings.quota;
+        if self.image.extents() * EXTENT > quota.home.0 || self.image.names.len() as u64 > quota.files.into() {
+            return Err(Error::of_member(self.id, "its files are longer, or more, than it may have"));
+        }
         match self.slots.front() {
             Some(slot) => {
                 let what =

@@ -4,7 +4,8 @@
 //! that later writes can be compared with it. Home counts only up to [`Contents::valid`]: what a truncation cut off is zero,
 //! although the extent still has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::compare::{BLOCK, Known};
@@ -206,24 +207,49 @@ impl Contents {
         }
     }
 
-    /// Makes bytes zero, which were [prepared](Self::prepare). The length stays.
+    /// Makes bytes zero, which were [prepared](Self::prepare). The length stays. However long the run is, this takes as long
+    /// as there are blocks in memory and extents at home.
     pub(crate) fn zero(&mut self, offset: u64, length: u64, version: Version) {
         let end = offset + length;
-        let mut at = offset;
-        while at < end {
-            let (block, within) = (at / BLOCK, at % BLOCK);
-            let next = end.min((block + 1) * BLOCK);
-            if next - at < BLOCK {
-                self.change(block, version, |memory| {
-                    if let Some(memory) = memory {
-                        Arc::make_mut(memory)[within as usize..(within + next - at) as usize].fill(0);
-                    }
-                });
-            } else if self.blocks.contains_key(&block) || self.place(block).is_some() {
-                self.change(block, version, |memory| *memory = None);
-            }
-            at = next;
+        let whole = offset.div_ceil(BLOCK)..end / BLOCK;
+        if whole.start > whole.end {
+            self.zero_within(offset, end, version);
+            return;
         }
+        self.zero_within(offset, whole.start * BLOCK, version);
+        for block in self.present(whole.clone()) {
+            self.change(block, version, |memory| *memory = None);
+        }
+        self.zero_within(whole.end * BLOCK, end, version);
+    }
+
+    /// A part of one block.
+    fn zero_within(&mut self, from: u64, to: u64, version: Version) {
+        if from < to {
+            let within = (from % BLOCK) as usize;
+            self.change(from / BLOCK, version, |memory| {
+                if let Some(memory) = memory {
+                    Arc::make_mut(memory)[within..within + (to - from) as usize].fill(0);
+                }
+            });
+        }
+    }
+
+    /// Blocks of which there is something, in memory or at home.
+    fn present(&self, within: Range<u64>) -> BTreeSet<u64> {
+        const IN_EXTENT: u64 = EXTENT / BLOCK;
+        let mut present: BTreeSet<u64> = self.blocks.range(within.clone()).map(|(&block, _)| block).collect();
+        let first = within.start / IN_EXTENT;
+        let extents = self.extents.iter().enumerate().skip(first as usize).take_while(|(index, _)| {
+            let block = *index as u64 * IN_EXTENT;
+            block < within.end && block * BLOCK < self.valid
+        });
+        for (index, _) in extents.filter(|(_, extent)| extent.is_some()) {
+            let block = index as u64 * IN_EXTENT;
+            let end = within.end.min(block + IN_EXTENT);
+            present.extend((block.max(within.start)..end).filter(|&block| self.place(block).is_some()));
+        }
+        present
     }
 
     fn change(&mut self, block: u64, version: Version, how: impl FnOnce(&mut Option<Arc<[u8]>>)) {
