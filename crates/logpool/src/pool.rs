@@ -233,12 +233,14 @@ impl Pool {
         self.keeper.stop();
         self.keeper.residents().iter().for_each(|resident| resident.stop());
         self.core.process.stop();
+        // First of all the log: a home may take its time, or stand still.
+        let closed = self.core.log.close();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the pool panicked");
             }
         }
-        Ok(self.core.log.close()?)
+        Ok(closed?)
     }
 }
 

@@ -187,6 +187,69 @@ fn a_stopped_member_is_rebuilt_from_what_was_carried_on() {
 }
 
 #[test]
+fn a_home_that_was_full_takes_the_files_that_replace_others() {
+    let directory = memory();
+    let pool = Pool::open_together(directory.clone(), small(false)).unwrap();
+    let a = pool.add("a", member(Profile::GENERIC)).unwrap();
+    for turn in 0..4_u8 {
+        let file = a.create(&format!("f{turn}")).unwrap();
+        (0..16).for_each(|at| file.write(at << 16, &vec![turn + 1; 65536], Durability::Later).unwrap());
+        pool.bring_home().unwrap();
+        assert_eq!(a.statistics().home, 1 << 20);
+        a.remove(&format!("f{turn}")).unwrap();
+    }
+    let file = a.create("last").unwrap();
+    file.write(0, &vec![9; 1 << 20], Durability::Now).unwrap();
+    pool.bring_home().unwrap();
+    drop(file);
+    pool.close().unwrap();
+    let pool = Pool::open_together(directory, small(false)).unwrap();
+    assert_eq!(bytes(&pool.member("a").unwrap().open("last").unwrap()), vec![9; 1 << 20]);
+}
+
+#[test]
+fn what_happens_to_a_file_while_it_goes_home_is_not_undone_by_that() {
+    let gate = Gate::new(memory());
+    let homes = Apart::of(vec![("a", Arc::new(gate.clone()))]);
+    let directory = memory();
+    let pool = Pool::open(directory.clone(), homes.clone(), small(true)).unwrap();
+    let a = pool.add("a", member(Profile::GENERIC)).unwrap();
+    let (file, gone) = (a.create("f").unwrap(), a.create("gone").unwrap());
+    file.write(0, &vec![1; 90_000], Durability::Now).unwrap();
+    gone.write(0, &vec![2; 9000], Durability::Now).unwrap();
+    gate.shut(true);
+    std::thread::scope(|scope| {
+        let round = scope.spawn(|| pool.bring_home());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!round.is_finished(), "it waits at the gate");
+        file.truncate(20_000, Durability::Later).unwrap();
+        file.truncate(90_000, Durability::Later).unwrap();
+        file.write(4096, &[3; 4096], Durability::Later).unwrap();
+        file.zero(8192, 4096, true, Durability::Later).unwrap();
+        a.remove("gone").unwrap();
+        a.rename("f", "g").unwrap();
+        gate.shut(false);
+        round.join().unwrap().unwrap();
+    });
+    let mut expected = vec![1; 20_000];
+    expected[4096..8192].fill(3);
+    expected[8192..12288].fill(0);
+    expected.resize(90_000, 0);
+    assert_eq!(bytes(&file), expected);
+    assert_eq!(bytes(&gone), vec![2; 9000]);
+    for _ in 0..2 {
+        pool.bring_home().unwrap();
+        assert_eq!(bytes(&file), expected);
+    }
+    drop((file, gone));
+    pool.close().unwrap();
+    let pool = Pool::open(directory, homes, small(true)).unwrap();
+    let a = pool.member("a").unwrap();
+    assert_eq!(bytes(&a.open("g").unwrap()), expected);
+    assert_eq!(a.list(None).unwrap().len(), 1);
+}
+
+#[test]
 fn a_failed_home_closes_its_member_alone_and_the_next_opening_has_everything() {
     let home = SimDirectory::with_seed(Seed(3));
     let directory = memory();

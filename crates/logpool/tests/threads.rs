@@ -12,7 +12,7 @@ use ishigaki_device::{ModelledDirectory, Pace, SimDirectory};
 use ishigaki_logpool::{Durability, File, Pool, Profile, Settings, Waiting};
 use ishigaki_testkit::seeded_runs;
 
-use stage::{Apart, member, memory, small};
+use stage::{Apart, Gate, member, memory, small};
 
 const WAYS: [Waiting; 5] = [
     Waiting::SLEEP,
@@ -50,7 +50,9 @@ fn what_many_threads_were_told_is_durable_is_there_after_a_power_cut_and_nothing
         for waiting in WAYS {
             let medium = SimDirectory::with_seed(seed);
             let settings = Settings { waiting, ..small(true) };
-            let pool = Pool::open_together(Arc::new(medium.clone()), settings).unwrap();
+            // Slow before it writes, so that whoever is answered too early is caught.
+            let slow = Gate::slow(Arc::new(medium.clone()), Duration::from_micros(200));
+            let pool = Pool::open_together(Arc::new(slow), settings).unwrap();
             let durable: Vec<AtomicUsize> = (0..WRITERS).map(|_| AtomicUsize::new(0)).collect();
             let file = |writer: usize| {
                 let name = format!("m{}", writer / 2);

@@ -267,10 +267,12 @@ impl Resident {
             }
             let contents = state.image.contents(file)?;
             let (end, dirty) = (contents.length(), contents.dirty_blocks());
-            let dirty: Vec<_> = dirty.map(|(block, bytes)| (block * BLOCK, bytes.clone())).collect();
-            for (offset, bytes) in dirty {
-                let length = BLOCK.min(end - offset);
-                let bytes = bytes.as_deref().map(|bytes| &bytes[..length as usize]);
+            let dirty: Vec<_> = dirty.map(|(block, bytes)| (block, bytes.clone())).collect();
+            // Blocks of zeros that lie beside each other are one entry.
+            for row in dirty.chunk_by(|one, next| one.1.is_none() && next.1.is_none() && one.0 + 1 == next.0) {
+                let (offset, bytes) = (row[0].0 * BLOCK, row[0].1.as_deref());
+                let length = (row.len() as u64 * BLOCK).min(end - offset);
+                let bytes = bytes.map(|bytes| &bytes[..length as usize]);
                 let runs = vec![Run { at: 0, length, bytes }];
                 state.append(&self.core, self.id, Change::Data { file, offset, length, runs })?;
             }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory, DirectoryLock, Error, MemoryDirectory, Promise, Result};
@@ -50,10 +51,11 @@ pub(crate) fn member(profile: Profile) -> ishigaki_logpool::MemberSettings {
     ishigaki_logpool::MemberSettings { profile, quota: quota() }
 }
 
-/// A directory whose devices neither read nor write while it is shut.
+/// A directory whose devices neither read nor write while it is shut, and take their time before they do.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     inner: Arc<dyn Directory>,
+    time: Duration,
     shut: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -65,7 +67,11 @@ struct GatedDevice {
 
 impl Gate {
     pub(crate) fn new(inner: Arc<dyn Directory>) -> Self {
-        Self { inner, shut: Arc::default() }
+        Self { inner, time: Duration::ZERO, shut: Arc::default() }
+    }
+
+    pub(crate) fn slow(inner: Arc<dyn Directory>, time: Duration) -> Self {
+        Self { time, ..Self::new(inner) }
     }
 
     pub(crate) fn shut(&self, shut: bool) {
@@ -74,6 +80,9 @@ impl Gate {
     }
 
     fn pass(&self) {
+        if !self.time.is_zero() {
+            std::thread::sleep(self.time);
+        }
         let mut shut = self.shut.0.lock();
         while *shut {
             self.shut.1.wait(&mut shut);
