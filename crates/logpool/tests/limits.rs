@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Fault, MemoryDirectory, MemorySettings, SimDirectory};
-use ishigaki_logpool::{Durability, Error, File, Pool, Profile, Settings, verify};
+use ishigaki_logpool::{Durability, Error, File, MemberSettings, Pool, Profile, Quota, Settings, verify};
 
 use stage::{Apart, Gate, member, memory, small};
 
@@ -208,11 +208,41 @@ fn a_home_that_was_full_takes_the_files_that_replace_others() {
 }
 
 #[test]
+fn a_read_that_takes_its_time_never_shows_what_another_file_has_in_that_place_now() {
+    let gate = Gate::for_reads(memory());
+    let settings = Settings { cache: ByteSize(0), ..small(false) };
+    let pool = Pool::open(memory(), Apart::of(vec![("a", Arc::new(gate.clone()))]), settings).unwrap();
+    let quota = Quota { share: ByteSize::kib(512), home: ByteSize::kib(128), files: 2 };
+    let a = pool.add("a", MemberSettings { quota, ..MemberSettings::default() }).unwrap();
+    let (file, other) = (a.create("f").unwrap(), a.create("g").unwrap());
+    file.write(0, &vec![1; 128 << 10], Durability::Now).unwrap();
+    pool.bring_home().unwrap();
+    gate.shut(true);
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| {
+            let mut bytes = vec![0; 128 << 10];
+            let length = file.read(0, &mut bytes).unwrap();
+            bytes.truncate(length);
+            bytes
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!read.is_finished(), "it waits at the gate");
+        // The home is full: the other file gets the very places that are being read.
+        file.truncate(0, Durability::Later).unwrap();
+        other.write(0, &vec![2; 128 << 10], Durability::Now).unwrap();
+        pool.bring_home().unwrap();
+        gate.shut(false);
+        assert!(read.join().unwrap().iter().all(|&byte| byte == 1));
+    });
+    assert_eq!(bytes(&other), vec![2; 128 << 10]);
+}
+
+#[test]
 fn what_happens_to_a_file_while_it_goes_home_is_not_undone_by_that() {
     let gate = Gate::new(memory());
     let homes = Apart::of(vec![("a", Arc::new(gate.clone()))]);
     let directory = memory();
-    let pool = Pool::open(directory.clone(), homes.clone(), small(true)).unwrap();
+    let pool = Pool::open(directory.clone(), homes.clone(), small(false)).unwrap();
     let a = pool.add("a", member(Profile::GENERIC)).unwrap();
     let (file, gone) = (a.create("f").unwrap(), a.create("gone").unwrap());
     file.write(0, &vec![1; 90_000], Durability::Now).unwrap();
@@ -243,7 +273,7 @@ fn what_happens_to_a_file_while_it_goes_home_is_not_undone_by_that() {
     }
     drop((file, gone));
     pool.close().unwrap();
-    let pool = Pool::open(directory, homes, small(true)).unwrap();
+    let pool = Pool::open(directory, homes, small(false)).unwrap();
     let a = pool.member("a").unwrap();
     assert_eq!(bytes(&a.open("g").unwrap()), expected);
     assert_eq!(a.list(None).unwrap().len(), 1);

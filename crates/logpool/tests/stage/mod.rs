@@ -56,6 +56,8 @@ pub(crate) fn member(profile: Profile) -> ishigaki_logpool::MemberSettings {
 pub(crate) struct Gate {
     inner: Arc<dyn Directory>,
     time: Duration,
+    /// Only who reads has to pass.
+    for_reads: bool,
     shut: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -67,11 +69,15 @@ struct GatedDevice {
 
 impl Gate {
     pub(crate) fn new(inner: Arc<dyn Directory>) -> Self {
-        Self { inner, time: Duration::ZERO, shut: Arc::default() }
+        Self { inner, time: Duration::ZERO, for_reads: false, shut: Arc::default() }
     }
 
     pub(crate) fn slow(inner: Arc<dyn Directory>, time: Duration) -> Self {
         Self { time, ..Self::new(inner) }
+    }
+
+    pub(crate) fn for_reads(inner: Arc<dyn Directory>) -> Self {
+        Self { for_reads: true, ..Self::new(inner) }
     }
 
     pub(crate) fn shut(&self, shut: bool) {
@@ -79,7 +85,10 @@ impl Gate {
         self.shut.1.notify_all();
     }
 
-    fn pass(&self) {
+    fn pass(&self, reads: bool) {
+        if self.for_reads && !reads {
+            return;
+        }
         if !self.time.is_zero() {
             std::thread::sleep(self.time);
         }
@@ -96,7 +105,7 @@ impl Gate {
 
 impl Directory for Gate {
     fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
-        self.pass();
+        self.pass(false);
         Ok(self.gated(self.inner.create(name, length)?))
     }
 
@@ -117,7 +126,7 @@ impl Directory for Gate {
     }
 
     fn sync(&self) -> Result<()> {
-        self.pass();
+        self.pass(false);
         self.inner.sync()
     }
 
@@ -136,17 +145,17 @@ impl Device for GatedDevice {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.gate.pass();
+        self.gate.pass(true);
         self.inner.read_at(offset, buffer)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.gate.pass();
+        self.gate.pass(false);
         self.inner.write_at(offset, bytes)
     }
 
     fn sync(&self) -> Result<()> {
-        self.gate.pass();
+        self.gate.pass(false);
         self.inner.sync()
     }
 
