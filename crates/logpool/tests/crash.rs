@@ -6,10 +6,11 @@ mod trial;
 use ishigaki_base::ErrorKind;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{Fault, SimDirectory};
+use ishigaki_logpool::{Durability, Result};
 use ishigaki_testkit::seeded_runs;
 
 use trial::life::{check_offline, failures, live, models, open};
-use trial::model::Model;
+use trial::model::{Files, Model};
 use trial::work::work;
 
 /// Survivors looked at for every cut.
@@ -118,20 +119,69 @@ fn after_any_failed_write_or_sync_nothing_is_acknowledged_and_opening_again_work
 
 #[test]
 fn what_a_failed_write_left_and_the_next_process_showed_survives_a_power_cut() {
-    seeded_runs("what_a_failed_write_left_and_the_next_process_showed_survives_a_power_cut", 3, |seed| {
-        for fault in failures(&complete(seed, TURNS)) {
+    seeded_runs("what_a_failed_write_left_and_the_next_process_showed_survives_a_power_cut", 2, |seed| {
+        let faults: Vec<_> = failures(&complete(seed, TURNS)).collect();
+        for (fault, life) in faults.iter().flat_map(|fault| [(*fault, 0), (*fault, 1)]) {
             let (medium, mut models) = (SimDirectory::with_seed(seed), models());
             medium.inject(fault);
             let _ = live(&medium, &mut models, seed, TURNS);
             // Some of what failed may be seen, as long as the machine stays on.
             let medium = medium.process_crash();
-            let reopened = open(&medium, &mut models).unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+            let outcome = match life {
+                0 => open(&medium, &mut models).map(drop),
+                _ => live(&medium, &mut models, seed.derive(life), 12),
+            };
+            outcome.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
             models.iter_mut().for_each(Model::synced);
             medium.power_cut_now();
-            drop(reopened);
             for survivor in 0..2 {
                 let survivors = medium.survivors(seed.derive(survivor));
                 open(&survivors, &mut models.clone()).unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+            }
+        }
+    });
+}
+
+/// A file at home, then changes that nobody has asked to be durable, of several extents and of an area, then a round.
+fn changes_and_a_round(medium: &SimDirectory, models: &mut [Model]) -> Result<()> {
+    let pool = open(medium, models)?;
+    let (member, model) = (pool.member("a")?, &mut models[0]);
+    let file = member.create("ib_logfile0")?;
+    let mut files = Files::from([("ib_logfile0".to_owned(), Some(Vec::new()))]);
+    model.accept(files.clone());
+    let mut write = |model: &mut Model, at: usize, bytes: &[u8]| {
+        let content = files.get_mut("ib_logfile0").and_then(Option::as_mut).expect("it is there");
+        content.resize(content.len().max(at + bytes.len()), 0);
+        content[at..at + bytes.len()].copy_from_slice(bytes);
+        model.accept(files.clone());
+        file.write(at as u64, bytes, Durability::Later)
+    };
+    for at in (0..98_304).step_by(8192) {
+        write(model, at, &[1; 8192])?;
+    }
+    member.sync()?;
+    model.synced();
+    pool.bring_home()?;
+    for (turn, at) in [20_000, 70_000, 20_300, 90_000, 4096, 4608, 5120, 12_288].into_iter().enumerate() {
+        write(model, at, &[turn as u8 + 2; 500])?;
+    }
+    pool.bring_home()?;
+    Ok(())
+}
+
+#[test]
+fn a_round_that_is_cut_leaves_only_what_was_durable_before_it() {
+    seeded_runs("a_round_that_is_cut_leaves_only_what_was_durable_before_it", 4, |seed| {
+        let medium = SimDirectory::with_seed(seed);
+        changes_and_a_round(&medium, &mut models()).unwrap();
+        for operation in 0..medium.operations() {
+            let (medium, mut models) = (SimDirectory::with_seed(seed), models());
+            medium.inject(Fault::PowerCut { operation });
+            let _ = changes_and_a_round(&medium, &mut models);
+            for survivor in 0..8 {
+                let survivors = medium.survivors(seed.derive(survivor));
+                check_offline(&survivors, &models);
+                open(&survivors, &mut models.clone()).unwrap();
             }
         }
     });
