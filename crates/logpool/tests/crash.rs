@@ -186,3 +186,28 @@ fn a_round_that_is_cut_leaves_only_what_was_durable_before_it() {
         }
     });
 }
+
+#[test]
+fn what_a_failed_round_left_is_durable_before_anything_is_built_on_it() {
+    seeded_runs("what_a_failed_round_left_is_durable_before_anything_is_built_on_it", 8, |seed| {
+        let whole = SimDirectory::with_seed(seed);
+        changes_and_a_round(&whole, &mut models()).unwrap();
+        for (fault, gives_free) in failures(&whole).flat_map(|fault| [(fault, false), (fault, true)]) {
+            let (medium, mut models) = (SimDirectory::with_seed(seed), models());
+            medium.inject(fault);
+            let _ = changes_and_a_round(&medium, &mut models);
+            let medium = medium.process_crash();
+            let pool = open(&medium, &mut models).unwrap();
+            if gives_free {
+                pool.bring_home().unwrap();
+            }
+            models.iter_mut().for_each(Model::synced);
+            medium.power_cut_now();
+            drop(pool);
+            for survivor in 0..4 {
+                let survivors = medium.survivors(seed.derive(survivor));
+                open(&survivors, &mut models.clone()).unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+            }
+        }
+    });
+}
