@@ -216,7 +216,7 @@ mod tests {
     fn numbers_of_half_the_size_are_added_as_such_only_if_all_of_them_are() {
         let most = i128::from(u64::MAX);
         assert!(i128::stays_small(0, 64) && i128::stays_small(most, 0) && i128::stays_small(most - 255, 8));
-        assert!(!i128::stays_small(1, 64) && !i128::stays_small(-1, 0) && !i128::stays_small(most - 254, 8));
+        assert!(!i128::stays_small(1, 64) && !i128::stays_small(-1, 8) && !i128::stays_small(most - 254, 8));
         assert!(!i128::stays_small(i128::MAX, 64) && !i64::stays_small(0, 1));
         assert_eq!(i128::above_small(most - 255, 255), i128::above(most - 255, 255));
     }
