@@ -2,7 +2,7 @@
 //! commit, against one pool for all, in every way of waiting.
 //!
 //! ```sh
-//! cargo run --release -p ishigaki-logpool --example servers -- [MEDIUM …] [--servers 1,4] [--commits 100] [--fresh 346]
+//! cargo run --release -p ishigaki-logpool --example servers -- [MEDIUM …] [--servers 1,4] [--commits 20] [--fresh 346]
 //! ```
 //!
 //! A medium is `hdd` or `ssd` (modelled, in memory, in real time) or a directory of a file system. A commit writes the tail
@@ -47,7 +47,7 @@ struct Figure {
 
 fn main() -> Result<(), Failure> {
     let mut media = Vec::new();
-    let (mut servers, mut load) = (vec![1, 4], Load { servers: 1, commits: 100, fresh: 346 });
+    let (mut servers, mut load) = (vec![1, 4], Load { servers: 1, commits: 20, fresh: 346 });
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));

@@ -21,7 +21,7 @@ const WEIGHT: f64 = 0.2;
 const PATIENCE: f64 = 4.0;
 
 /// The share of a write's time for which it is worth waiting for who is late.
-const GRACE: f64 = 1.0 / 8.0;
+const GRACE: f64 = 1.0 / 4.0;
 
 /// Members' habits.
 #[derive(Debug, Default)]
@@ -152,13 +152,13 @@ mod tests {
         tempo.arrives_at(MemberId(0), early);
         let (more, time) = tempo.worth_waiting_at(1, early).expect("three are about to come");
         assert_eq!(more, 3);
-        assert!(time >= AWAY / 2 && time <= WRITE / 8, "{time:?}");
+        assert!(time >= AWAY / 2 && time <= WRITE / 4, "{time:?}");
     }
 
     #[test]
     fn who_has_gone_is_not_waited_for() {
         let (mut tempo, now) = tempo(4);
-        let late = now + AWAY * 10;
+        let late = now + AWAY * 20;
         tempo.arrives_at(MemberId(0), late);
         assert_eq!(tempo.worth_waiting_at(1, late), None);
     }
