@@ -19,6 +19,7 @@ use crate::memory::Memory;
 use crate::parking::Parkings;
 use crate::protocol::{Age, Patience, TransactionId, Unblock};
 use crate::session::Home;
+use crate::snapshot::Snapshots;
 use crate::table::Tables;
 use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Release, Result, Session, Settings};
 use replay::Checkpointed;
@@ -96,6 +97,7 @@ pub(crate) struct Shared {
     pub(crate) tables: Arc<Tables>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) checkpointer: Arc<Checkpointer>,
+    pub(crate) snapshots: Snapshots,
     trigger: Option<Trigger>,
     /// Sessions whose transactions may hold locks beyond their end.
     pub(crate) parkings: Parkings,
@@ -165,6 +167,8 @@ impl Database {
             &before,
         ));
         let trigger = settings.checkpoint.automatic.then(|| Trigger::start(&checkpointer)).transpose()?;
+        let old_versions = settings.snapshot_memory.map_or(settings.memory.0 / 4, |limit| limit.0);
+        let snapshots = Snapshots::new(Arc::clone(&memory), old_versions);
         let recovery = Recovery { checkpoint: loaded, log: report, tables: tables.count(), elapsed: clock.now() };
         tracing::info!(records = recovery.log.records, tables = recovery.tables, elapsed = ?recovery.elapsed, "opened");
         let shared = Shared {
@@ -172,6 +176,7 @@ impl Database {
             tables,
             memory,
             checkpointer,
+            snapshots,
             trigger,
             parkings: Parkings::default(),
             settings,

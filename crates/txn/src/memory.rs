@@ -25,7 +25,10 @@ pub struct MemoryUse {
     pub used: ByteSize,
     /// Kept by tables for keys to come: records whose keys are gone. It comes back when the table is dropped.
     pub spare: ByteSize,
-    /// The most that both may be together.
+    /// Taken by old versions of rows that a snapshot needs: at most [`Settings::snapshot_memory`](crate::Settings). They
+    /// give way where the rest needs the budget.
+    pub old: ByteSize,
+    /// The most that all of these may be together.
     pub budget: ByteSize,
 }
 
@@ -35,16 +38,35 @@ pub(crate) struct Memory {
     budget: u64,
     used: AtomicU64,
     spare: AtomicU64,
+    old: AtomicU64,
 }
 
 impl Memory {
     pub(crate) fn new(budget: ByteSize) -> Self {
-        Self { budget: budget.as_u64(), used: AtomicU64::new(0), spare: AtomicU64::new(0) }
+        let [used, spare, old] = [const { AtomicU64::new(0) }; 3];
+        Self { budget: budget.as_u64(), used, spare, old }
     }
 
     pub(crate) fn usage(&self) -> MemoryUse {
         let size = |bytes: &AtomicU64| ByteSize::b(bytes.load(Ordering::Relaxed));
-        MemoryUse { used: size(&self.used), spare: size(&self.spare), budget: ByteSize::b(self.budget) }
+        MemoryUse {
+            used: size(&self.used),
+            spare: size(&self.spare),
+            old: size(&self.old),
+            budget: ByteSize::b(self.budget),
+        }
+    }
+
+    /// Old versions take `bytes` more. Says whether they take more than `limit` now, or more than the rest leaves them.
+    pub(crate) fn keep_old(&self, bytes: u64, limit: u64) -> bool {
+        let old = self.old.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let rest = self.used.load(Ordering::Relaxed).saturating_add(self.spare.load(Ordering::Relaxed));
+        old > limit || rest.saturating_add(old) > self.budget && old > 0
+    }
+
+    /// Old versions take `bytes` less.
+    pub(crate) fn forget_old(&self, bytes: u64) {
+        self.old.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Takes `bytes` out of the budget, or nothing at all.

@@ -11,6 +11,7 @@ use crate::memory;
 use crate::protocol::Protocol;
 use crate::redo::{self, Encoder};
 use crate::session::Home;
+use crate::snapshot::Keeper;
 use crate::table::TableId;
 use crate::version::{Retirement, Version};
 use crate::write_set::{TableWrites, Write};
@@ -25,17 +26,18 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
         self.protocol.prepare()?;
-        self.depend_on_deleted();
         let home = Arc::clone(&self.home);
-        let receipt = match self.encode() {
-            Some(payload) => {
-                let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
-                let receipt = self.append_and_install(&home, &payload)?;
-                self.let_go(&home, &receipt, changes_tables);
-                home.stream.pace_after(&receipt);
-                receipt
-            }
-            None => self.commit_unchanged()?,
+        let receipt = if self.writes.is_empty() {
+            // It comes between others wherever it fits: what a snapshot shows is not its business.
+            self.protocol.decide(0)?;
+            self.commit_unchanged()?
+        } else {
+            self.depend_on_deleted();
+            let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
+            let receipt = self.append_and_install(&home)?;
+            self.let_go(&home, &receipt, changes_tables);
+            home.stream.pace_after(&receipt);
+            receipt
         };
         Ok(Ticket::new(home, receipt))
     }
@@ -54,17 +56,22 @@ impl Transaction {
         self.release(true);
     }
 
-    /// Draws the LSN and makes the writes visible. A checkpoint never begins between the two; but it does while this waits
-    /// for space in the log, since nothing else can make any.
-    fn append_and_install(&mut self, home: &Home, payload: &[u8]) -> Result<Receipt> {
+    /// Decides, draws the LSN and makes the writes visible. Neither a checkpoint nor a snapshot ever begins between these; but
+    /// one does while this waits for space in the log, since nothing but a checkpoint can make any. Then it is decided again.
+    fn append_and_install(&mut self, home: &Home) -> Result<Receipt> {
+        let mut encoded = None;
         loop {
             let passage = home.database.checkpointer.gates.enter(home.stream.id());
+            self.protocol.decide(passage.floor())?;
+            let payload = encoded.get_or_insert_with(|| self.encode());
             match home.stream.try_append_after(self.protocol.depends_on(), payload) {
                 Ok(receipt) => {
-                    self.install(receipt.position());
-                    if passage.leave(payload.len()) {
+                    let keeper = self.install(home, receipt.position());
+                    if passage.leave(receipt.position(), payload.len(), self.protocol.timestamp()) {
                         home.database.look_after_the_log();
                     }
+                    // To count what was kept, and to make room for it, is nothing that a cut should wait for.
+                    drop(keeper);
                     return Ok(receipt);
                 }
                 Err(refusal) => {
@@ -109,12 +116,9 @@ impl Transaction {
         Ok(receipt)
     }
 
-    /// The redo record; none if the transaction wrote nothing. One whose writes cancel out has a place in the order all the
-    /// same, and so a record without operations.
-    fn encode(&self) -> Option<Vec<u8>> {
-        if self.writes.is_empty() {
-            return None;
-        }
+    /// The redo record. A transaction whose writes cancel out has a place in the order all the same, and so a record without
+    /// operations.
+    fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         let tables = || self.writes.tables().iter();
         for system in tables().filter(|table| table.table.id == TableId::SYSTEM) {
@@ -126,16 +130,21 @@ impl Transaction {
                 encoder.write(writes.table.id, key, write.value.as_ref().map(Version::value));
             }
         }
-        Some(encoder.finish())
+        encoder.finish()
     }
 
-    /// Makes every write visible, under locks that nobody can get past yet.
-    fn install(&mut self, position: Position) {
+    /// Makes every write visible, under locks that nobody can get past yet. What a snapshot needs of what they replace is
+    /// kept for it.
+    fn install<'h>(&mut self, home: &'h Home, position: Position) -> Option<Keeper<'h>> {
+        let mut keeper = home.database.snapshots.keeper(position);
         let mut retirement = Retirement::default();
         for mut writes in self.writes.take() {
             let (mut added, mut freed) = (0, 0);
             let table = Arc::clone(&writes.table);
-            for (_, Write { record, value }) in writes.drain() {
+            for (key, Write { record, value }) in writes.drain() {
+                if let Some(keeper) = &mut keeper {
+                    keeper.keep(&table, &key, table.rows.at(record), value.is_none());
+                }
                 added += value.as_ref().map_or(0, |version| memory::value_cost(version.value()));
                 if value.is_none() {
                     table.note_deletion(position);
@@ -150,17 +159,22 @@ impl Transaction {
             table.take_over(added);
             table.give_back(freed);
         }
-        self.install_tables(position);
+        self.install_tables(keeper.as_mut(), position);
+        keeper
     }
 
-    fn install_tables(&mut self, position: Position) {
+    fn install_tables(&mut self, mut keeper: Option<&mut Keeper<'_>>, position: Position) {
         let tables = &self.home.database.tables;
         for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
             table.note_creation(position);
             self.protocol.installed_table(&table);
             tables.add(table);
         }
-        for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {
+        for &id in &self.dropped {
+            if let Some((keeper, table)) = keeper.as_mut().zip(tables.get(id)) {
+                keeper.keep_table(table);
+            }
+            let Some(table) = tables.remove(id) else { continue };
             // For those who still have it and are about to find that it is gone.
             table.note_deletion(position);
         }

@@ -107,6 +107,24 @@ fn an_anomaly_that_only_a_reader_sees_does_not_happen() {
     assert!(!(withdrawal.commit() && deposit && reader));
 }
 
+/// The same with a snapshot for the reader, which meets no conflict: so it must be one of the others who gives way.
+#[test]
+fn an_anomaly_that_only_a_snapshot_shows_does_not_happen() {
+    let (database, table) = with(&[b"x", b"y"]);
+    let (mut withdrawal, mut deposit) = (Player::begin(&database), Player::begin(&database));
+    withdrawal.read(table, b"x");
+    withdrawal.read(table, b"y");
+    deposit.read(table, b"y");
+    deposit.write(table, b"y", b"deposit");
+    let deposit = deposit.commit();
+    let snapshot = database.session().snapshot().unwrap();
+    withdrawal.write(table, b"x", b"withdrawal");
+    let withdrawal = withdrawal.commit();
+    let seen = |key: &[u8]| snapshot.get(table, key).unwrap().unwrap();
+    let between = (seen(b"x"), seen(b"y")) == (b"old".to_vec(), b"deposit".to_vec());
+    assert!(!(withdrawal && deposit && between));
+}
+
 #[test]
 fn a_phantom_does_not_appear() {
     let (database, table) = with(&[b"a", b"c"]);
