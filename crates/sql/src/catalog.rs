@@ -16,6 +16,7 @@ use std::sync::Arc;
 use ishigaki_txn::{Session, TableId, Transaction};
 
 use crate::table::{Column, TableDefinition};
+use crate::view::View;
 use crate::{Error, Result};
 
 use row_ids::RowIds;
@@ -63,7 +64,7 @@ impl Catalog {
         columns: Vec<Column>,
         primary_key: Vec<usize>,
     ) -> Result<Arc<TableDefinition>> {
-        if self.get(txn, name)?.is_some() {
+        if self.get(&mut *txn, name)?.is_some() {
             return Err(Error::TableExists { table: name.to_owned() });
         }
         // Checked before the engine makes anything: a statement that fails leaves nothing.
@@ -74,20 +75,21 @@ impl Catalog {
     }
 
     /// The definition of a table, if there is one of that name.
-    pub fn get(&self, txn: &mut Transaction, name: &str) -> Result<Option<Arc<TableDefinition>>> {
-        let decoded = txn.get_with(self.inner.definitions, name.as_bytes(), |value| format::decode(name, value))?;
+    pub fn get<'a>(&self, view: impl Into<View<'a>>, name: &str) -> Result<Option<Arc<TableDefinition>>> {
+        let decoded =
+            view.into().get_with(self.inner.definitions, name.as_bytes(), |value| format::decode(name, value))?;
         decoded.map(|table| table.map(Arc::new)).transpose()
     }
 
     /// The definition of a table that must be there.
-    pub fn require(&self, txn: &mut Transaction, name: &str) -> Result<Arc<TableDefinition>> {
-        self.get(txn, name)?.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+    pub fn require<'a>(&self, view: impl Into<View<'a>>, name: &str) -> Result<Arc<TableDefinition>> {
+        self.get(view, name)?.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
-    /// All tables by name. Reads, and so locks, the whole catalog.
-    pub fn list(&self, txn: &mut Transaction) -> Result<Vec<Arc<TableDefinition>>> {
+    /// All tables by name. In a transaction that reads, and so locks, the whole catalog.
+    pub fn list<'a>(&self, view: impl Into<View<'a>>) -> Result<Vec<Arc<TableDefinition>>> {
         let mut tables = Ok(Vec::new());
-        txn.scan(self.inner.definitions, (Bound::Unbounded, Bound::Unbounded), |name, value| {
+        view.into().scan(self.inner.definitions, (Bound::Unbounded, Bound::Unbounded), |name, value| {
             let table = std::str::from_utf8(name)
                 .map_err(|_| Error::corrupt("a table in the catalog has a name that is not UTF-8"))
                 .and_then(|name| format::decode(name, value));

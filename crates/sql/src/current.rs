@@ -1,20 +1,22 @@
-//! The transaction that a statement runs in, shared between the statement and DataFusion's operators.
+//! The transaction that a statement runs in, or the snapshot that it reads, shared between the statement and DataFusion's
+//! operators.
 //!
 //! Several scans of one query take turns at it. A call may wait for a lock of another transaction, so every call tells the
 //! runtime that it may block; the other tasks of the thread move elsewhere.
 
 use std::sync::Arc;
 
-use ishigaki_txn::{Savepoint, Transaction};
+use ishigaki_txn::{Savepoint, Snapshot, Transaction};
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
 use crate::catalog::Catalog;
 use crate::interrupt::CancelHandle;
 use crate::table::TableDefinition;
+use crate::view::View;
 use crate::{Error, Result};
 
-/// A transaction that can be ended once, by whoever began it.
+/// A transaction or a snapshot that can be ended once, by whoever began it.
 ///
 /// Parts of a query that was dropped may outlive their statement by a moment. They hold this, and find it empty: nothing
 /// of the database stays open because of them.
@@ -25,8 +27,23 @@ pub(crate) struct Current {
 }
 
 struct Live {
-    transaction: Transaction,
+    stage: Stage,
     catalog: Catalog,
+}
+
+/// What statements run on.
+enum Stage {
+    Transaction(Box<Transaction>),
+    Snapshot(Snapshot),
+}
+
+impl Stage {
+    fn view(&mut self) -> View<'_> {
+        match self {
+            Self::Transaction(transaction) => View::Transaction(transaction),
+            Self::Snapshot(snapshot) => View::Snapshot(snapshot),
+        }
+    }
 }
 
 impl std::fmt::Debug for Current {
@@ -39,7 +56,17 @@ impl Current {
     /// Shares a transaction; a cancellation interrupts its waits.
     pub(crate) fn new(catalog: &Catalog, mut transaction: Transaction, cancel: &CancelHandle) -> Self {
         transaction.set_interrupt(cancel.flag());
-        let live = Live { transaction, catalog: catalog.clone() };
+        Self::on(catalog, Stage::Transaction(Box::new(transaction)))
+    }
+
+    /// Shares a snapshot, for a statement that only reads.
+    pub(crate) fn on_snapshot(catalog: &Catalog, mut snapshot: Snapshot, cancel: &CancelHandle) -> Self {
+        snapshot.set_interrupt(cancel.flag());
+        Self::on(catalog, Stage::Snapshot(snapshot))
+    }
+
+    fn on(catalog: &Catalog, stage: Stage) -> Self {
+        let live = Live { stage, catalog: catalog.clone() };
         Self { live: Mutex::new(Some(live)), deferred: Mutex::new(None) }
     }
 
@@ -50,26 +77,46 @@ impl Current {
 
     /// Works with the tables of the database within the transaction. May block, as [`Current::with`].
     pub(crate) fn with_catalog<T>(&self, work: impl FnOnce(&Catalog, &mut Transaction) -> Result<T>) -> Result<T> {
+        self.on_stage(|catalog, stage| match stage {
+            Stage::Transaction(transaction) => work(catalog, transaction),
+            Stage::Snapshot(_) => unreachable!("only statements that read run on a snapshot"),
+        })
+    }
+
+    /// Reads. May block, as [`Current::with`].
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Catalog, View<'_>) -> Result<T>) -> Result<T> {
+        self.on_stage(|catalog, stage| work(catalog, stage.view()))
+    }
+
+    fn on_stage<T>(&self, work: impl FnOnce(&Catalog, &mut Stage) -> Result<T>) -> Result<T> {
         block_in_place(|| match self.live.lock().as_mut() {
-            Some(Live { transaction, catalog }) => work(catalog, transaction).map_err(interrupted),
+            Some(Live { stage, catalog }) => work(catalog, stage).map_err(interrupted),
             // A part of a query outlived its statement.
             None => Err(Error::Cancelled),
         })
     }
 
-    /// The definition of a table, under a shared lock until the transaction ends.
+    /// Fails if what was read so far does not fit together.
+    pub(crate) fn validate(&self) -> Result<()> {
+        self.on_stage(|_, stage| match stage {
+            Stage::Transaction(transaction) => Ok(transaction.validate()?),
+            Stage::Snapshot(_) => Ok(()),
+        })
+    }
+
+    /// The definition of a table, which stays so until the transaction ends.
     pub(crate) fn definition(&self, name: &str) -> Result<Arc<TableDefinition>> {
-        self.with_catalog(|catalog, transaction| catalog.require(transaction, name))
+        self.read(|catalog, view| catalog.require(view, name))
     }
 
     /// The definition of a table that may not be there.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Arc<TableDefinition>>> {
-        self.with_catalog(|catalog, transaction| catalog.get(transaction, name))
+        self.read(|catalog, view| catalog.get(view, name))
     }
 
     /// The names of all tables, in order. An error is kept for [`Current::take_deferred`].
     pub(crate) fn names(&self) -> Vec<String> {
-        match self.with_catalog(Catalog::list) {
+        match self.read(|catalog, view| catalog.list(view)) {
             Ok(tables) => tables.iter().map(|table| table.name().to_owned()).collect(),
             Err(error) => {
                 self.deferred.lock().get_or_insert(error);
@@ -97,9 +144,12 @@ impl Current {
     /// Commits, and waits until all that the transaction wrote and read is durable.
     pub(crate) fn commit(&self) -> Result<()> {
         block_in_place(|| match self.live.lock().take() {
-            Some(Live { transaction, .. }) => {
-                transaction.commit()?.wait()?;
-                Ok(())
+            Some(Live { stage, .. }) => {
+                let ticket = match stage {
+                    Stage::Transaction(transaction) => transaction.commit()?,
+                    Stage::Snapshot(snapshot) => snapshot.finish()?,
+                };
+                Ok(ticket.wait()?)
             }
             None => Err(Error::Cancelled),
         })
@@ -107,11 +157,7 @@ impl Current {
 
     /// Undoes everything and lets the locks go.
     pub(crate) fn rollback(&self) {
-        block_in_place(|| {
-            if let Some(Live { transaction, .. }) = self.live.lock().take() {
-                transaction.rollback();
-            }
-        });
+        block_in_place(|| drop(self.live.lock().take()));
     }
 }
 

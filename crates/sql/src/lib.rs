@@ -35,6 +35,7 @@ mod show;
 mod statement;
 pub mod table;
 pub mod types;
+pub mod view;
 mod worker;
 
 pub use database::Database;

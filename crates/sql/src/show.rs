@@ -6,7 +6,6 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array}
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{ObjectName, ShowStatementOptions};
 
-use crate::catalog::Catalog;
 use crate::outcome::Rows;
 use crate::statement::table_name;
 use crate::table::TableDefinition;
@@ -15,7 +14,7 @@ use crate::{Error, Outcome, Result};
 
 /// All tables.
 pub(crate) fn tables(context: &Context<'_>) -> Result<Outcome> {
-    let tables = context.current.with_catalog(Catalog::list)?;
+    let tables = context.current.read(|catalog, view| catalog.list(view))?;
     let names = tables.iter().map(|table| Some(table.name())).collect::<StringArray>();
     let counts = UInt32Array::from_iter_values(tables.iter().map(|table| table.columns().len() as u32));
     let keys = tables.iter().map(|table| key(table)).collect::<StringArray>();

@@ -102,6 +102,15 @@ pub(crate) struct Copy<'a> {
 }
 
 impl<'a> Command<'a> {
+    /// True if it changes nothing of the database.
+    pub(crate) fn only_reads(&self) -> bool {
+        match self {
+            Self::Query(_) | Self::ShowTables | Self::ShowColumns(_) | Self::Explain { .. } => true,
+            Self::Copy(copy) => copy.to,
+            _ => false,
+        }
+    }
+
     /// Sorts a statement, or says that there is no such thing here.
     pub(crate) fn of(ast: &'a Ast) -> Result<Self> {
         check::check(ast)?;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! statement ── Command::of ── BEGIN, COMMIT, ROLLBACK: here
-//!                          └─ a transaction: the open one (savepoint first) or a new one (again on conflict)
+//!                          └─ a transaction: the open one (savepoint first) or a new one (again on conflict);
+//!                             or a snapshot, if it only reads and none is open
 //!                               └─ perform: ddl, dml, copy, query ── commit ── durable ── answer
 //! ```
 
@@ -159,6 +160,7 @@ impl Worker {
                     self.open = Some(Open::Aborted);
                     Err(Error::Aborted)
                 }
+                None if work.only_reads() => self.on_snapshot(work, reply).await,
                 None => self.by_itself(work, reply).await,
             },
         }
@@ -194,6 +196,19 @@ impl Worker {
         }
         self.open = Some(Open::Transaction(current));
         result
+    }
+
+    /// A statement that only reads, by itself: it meets no conflict.
+    async fn on_snapshot(&mut self, command: &Command<'_>, reply: &mut Reply) -> Result<Option<Outcome>> {
+        let snapshot = self.engine.snapshot()?;
+        let current = Arc::new(Current::on_snapshot(&self.catalog, snapshot, &self.shared.cancel));
+        match self.perform(&current, command, reply).await {
+            Ok(outcome) => current.commit().map(|()| outcome),
+            Err(error) => {
+                current.rollback();
+                Err(error)
+            }
+        }
     }
 
     /// A statement that is a transaction by itself. It keeps its age over its attempts, so it cannot be passed over for
@@ -245,7 +260,7 @@ impl Worker {
         };
         match result {
             // Where reads do not lock, it may come from a state that never was; then it is a conflict, and no error.
-            Err(error) if !error.breaks_transaction() => current.with(|txn| Ok(txn.validate()?)).and(Err(error)),
+            Err(error) if !error.breaks_transaction() => current.validate().and(Err(error)),
             other => other,
         }
     }

@@ -77,6 +77,8 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// False when it rolls back after its last step.
     pub commits: bool,
+    /// True when it only reads, and is meant for a snapshot where the engine has them.
+    pub on_snapshot: bool,
 }
 
 /// An engine's open transaction, as a program sees it. Values are opaque bytes that must come back as they went in.
@@ -151,11 +153,21 @@ pub struct Shape {
     pub weights: [u32; 5],
     /// One transaction in this many rolls back on its own; 0 means none.
     pub rollback_every: u32,
+    /// One transaction in this many only reads, on a snapshot; 0 means none.
+    pub snapshot_every: u32,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { keys: 6, sessions: 3, transactions: 2..=5, steps: 1..=5, weights: [3, 3, 2, 2, 2], rollback_every: 10 }
+        Self {
+            keys: 6,
+            sessions: 3,
+            transactions: 2..=5,
+            steps: 1..=5,
+            weights: [3, 3, 2, 2, 2],
+            rollback_every: 10,
+            snapshot_every: 0,
+        }
     }
 }
 
@@ -172,16 +184,20 @@ impl Shape {
     }
 
     fn program(&self, random: &mut fastrand::Rng) -> Program {
+        let mut one_in = |many: u32| many != 0 && random.u32(0..many) == 0;
+        let on_snapshot = one_in(self.snapshot_every);
+        let commits = !one_in(self.rollback_every);
+        let weights = if on_snapshot { [1, 0, 0, 0, 1] } else { self.weights };
         let steps = random.usize(self.steps.clone());
-        let steps = (0..steps).map(|_| self.step(random)).collect();
-        Program { steps, commits: self.rollback_every == 0 || random.u32(0..self.rollback_every) != 0 }
+        let steps = (0..steps).map(|_| self.step(weights, random)).collect();
+        Program { steps, commits, on_snapshot }
     }
 
-    fn step(&self, random: &mut fastrand::Rng) -> Step {
-        let mut draw = random.u32(0..self.weights.iter().sum());
+    fn step(&self, weights: [u32; 5], random: &mut fastrand::Rng) -> Step {
+        let mut draw = random.u32(0..weights.iter().sum());
         let mut kind = 0;
-        while draw >= self.weights[kind] {
-            draw -= self.weights[kind];
+        while draw >= weights[kind] {
+            draw -= weights[kind];
             kind += 1;
         }
         let key = random.u64(0..self.keys);
@@ -204,6 +220,16 @@ mod tests {
         let shape = Shape::default();
         assert_eq!(shape.draw(Seed(7)), shape.draw(Seed(7)));
         assert_ne!(shape.draw(Seed(7)), shape.draw(Seed(8)));
+    }
+
+    #[test]
+    fn programs_for_snapshots_only_read() {
+        let shape = Shape { snapshot_every: 3, transactions: 200..=200, ..Shape::default() };
+        let programs: Vec<_> = shape.draw(Seed(1)).into_iter().flatten().collect();
+        let on_snapshot = || programs.iter().filter(|program| program.on_snapshot);
+        assert!((100..300).contains(&on_snapshot().count()));
+        let reads = |step: &Step| matches!(step, Step::Read(_) | Step::Scan(_));
+        assert!(on_snapshot().flat_map(|program| &program.steps).all(reads));
     }
 
     #[test]

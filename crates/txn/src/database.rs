@@ -18,6 +18,7 @@ use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
 use crate::protocol::{Age, Patience, TransactionId, Unblock};
 use crate::session::{Home, Homes};
+use crate::snapshot::Snapshots;
 use crate::table::Tables;
 use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Release, Result, Session, Settings};
 use replay::Checkpointed;
@@ -95,6 +96,7 @@ pub(crate) struct Shared {
     pub(crate) tables: Arc<Tables>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) checkpointer: Arc<Checkpointer>,
+    pub(crate) snapshots: Snapshots,
     trigger: Option<Trigger>,
     pub(crate) homes: Homes,
     settings: Settings,
@@ -167,6 +169,8 @@ impl Database {
             &before,
         ));
         let trigger = settings.checkpoint.automatic.then(|| Trigger::start(&checkpointer)).transpose()?;
+        let old_versions = settings.snapshot_memory.map_or(settings.memory.0 / 4, |limit| limit.0);
+        let snapshots = Snapshots::new(Arc::clone(&memory), old_versions);
         let recovery = Recovery { checkpoint: loaded, log: report, tables: tables.count(), elapsed: clock.now() };
         tracing::info!(records = recovery.log.records, tables = recovery.tables, elapsed = ?recovery.elapsed, "opened");
         let shared = Shared {
@@ -174,6 +178,7 @@ impl Database {
             tables,
             memory,
             checkpointer,
+            snapshots,
             trigger,
             homes: Homes::default(),
             settings,

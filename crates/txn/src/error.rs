@@ -94,6 +94,15 @@ pub enum Error {
         /// The limit.
         budget: ByteSize,
     },
+    /// The snapshot was given up: what has changed since it was taken needs more memory than there is for old versions.
+    #[error(
+        "the snapshot is too old: the rows that were changed since then take more than the {limit} that old versions may \
+         take; read from a new snapshot, read less at once, or open the database with a larger `Settings::snapshot_memory`"
+    )]
+    SnapshotTooOld {
+        /// The most that old versions may take.
+        limit: ByteSize,
+    },
     /// The key is longer than [`MAX_KEY`](crate::MAX_KEY).
     #[error("a key of {length} is too long; the limit is {limit}")]
     KeyTooLong {
@@ -155,7 +164,10 @@ impl Error {
             | Self::KeyTooLong { .. }
             | Self::ValueTooLong { .. }
             | Self::InvalidSetting { .. } => ErrorKind::Invalid,
-            Self::MemoryExhausted { .. } | Self::TooManyTables | Self::TimestampsExhausted => ErrorKind::Exhausted,
+            Self::MemoryExhausted { .. }
+            | Self::SnapshotTooOld { .. }
+            | Self::TooManyTables
+            | Self::TimestampsExhausted => ErrorKind::Exhausted,
             Self::Interrupted => ErrorKind::Cancelled,
             Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),

@@ -11,6 +11,7 @@
 //!
 //! - [`Database`] opens a directory, recovers, and hands out [`Session`]s, each bound to one stream of the log.
 //! - [`Transaction`] reads, writes, scans, creates and drops tables; what others see of it is all or nothing.
+//! - [`Snapshot`] reads what was committed at one moment, in nobody's way, for as long as it likes.
 //! - [`Ticket`] is a committed transaction's claim on durability; waiting for it is where group commit happens.
 //!
 //! Isolation is serializability, by one of two protocols behind a seam (`protocol`): strict two-phase locking, or TicToc,
@@ -26,6 +27,7 @@ mod database;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod history;
 mod key;
 mod memory;
 mod parking;
@@ -37,6 +39,7 @@ mod release;
 mod rows;
 mod session;
 mod settings;
+mod snapshot;
 mod table;
 mod ticket;
 mod transaction;
@@ -61,6 +64,7 @@ pub use redo::{Operation, operations};
 pub use release::Release;
 pub use session::Session;
 pub use settings::{CheckpointSettings, Settings};
+pub use snapshot::Snapshot;
 pub use table::TableId;
 pub use ticket::Ticket;
 pub use transaction::{Savepoint, Transaction};

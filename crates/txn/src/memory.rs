@@ -27,7 +27,10 @@ pub struct MemoryUse {
     pub used: ByteSize,
     /// Kept by tables for keys to come: records whose keys are gone. It comes back when the table is dropped.
     pub spare: ByteSize,
-    /// The most that both may be together.
+    /// Taken by old versions of rows that a snapshot needs: at most [`Settings::snapshot_memory`](crate::Settings). They
+    /// give way where the rest needs the budget.
+    pub old: ByteSize,
+    /// The most that all of these may be together.
     pub budget: ByteSize,
 }
 
@@ -37,6 +40,7 @@ pub(crate) struct Memory {
     budget: u64,
     used: AtomicU64,
     spare: AtomicU64,
+    old: AtomicU64,
     /// What the lock of each record takes, if there are any.
     lock: u64,
     floats: Mutex<Vec<Weak<Float>>>,
@@ -74,6 +78,7 @@ impl Memory {
             budget: budget.as_u64(),
             used: AtomicU64::new(0),
             spare: AtomicU64::new(0),
+            old: AtomicU64::new(0),
             lock: 0,
             floats: Mutex::default(),
         }
@@ -92,8 +97,13 @@ impl Memory {
     pub(crate) fn usage(&self) -> MemoryUse {
         let floats: u64 = self.floats().iter().map(|float| float.bytes.load(Ordering::Relaxed)).sum();
         let used = self.used.load(Ordering::Relaxed).saturating_sub(floats);
-        let spare = self.spare.load(Ordering::Relaxed);
-        MemoryUse { used: ByteSize::b(used), spare: ByteSize::b(spare), budget: ByteSize::b(self.budget) }
+        let size = |bytes: &AtomicU64| ByteSize::b(bytes.load(Ordering::Relaxed));
+        MemoryUse {
+            used: ByteSize::b(used),
+            spare: size(&self.spare),
+            old: size(&self.old),
+            budget: ByteSize::b(self.budget),
+        }
     }
 
     /// What a new session may keep.
@@ -108,6 +118,18 @@ impl Memory {
     fn floats(&self) -> Vec<Arc<Float>> {
         // The last share of one must not be dropped under this lock.
         self.floats.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Old versions take `bytes` more. Says whether they take more than `limit` now, or more than the rest leaves them.
+    pub(crate) fn keep_old(&self, bytes: u64, limit: u64) -> bool {
+        let old = self.old.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let rest = self.used.load(Ordering::Relaxed).saturating_add(self.spare.load(Ordering::Relaxed));
+        old > limit || rest.saturating_add(old) > self.budget && old > 0
+    }
+
+    /// Old versions take `bytes` less.
+    pub(crate) fn forget_old(&self, bytes: u64) {
+        self.old.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Takes `bytes` out of the budget, or nothing at all.

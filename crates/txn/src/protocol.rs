@@ -6,13 +6,13 @@
 //! table of tables.
 //!
 //! ```text
-//! begin ── read / scan / reserve / monopolize …  ── prepare ── (LSN drawn) ── install each write ── release
-//!                                                └───────────── abort ───────────────────────────── release
+//! begin ── read / scan / reserve / monopolize …  ── prepare ── decide ── (LSN drawn) ── install each write ── release
+//!                                                └────────────────── abort ────────────────────────────────── release
 //! ```
 //!
 //! Nothing in the trait says that a read locks: an optimistic protocol (`TicToc`) only remembers what it saw and decides in
-//! `prepare`, where it may also lock what `reserve` merely looked up. What must hold, whoever implements it: from
-//! `prepare` until `release`, no conflicting transaction may get past its own `prepare`; then the order of LSNs, drawn in
+//! `decide`, after it has locked in `prepare` what `reserve` merely looked up. What must hold, whoever implements it: from
+//! `decide` until `release`, no conflicting transaction may get past its own `decide`; then the order of LSNs, drawn in
 //! between, is a serialization order (invariant 1 of the log).
 //!
 //! [`locking`] is strict two-phase locking with wait-die, [`tictoc`] is optimistic; [`chosen`] calls the one that the database
@@ -44,7 +44,7 @@ pub(crate) use locking::{Ranges, RecordLock};
 pub(crate) use patience::{Interrupt, Patience, Pauses, Unblock, Whose};
 pub(crate) use tictoc::Held;
 pub(crate) use tictoc::absences::Absences;
-pub(crate) use tictoc::word::{Stamp, Word};
+pub(crate) use tictoc::word::{Stamp, Timestamp, Word};
 
 /// What the model checker gets to see.
 pub(crate) mod model {
@@ -145,8 +145,19 @@ pub(crate) trait Protocol: Sized + Send {
     /// Gets a whole table for this transaction alone.
     fn monopolize(&mut self, table: &TableRef) -> Result<()>;
 
-    /// Decides whether the transaction may commit. After this succeeded nothing but the log can refuse it.
+    /// Makes sure that nobody else writes what this transaction is going to write.
     fn prepare(&mut self) -> Result<()>;
+
+    /// Decides whether the transaction may commit, with a timestamp of at least `floor` where the protocol has them. After
+    /// this succeeded nothing but the log can refuse it; then it may be asked again.
+    fn decide(&mut self, _floor: Timestamp) -> Result<()> {
+        Ok(())
+    }
+
+    /// What was decided.
+    fn timestamp(&self) -> Timestamp {
+        0
+    }
 
     /// Notes that the transaction has seen something that is durable only with that record of the log.
     fn depend(&mut self, position: Position);

@@ -15,7 +15,7 @@ use crate::memory::Float;
 use crate::parking::{self, Parking};
 use crate::protocol::{Age, Held, Interrupt, Unblock, Whose};
 use crate::table::{TableId, TableRef};
-use crate::{Database, Error, Release, Result, Transaction};
+use crate::{Database, Error, Release, Result, Snapshot, Transaction};
 
 /// Begins transactions whose commits go to one stream of the log.
 ///
@@ -178,6 +178,13 @@ impl Session {
     pub fn begin_with_age(&self, age: Age) -> Result<Transaction> {
         self.home.database.check_open()?;
         Ok(Transaction::new(Arc::clone(&self.home), self.home.database.again(age)))
+    }
+
+    /// What all tables hold now, to be read for as long as one likes: see [`Snapshot`]. Fails once the log has failed or was
+    /// closed.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.home.database.check_open()?;
+        Ok(Snapshot::take(Arc::clone(&self.home)))
     }
 
     /// Runs `body` in a transaction and commits it; returns when it is durable.

@@ -20,6 +20,9 @@ pub struct Settings {
     pub log: ishigaki_wal::Settings,
     /// The most that keys, values, their records and all write sets may take together. Default 4 GiB.
     pub memory: ByteSize,
+    /// The most of it that old versions of rows may take, which are kept while a [`Snapshot`](crate::Snapshot) needs them.
+    /// If that is not enough, the oldest snapshot is given up ([`Error::SnapshotTooOld`](crate::Error)). Default: a quarter.
+    pub snapshot_memory: Option<ByteSize>,
     /// How transactions that run at the same time are kept apart. Default: [`ProtocolKind::Locking`].
     pub protocol: ProtocolKind,
     /// When transactions let go of their locks. Default: [`Release::Early`].
@@ -82,6 +85,7 @@ impl Default for Settings {
         Self {
             log: ishigaki_wal::Settings::default(),
             memory: ByteSize::gib(4),
+            snapshot_memory: None,
             protocol: ProtocolKind::default(),
             release: Release::default(),
             lock_wait: Duration::from_secs(10),

@@ -10,6 +10,7 @@ use ishigaki_index::Change;
 use parking_lot::RwLock;
 use sdd::Guard;
 
+use crate::history::History;
 use crate::memory::{self, Memory, Purse};
 use crate::protocol::{Absences, Ranges, Word};
 use crate::record::Record;
@@ -43,6 +44,8 @@ pub(crate) struct Table {
     pub(crate) word: Word,
     /// Of the optimistic protocol.
     pub(crate) absences: Absences,
+    /// What snapshots need of the past.
+    pub(crate) history: History,
     /// Who made the table; nobody, when recovery found it.
     created: AtomicU64,
     /// By stream of the log: the last transaction that deleted a key here, or dropped the table. Stored before the key
@@ -52,6 +55,8 @@ pub(crate) struct Table {
     bytes: AtomicU64,
     /// Bytes of records without a key.
     spare: AtomicU64,
+    /// What was here when the table was dropped, for snapshots.
+    old_bytes: AtomicU64,
     memory: Arc<Memory>,
 }
 
@@ -64,10 +69,12 @@ impl Table {
             ranges: Ranges::default(),
             word: Word::default(),
             absences: Absences::default(),
+            history: History::default(),
             created: AtomicU64::new(0),
             deletions: (0..streams).map(|_| AtomicU64::new(0)).collect(),
             bytes: AtomicU64::new(0),
             spare: AtomicU64::new(0),
+            old_bytes: AtomicU64::new(0),
             memory: Arc::clone(memory),
         })
     }
@@ -164,6 +171,16 @@ impl Table {
         self.bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
     }
 
+    /// The table was dropped and is still there for snapshots: what it holds does not stand against others any more. Says how
+    /// many bytes of old versions it is.
+    pub(crate) fn grow_old(&self) -> u64 {
+        // Who still has the table may give something back to both: then this wraps around, and the end of the table does so back.
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        self.memory.release(bytes);
+        self.old_bytes.fetch_add(bytes, Ordering::Relaxed);
+        bytes
+    }
+
     /// Bytes of the budget that this table holds.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -179,6 +196,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.memory.release(self.bytes.load(Ordering::Relaxed));
+        self.memory.forget_old(self.history.bytes() + self.old_bytes.load(Ordering::Relaxed));
         self.memory.take_up(self.spare.load(Ordering::Relaxed));
     }
 }

@@ -23,6 +23,8 @@ mod under_locking {
     mod memory;
     #[path = "release.rs"]
     mod release;
+    #[path = "snapshots.rs"]
+    mod snapshots;
     #[path = "tables.rs"]
     mod tables;
 
@@ -58,6 +60,8 @@ mod under_tictoc {
     mod optimistic;
     #[path = "release.rs"]
     mod release;
+    #[path = "snapshots.rs"]
+    mod snapshots;
     #[path = "tables.rs"]
     mod tables;
 

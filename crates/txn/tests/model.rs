@@ -8,13 +8,15 @@ mod map;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use adaptor::{InTransaction, small_settings};
+use adaptor::{InSnapshot, InTransaction, small_settings};
 use ishigaki_base::random::Seed;
 use ishigaki_device::MemoryDirectory;
 use ishigaki_testkit::history::{Level, Recorder, Trace, Violation};
-use ishigaki_testkit::program::{Program, Shape};
+use ishigaki_testkit::program::{Program, Shape, Step};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_txn::{ConflictReason, Database, Error, ProtocolKind, Release, Session, Settings, TableId, Transaction};
+use ishigaki_txn::{
+    ConflictReason, Database, Error, ProtocolKind, Release, Session, Settings, Snapshot, TableId, Transaction,
+};
 
 /// How many histories each test judges.
 const HISTORIES: u64 = 5_000;
@@ -43,11 +45,27 @@ fn open(settings: Settings) -> (Database, TableId) {
     (database, table)
 }
 
+/// A program of one step.
+fn just(step: Step) -> Program {
+    Program { steps: vec![step], commits: true, on_snapshot: false }
+}
+
+/// Runs a program that only reads.
+fn run_on_snapshot(session: &Session, table: TableId, program: &Program, recorder: &Recorder, mut pause: impl FnMut()) {
+    let mut trace = recorder.begin();
+    let snapshot = session.snapshot().unwrap();
+    for step in &program.steps {
+        pause();
+        just(step.clone()).run(&mut InSnapshot::new(&snapshot, table), &mut trace).unwrap();
+    }
+    trace.commit(snapshot.lsn().0);
+}
+
 /// Reads everything once more, so that the final state is judged too.
 fn look_at_the_end(database: &Database, table: TableId, keys: u64, recorder: &Recorder) {
     let mut trace = recorder.begin();
     let mut txn = database.session().begin().unwrap();
-    let all = Program { steps: vec![ishigaki_testkit::program::Step::Scan(0..keys)], commits: true };
+    let all = just(Step::Scan(0..keys));
     all.run(&mut InTransaction::new(&mut txn, table), &mut trace).unwrap();
     let ticket = txn.commit().unwrap();
     trace.commit(ticket.lsn().0);
@@ -55,6 +73,9 @@ fn look_at_the_end(database: &Database, table: TableId, keys: u64, recorder: &Re
 
 /// Runs one program until it commits, gives up of itself or has conflicted too often.
 fn run_program(session: &Session, table: TableId, program: &Program, recorder: &Recorder, mut pause: impl FnMut()) {
+    if program.on_snapshot {
+        return run_on_snapshot(session, table, program, recorder, pause);
+    }
     let mut age = None;
     for _ in 0..50 {
         let mut trace = recorder.begin();
@@ -108,28 +129,59 @@ fn threaded_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result<()
 struct Player<'a> {
     session: Session,
     programs: std::slice::Iter<'a, Program>,
-    playing: Option<(Transaction, Trace<'a>, &'a Program, usize)>,
+    playing: Option<(Stage, Trace<'a>, &'a Program, usize)>,
+}
+
+/// What a program runs on.
+enum Stage {
+    Transaction(Box<Transaction>),
+    Snapshot(Snapshot),
+}
+
+impl Stage {
+    fn begin(session: &Session, program: &Program) -> Self {
+        if program.on_snapshot {
+            Self::Snapshot(session.snapshot().unwrap())
+        } else {
+            Self::Transaction(Box::new(session.begin().unwrap()))
+        }
+    }
+
+    fn run(&mut self, table: TableId, step: &Step, trace: &mut Trace<'_>) -> Result<(), Error> {
+        let step = just(step.clone());
+        match self {
+            Self::Transaction(txn) => step.run(&mut InTransaction::new(txn, table), trace),
+            Self::Snapshot(snapshot) => step.run(&mut InSnapshot::new(snapshot, table), trace),
+        }
+    }
+
+    /// Its place in the order of commits.
+    fn commit(self) -> Result<u64, Error> {
+        match self {
+            Self::Transaction(txn) => txn.commit().map(|ticket| ticket.lsn().0),
+            Self::Snapshot(snapshot) => Ok(snapshot.lsn().0),
+        }
+    }
 }
 
 impl<'a> Player<'a> {
     /// Takes the next step; false when there is none.
     fn play(&mut self, table: TableId, recorder: &'a Recorder) -> bool {
-        let Some((mut txn, mut trace, program, at)) = self.playing.take() else {
+        let Some((mut stage, mut trace, program, at)) = self.playing.take() else {
             let Some(program) = self.programs.next() else { return false };
             let trace = recorder.begin();
-            self.playing = Some((self.session.begin().unwrap(), trace, program, 0));
+            self.playing = Some((Stage::begin(&self.session, program), trace, program, 0));
             return true;
         };
         if let Some(step) = program.steps.get(at) {
-            let step = Program { steps: vec![step.clone()], commits: true };
-            match step.run(&mut InTransaction::new(&mut txn, table), &mut trace) {
-                Ok(()) => self.playing = Some((txn, trace, program, at + 1)),
+            match stage.run(table, step, &mut trace) {
+                Ok(()) => self.playing = Some((stage, trace, program, at + 1)),
                 Err(Error::Conflict { .. }) => {}
                 Err(other) => panic!("{other}"),
             }
         } else if program.commits {
-            match txn.commit() {
-                Ok(ticket) => trace.commit(ticket.lsn().0),
+            match stage.commit() {
+                Ok(place) => trace.commit(place),
                 Err(error) => assert!(matches!(error, Error::Conflict { .. }), "{error}"),
             }
         }
@@ -160,12 +212,23 @@ fn interleaved_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result
 
 /// Shapes that stress different things, by turns.
 fn shape(seed: Seed) -> Shape {
-    match seed.0 % 4 {
+    let shape = match seed.0 % 5 {
         0 => Shape::default(),
         1 => Shape { keys: 3, sessions: 4, ..Shape::default() },
         2 => Shape { keys: 4, sessions: 2, weights: [1, 1, 3, 3, 3], ..Shape::default() },
+        // Some keys are read far more than written, so that their versions are valid for long.
+        3 => Shape {
+            keys: 4,
+            sessions: 4,
+            transactions: 6..=12,
+            steps: 2..=3,
+            weights: [5, 3, 0, 0, 0],
+            snapshot_every: 2,
+            ..Shape::default()
+        },
         _ => Shape { keys: 12, sessions: 3, weights: [2, 2, 1, 1, 4], steps: 2..=8, ..Shape::default() },
-    }
+    };
+    Shape { snapshot_every: shape.snapshot_every.max([0, 3, 5][(seed.0 / 5 % 3) as usize]), ..shape }
 }
 
 #[test]

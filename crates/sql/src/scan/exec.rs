@@ -246,11 +246,11 @@ impl Pages {
         let table = self.scan.definition.id();
         let decoder = &mut self.decoder;
         let mut rows = 0;
-        self.scan.current.with(|transaction| {
+        self.scan.current.read(|_, mut view| {
             while rows < page
                 && let Some(key) = keys.next()
             {
-                let found = transaction.get_with(table, &key, |value| match decoder {
+                let found = view.get_with(table, &key, |value| match decoder {
                     Some(decoder) => decoder.push(&key, value),
                     None => Ok(()),
                 })?;
@@ -271,9 +271,9 @@ impl Pages {
         let (mut rows, mut bytes) = (0, 0);
         let mut broken = None;
         let mut last = None;
-        self.scan.current.with(|transaction| {
+        self.scan.current.read(|_, mut view| {
             let range = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-            transaction.scan(table, range, |key, value| {
+            view.scan(table, range, |key, value| {
                 if let Some(decoder) = decoder
                     && let Err(error) = decoder.push(key, value)
                 {

@@ -230,15 +230,54 @@ fn a_table_without_a_primary_key_holds_equal_rows() {
 }
 
 #[test]
-fn a_reader_waits_for_a_writer_and_sees_its_commit_whole() {
+fn a_reader_in_a_transaction_waits_for_a_writer_and_sees_its_commit_whole() {
     let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0), (2, 0)");
     let other = shell.other();
+    run(&other, "BEGIN");
     shell.run("BEGIN; UPDATE t SET x = 1 WHERE id = 1");
     let reader = std::thread::spawn(move || rows(&other, "SELECT sum(x) FROM t"));
     std::thread::sleep(Duration::from_millis(100));
     assert!(!reader.is_finished(), "read an uncommitted row, or not at all");
     shell.run("UPDATE t SET x = 1 WHERE id = 2; COMMIT");
     assert_eq!(reader.join().expect("reads"), ["2"]);
+}
+
+/// A query that streams stands for any that takes long: what it has not read yet changes before it does.
+#[test]
+fn a_long_query_beside_writers_shows_one_moment_and_is_in_nobodys_way() {
+    for protocol in [ProtocolKind::Locking, ProtocolKind::TicToc] {
+        let shell = Shell::under(protocol);
+        shell.run("CREATE TABLE t (id BIGINT PRIMARY KEY, x BIGINT)");
+        shell.run("INSERT INTO t SELECT value, 1 FROM generate_series(1, 100000)");
+        let writer = shell.other();
+        let statement = Statement::parse("SELECT id, x FROM t").expect("parses").remove(0);
+        let Ok(Outcome::Rows(mut result)) = shell.session.run_blocking(&statement) else { panic!("rows") };
+        let first = result.next_blocking().expect("a batch").expect("rows");
+        assert!(first.num_rows() < 50_000);
+        assert_eq!(run(&writer, "UPDATE t SET x = 2 WHERE id % 3 = 0"), 33_333);
+        assert_eq!(run(&writer, "DELETE FROM t WHERE id % 3 = 1"), 33_334);
+        run(&writer, "INSERT INTO t SELECT value, 3 FROM generate_series(100001, 110000)");
+        run(&writer, "DROP TABLE t");
+        let mut seen: Vec<_> = crate::shell::text(&first);
+        seen.extend(result.collect_blocking().expect("reads").iter().flat_map(crate::shell::text));
+        assert!(seen.into_iter().eq((1..=100_000).map(|id| format!("{id}|1"))));
+        assert!(shell.error("SELECT id, x FROM t").to_string().contains('t'));
+    }
+}
+
+#[test]
+fn a_query_outside_of_a_transaction_sees_what_was_committed_and_does_not_wait_for_the_rest() {
+    for protocol in [ProtocolKind::Locking, ProtocolKind::TicToc] {
+        let shell = Shell::under(protocol);
+        shell.run("CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0), (2, 0)");
+        let other = shell.other();
+        shell.run("BEGIN; UPDATE t SET x = 1 WHERE id = 1; CREATE TABLE u (id INT PRIMARY KEY)");
+        assert_eq!(rows(&other, "SELECT sum(x) FROM t"), ["0"]);
+        assert_eq!(rows(&other, "SHOW TABLES").len(), 1);
+        shell.run("UPDATE t SET x = 1 WHERE id = 2; COMMIT");
+        assert_eq!(rows(&other, "SELECT sum(x) FROM t"), ["2"]);
+        assert_eq!(rows(&other, "SHOW TABLES").len(), 2);
+    }
 }
 
 #[test]

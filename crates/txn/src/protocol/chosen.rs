@@ -5,7 +5,7 @@ use ishigaki_wal::Dependencies;
 
 use super::locking::Locking;
 use super::tictoc::TicToc;
-use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, TransactionId, Visit};
+use super::{Held, Intent, Patience, Protocol, ProtocolKind, Reserved, Timestamp, TransactionId, Visit};
 use crate::Result;
 use crate::key::{Key, KeyRange};
 use crate::memory::Purse;
@@ -78,6 +78,14 @@ impl Protocol for Chosen {
 
     fn prepare(&mut self) -> Result<()> {
         each!(self, protocol => protocol.prepare())
+    }
+
+    fn decide(&mut self, floor: Timestamp) -> Result<()> {
+        each!(self, protocol => protocol.decide(floor))
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        each!(self, protocol => protocol.timestamp())
     }
 
     fn depend(&mut self, position: Position) {

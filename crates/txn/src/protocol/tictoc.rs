@@ -1,13 +1,15 @@
 //! TicToc: optimistic concurrency control with timestamps from the data (Yu, Pavlo, Sanchez and Devadas, SIGMOD 2016).
 //!
-//! Nothing is locked while a transaction runs. It remembers what it has read ([`read_set`]), and decides in `prepare`:
+//! Nothing is locked while a transaction runs. It remembers what it has read ([`read_set`]), and decides when it commits:
 //!
 //! ```text
 //! lock what is to be written ─ take the least timestamp that fits ─ validate what was read ─ (LSN) install ─ unlock
+//!         prepare                                         decide
 //! ```
 //!
 //! Every version has a range of timestamps for which it is known to be valid ([`word`]). The transaction's timestamp is at or
-//! behind the beginning of every version that it read, and behind the end of every one that it overwrites. No counter is
+//! behind the beginning of every version that it read, and behind the end of every one that it overwrites; and, if it writes,
+//! behind everything that the last snapshot shows (the floor of `checkpoint::gates`). No counter is
 //! shared. What was read must be valid at that timestamp: it is already, or its range is extended, which fails only if
 //! somebody else has written it or is about to. So a transaction may commit although something that it has read is
 //! overwritten by now: it then comes before the one that did so.
@@ -70,7 +72,9 @@ pub(crate) struct TicToc {
     range_protection: bool,
     depends_on: Dependencies,
     sets: Sets,
-    /// What it commits with; decided in `prepare`.
+    /// What it must commit with at least, as what it has locked says.
+    least: Timestamp,
+    /// What it commits with.
     timestamp: Timestamp,
 }
 
@@ -105,7 +109,7 @@ struct Touched {
     absences: bool,
     /// Where in the index it has found that.
     seen: Seen,
-    /// Since when that is so; decided in `prepare`.
+    /// Since when that is so, as last decided.
     since: Timestamp,
     monopoly: Monopoly,
 }
@@ -131,7 +135,14 @@ enum Pause {
 impl TicToc {
     /// Starts.
     pub(crate) fn begin(patience: Patience, range_protection: bool) -> Self {
-        Self { patience, range_protection, depends_on: Dependencies::default(), sets: Sets::spare(), timestamp: 0 }
+        Self {
+            patience,
+            range_protection,
+            depends_on: Dependencies::default(),
+            sets: Sets::spare(),
+            least: 0,
+            timestamp: 0,
+        }
     }
 
     /// The write locks, to be kept beyond the end of the transaction. Tables that it had for itself are free again.
@@ -426,9 +437,17 @@ impl Protocol for TicToc {
 
     fn prepare(&mut self) -> Result<()> {
         let least = self.sets.writes.lock(&self.sets.tables, &self.patience)?;
-        let least = self.lock_tables(least)?;
-        self.timestamp = self.sets.timestamp(&mut self.depends_on, least)?;
+        self.least = self.lock_tables(least)?;
+        Ok(())
+    }
+
+    fn decide(&mut self, floor: Timestamp) -> Result<()> {
+        self.timestamp = self.sets.timestamp(&mut self.depends_on, self.least.max(floor))?;
         self.sets.validate(self.timestamp)
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.timestamp
     }
 
     fn depend(&mut self, position: Position) {

@@ -11,6 +11,7 @@ use crate::copied::Copied;
 use crate::protocol::Protocol;
 use crate::redo::{self, Encoder};
 use crate::session::Home;
+use crate::snapshot::Keeper;
 use crate::table::TableId;
 use crate::version::Retirement;
 use crate::write_set::{TableWrites, Write};
@@ -25,18 +26,18 @@ impl Transaction {
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
         self.protocol.prepare()?;
-        self.depend_on_deleted();
         let home = Arc::clone(&self.home);
-        let receipt = match self.encode() {
-            Some(payload) => {
-                let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
-                let receipt = self.append_and_install(&home, &payload)?;
-                self.writes.redo = payload;
-                self.let_go(&home, &receipt, changes_tables);
-                home.stream.pace_after(&receipt);
-                receipt
-            }
-            None => self.commit_unchanged()?,
+        let receipt = if self.writes.is_empty() {
+            // It comes between others wherever it fits: what a snapshot shows is not its business.
+            self.protocol.decide(0)?;
+            self.commit_unchanged()?
+        } else {
+            self.depend_on_deleted();
+            let changes_tables = !(self.created.is_empty() && self.dropped.is_empty());
+            let receipt = self.append_and_install(&home)?;
+            self.let_go(&home, &receipt, changes_tables);
+            home.stream.pace_after(&receipt);
+            receipt
         };
         Ok(Ticket::new(home, receipt))
     }
@@ -55,17 +56,23 @@ impl Transaction {
         self.release(true);
     }
 
-    /// Draws the LSN and makes the writes visible. A checkpoint never begins between the two; but it does while this waits
-    /// for space in the log, since nothing else can make any.
-    fn append_and_install(&mut self, home: &Home, payload: &[u8]) -> Result<Receipt> {
+    /// Decides, draws the LSN and makes the writes visible. Neither a checkpoint nor a snapshot ever begins between these; but
+    /// one does while this waits for space in the log, since nothing but a checkpoint can make any. Then it is decided again.
+    fn append_and_install(&mut self, home: &Home) -> Result<Receipt> {
+        let mut encoded = None;
         loop {
             let passage = home.database.checkpointer.gates.enter(home.stream.id());
+            self.protocol.decide(passage.floor())?;
+            let payload = encoded.get_or_insert_with(|| self.encode());
             match home.stream.try_append_after(self.protocol.depends_on(), payload) {
                 Ok(receipt) => {
-                    self.install(receipt.position());
-                    if passage.leave(payload.len()) {
+                    let keeper = self.install(home, receipt.position());
+                    if passage.leave(receipt.position(), payload.len(), self.protocol.timestamp()) {
                         home.database.look_after_the_log();
                     }
+                    self.writes.redo = encoded.unwrap_or_default();
+                    // To count what was kept, and to make room for it, is nothing that a cut should wait for.
+                    drop(keeper);
                     return Ok(receipt);
                 }
                 Err(refusal) => {
@@ -111,12 +118,9 @@ impl Transaction {
         Ok(receipt)
     }
 
-    /// The redo record; none if the transaction wrote nothing. One whose writes cancel out has a place in the order all the
-    /// same, and so a record without operations.
-    fn encode(&mut self) -> Option<Vec<u8>> {
-        if self.writes.is_empty() {
-            return None;
-        }
+    /// The redo record. A transaction whose writes cancel out has a place in the order all the same, and so a record without
+    /// operations.
+    fn encode(&mut self) -> Vec<u8> {
         let mut encoder = Encoder::within(std::mem::take(&mut self.writes.redo));
         let tables = || self.writes.tables().iter();
         for system in tables().filter(|table| table.table.id == TableId::SYSTEM) {
@@ -128,7 +132,7 @@ impl Transaction {
                 encoder.write(writes.table.id, key, write.value);
             }
         }
-        Some(encoder.finish())
+        encoder.finish()
     }
 
     /// Writes to the system table are told as what they mean. Dropped before created: a name may change its table.
@@ -148,12 +152,17 @@ impl Transaction {
         }
     }
 
-    /// Makes every write visible, under locks that nobody can get past yet.
-    fn install(&mut self, position: Position) {
+    /// Makes every write visible, under locks that nobody can get past yet. What a snapshot needs of what they replace is
+    /// kept for it.
+    fn install<'h>(&mut self, home: &'h Home, position: Position) -> Option<Keeper<'h>> {
+        let mut keeper = home.database.snapshots.keeper(position);
         let Self { writes, protocol, purse, .. } = self;
         let (guard, mut retirement) = (Guard::new(), Retirement::default());
-        writes.install(|table, _, id, value| {
+        writes.install(|table, key, id, value| {
             let record = table.rows.at(id);
+            if let Some(keeper) = &mut keeper {
+                keeper.keep(table, key, record, value.is_none());
+            }
             if value.is_none() {
                 table.note_deletion(position);
             }
@@ -170,10 +179,11 @@ impl Transaction {
                 table.give_back(freed);
             }
         });
-        self.install_tables(position);
+        self.install_tables(keeper.as_mut(), position);
+        keeper
     }
 
-    fn install_tables(&mut self, position: Position) {
+    fn install_tables(&mut self, mut keeper: Option<&mut Keeper<'_>>, position: Position) {
         let tables = &self.home.database.tables;
         for table in self.created.drain(..).filter(|table| !self.dropped.contains(&table.id)) {
             table.note_creation(position);
@@ -183,7 +193,11 @@ impl Transaction {
         if !self.dropped.is_empty() {
             self.protocol.dropping_table(tables.system());
         }
-        for table in self.dropped.iter().filter_map(|&id| tables.remove(id)) {
+        for &id in &self.dropped {
+            if let Some((keeper, table)) = keeper.as_mut().zip(tables.get(id)) {
+                keeper.keep_table(table);
+            }
+            let Some(table) = tables.remove(id) else { continue };
             // For those who still have it and are about to find that it is gone.
             table.note_deletion(position);
         }

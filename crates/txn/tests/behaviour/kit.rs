@@ -7,7 +7,7 @@ pub(crate) use std::time::Duration;
 pub(crate) use ishigaki_base::{ByteSize, ErrorKind};
 pub(crate) use ishigaki_device::MemoryDirectory;
 pub(crate) use ishigaki_txn::{
-    Database, Error, MAX_KEY, ProtocolKind, Release, Session, Settings, TableId, Ticket, Transaction,
+    Database, Error, MAX_KEY, ProtocolKind, Release, Session, Settings, Snapshot, TableId, Ticket, Transaction,
 };
 
 /// All keys.

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow, Range};
 use ishigaki_base::ByteSize;
 use ishigaki_testkit::history::Key;
 use ishigaki_testkit::program::Target;
-use ishigaki_txn::{Error, Settings, TableId, Transaction};
+use ishigaki_txn::{Error, Settings, Snapshot, TableId, Transaction};
 
 /// Settings that open in no time and start no thread.
 pub(crate) fn small_settings() -> Settings {
@@ -74,6 +74,48 @@ impl Target for InTransaction<'_> {
         let (start, end) = (range.start.to_be_bytes(), range.end.to_be_bytes());
         let mut rows = Vec::new();
         self.txn.scan(self.table, (Bound::Included(&start), Bound::Excluded(&end)), |key, value| {
+            rows.push((Key::from_be_bytes(key.try_into().unwrap()), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+}
+
+/// A snapshot as the target of a program that only reads.
+pub(crate) struct InSnapshot<'a> {
+    snapshot: &'a Snapshot,
+    table: TableId,
+}
+
+impl<'a> InSnapshot<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, table: TableId) -> Self {
+        Self { snapshot, table }
+    }
+}
+
+impl Target for InSnapshot<'_> {
+    type Error = Error;
+
+    fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Error> {
+        self.snapshot.get(self.table, &key.to_be_bytes())
+    }
+
+    fn put(&mut self, _: Key, _: &[u8]) -> Result<(), Error> {
+        unreachable!("a program for a snapshot only reads")
+    }
+
+    fn insert(&mut self, _: Key, _: &[u8]) -> Result<bool, Error> {
+        unreachable!("a program for a snapshot only reads")
+    }
+
+    fn delete(&mut self, _: Key) -> Result<bool, Error> {
+        unreachable!("a program for a snapshot only reads")
+    }
+
+    fn scan(&mut self, range: Range<Key>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
+        let (start, end) = (range.start.to_be_bytes(), range.end.to_be_bytes());
+        let mut rows = Vec::new();
+        self.snapshot.scan(self.table, (Bound::Included(&start), Bound::Excluded(&end)), |key, value| {
             rows.push((Key::from_be_bytes(key.try_into().unwrap()), value.to_vec()));
             ControlFlow::Continue(())
         })?;
