@@ -140,7 +140,8 @@ impl<'a> Record<'a> {
 
     /// Puts a value, or none, in place of the last one. Only for whoever may write, and locked for all who read by the word.
     pub(crate) fn write(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
-        self.head.position.store(WRITING, Ordering::Relaxed);
+        // Whoever sees any of this sees the lock, too.
+        self.head.position.store(WRITING, Ordering::Release);
         fence(Ordering::Release);
         let form = match value {
             None => 0,

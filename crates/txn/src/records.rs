@@ -4,7 +4,8 @@
 //! be looked at at any time, without a guard and without a count of references; whether it is still the record of the same
 //! key, its protocol tells: the word's timestamp and the lock's generation only grow, through all lives of a record.
 //!
-//! Records come in a few sizes, by the room that they have for a value. Locks lie apart from them, and only if they are
+//! Records are one cache line or a few, by the room that they have for a value; none is much dearer than the smallest with
+//! the value outside. Locks lie apart from them, and only if they are
 //! used.
 
 mod grown;
@@ -23,7 +24,7 @@ use grown::Grown;
 pub(crate) struct RecordId(pub(crate) u64);
 
 /// Bits of a number that say the size.
-const SIZE_BITS: u32 = 3;
+const SIZE_BITS: u32 = 4;
 
 /// A record with room for values in so many lines behind its head.
 #[derive(Debug)]
@@ -163,14 +164,22 @@ macro_rules! sizes {
 }
 
 sizes! {
-    0 in_1: 0, 512;
-    1 in_2: 1, 256;
-    2 in_3: 2, 128;
-    3 in_4: 3, 128;
-    4 in_6: 5, 64;
-    5 in_8: 7, 64;
-    6 in_12: 11, 32;
-    7 in_16: 15, 32;
+    0 of_1: 0, 512;
+    1 of_2: 1, 256;
+    2 of_3: 2, 128;
+    3 of_4: 3, 128;
+    4 of_5: 4, 64;
+    5 of_6: 5, 64;
+    6 of_7: 6, 64;
+    7 of_8: 7, 64;
+    8 of_9: 8, 32;
+    9 of_10: 9, 32;
+    10 of_11: 10, 32;
+    11 of_12: 11, 32;
+    12 of_13: 12, 32;
+    13 of_14: 13, 32;
+    14 of_15: 14, 32;
+    15 of_16: 15, 32;
 }
 
 impl RecordId {
@@ -200,7 +209,8 @@ fn size_for(room: usize) -> usize {
 }
 
 /// What a record takes that is claimed for a value of so many bytes, without its lock.
-pub(crate) fn bytes_for(room: usize) -> u64 {
+#[cfg(test)]
+fn bytes_for(room: usize) -> u64 {
     record_bytes(LINES[size_for(room)])
 }
 

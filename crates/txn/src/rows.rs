@@ -64,7 +64,11 @@ impl Rows {
 
     /// Gives back a record that was claimed, and that nobody else has ever seen.
     pub(crate) fn disclaim(&self, id: RecordId) {
-        self.records.give_back(id);
+        let word = self.at(id).word;
+        word.bury();
+        if word.can_begin_again() {
+            self.records.give_back(id);
+        }
     }
 
     /// Gives a key its record; nothing happens, and nothing is returned, if it has one.
@@ -76,8 +80,12 @@ impl Rows {
     pub(crate) fn remove(self: &Arc<Self>, key: &[u8], id: RecordId, guard: &Guard) -> bool {
         let removed = self.index.remove_if(key, |number| number == id.0, guard).is_some();
         if removed {
-            let rows = Arc::clone(self);
-            guard.defer_execute(move || rows.take_up_again(id));
+            let rows = Arc::downgrade(self);
+            guard.defer_execute(move || {
+                if let Some(rows) = rows.upgrade() {
+                    rows.take_up_again(id);
+                }
+            });
         }
         removed
     }

@@ -14,7 +14,7 @@ use crate::history::History;
 use crate::memory::{self, Memory, Purse};
 use crate::protocol::{Absences, Ranges, Word};
 use crate::record::Record;
-use crate::records::{self, RecordId};
+use crate::records::RecordId;
 use crate::rows::Rows;
 use crate::{Error, Result};
 
@@ -114,12 +114,15 @@ impl Table {
         purse: &mut Purse,
         prepare: impl FnOnce(RecordId, Record<'_>),
     ) -> Result<Option<(RecordId, Change)>> {
-        let cost = self.cost(key, records::bytes_for(room));
-        purse.spend(&self.memory, cost)?;
+        // First: what was spare pays for itself.
         let (id, record) = self.claim(room);
+        let cost = self.cost(key, id.bytes());
+        if let Err(error) = purse.spend(&self.memory, cost) {
+            self.disclaim(id);
+            return Err(error);
+        }
         prepare(id, record);
         let Some(change) = self.rows.insert(key, id, &Guard::new()) else {
-            record.word.bury();
             self.disclaim(id);
             purse.refund(cost);
             return Ok(None);

@@ -18,7 +18,7 @@ use crate::memory::{self, Purse};
 use crate::record::Value;
 use crate::records::RecordId;
 use crate::table::{TableId, TableRef};
-use values::{Buffered, Values};
+use values::{Buffered, Mark, Values};
 
 /// The new state of one key.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,8 @@ struct Undo {
     slot: usize,
     entry: usize,
     before: State,
+    /// Where the values of this change and of later ones begin.
+    mark: Mark,
 }
 
 /// What a write costs until the transaction ends, its value included.
@@ -204,7 +206,7 @@ impl WriteSet {
     pub(crate) fn put(&mut self, table: &TableRef, key: Key, write: Write<'_>, journal: bool, purse: &mut Purse) {
         let slot = self.slot(table);
         let Self { tables, values, .. } = self;
-        let writes = &mut tables[slot];
+        let (writes, mark) = (&mut tables[slot], values.mark());
         let fingerprint = key::fingerprint(&key);
         let state = |values: &mut Values| write.value.map_or(State::Delete, |value| State::Put(values.add(value)));
         let (entry, before) = match writes.position(fingerprint, &key) {
@@ -219,17 +221,23 @@ impl WriteSet {
                 if journal {
                     (at, std::mem::replace(&mut entry.state, state(values)))
                 } else {
-                    purse.refund(entry.cost(values));
-                    match (&mut entry.state, write.value) {
+                    let (with_value, without) = (entry.cost(values), cost(&entry.key, None));
+                    let is_place_kept = match (&mut entry.state, write.value) {
                         (State::Put(old), Some(value)) => values.replace(old, value),
-                        (old, _) => *old = state(values),
-                    }
+                        (old, _) => {
+                            let is_short = matches!(old, State::Put(Buffered::Short(_)));
+                            *old = state(values);
+                            !is_short
+                        }
+                    };
+                    // A place that is lost goes on costing until the end.
+                    purse.refund(if is_place_kept { with_value } else { without.min(with_value) });
                     (at, State::Void)
                 }
             }
         };
         if journal {
-            self.journal.push(Undo { slot, entry, before });
+            self.journal.push(Undo { slot, entry, before, mark });
         }
     }
 
@@ -245,6 +253,7 @@ impl WriteSet {
             let entry = &mut self.tables[undo.slot].entries[undo.entry];
             purse.refund(entry.cost(&self.values));
             entry.state = undo.before;
+            self.values.truncate(undo.mark);
         }
     }
 

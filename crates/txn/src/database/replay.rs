@@ -145,8 +145,10 @@ impl Replay {
                 Operation::Delete { table, key } => {
                     if let Some(place) = lane.enter(&self.memory, &self.fates, lsn, table)? {
                         let (table, account) = lane.at(place);
+                        // Asked first: what is below may come while this looks.
+                        let is_complete = self.is_complete_below(lsn);
                         let found = self.stripes.delete(table, account, &self.memory, lsn, key, self.passed())?;
-                        if !found && self.is_complete_below(lsn) {
+                        if !found && is_complete {
                             return Err(refuse(
                                 lsn,
                                 format!("it deletes a key of table {} that is not there", table.id),
@@ -166,8 +168,9 @@ impl Replay {
     }
 
     fn drop_table(&self, lsn: Lsn, id: TableId, name: &[u8]) -> Result<()> {
+        let is_complete = self.is_complete_below(lsn);
         let known = self.fates.drop_table(lsn, id, name, self.passed())?;
-        if !known && self.is_complete_below(lsn) {
+        if !known && is_complete {
             return Err(refuse(lsn, format!("it drops table {id}, which does not exist")));
         }
         // Nobody is writing to it while all lanes are held; then its memory is exact, and free.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 /// More than memory can hold.
-const LEVELS: usize = 40;
+const LEVELS: usize = 28;
 
 type Chunk<T, const N: usize> = OnceLock<Box<[T; N]>>;
 

@@ -32,6 +32,13 @@ pub(super) struct Place {
     space: usize,
 }
 
+/// How far the space was used at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    chunk: usize,
+    length: usize,
+}
+
 impl Values {
     /// Buffers a value.
     pub(super) fn add(&mut self, value: &[u8]) -> Buffered {
@@ -53,15 +60,36 @@ impl Values {
         Buffered::Short(Place { chunk: self.current, start, length: value.len(), space })
     }
 
-    /// Buffers a value in the place of another one that is not needed any more.
-    pub(super) fn replace(&mut self, old: &mut Buffered, value: &[u8]) {
+    /// Buffers a value in the place of another one that is not needed any more. False if that place is lost.
+    pub(super) fn replace(&mut self, old: &mut Buffered, value: &[u8]) -> bool {
         match old {
             Buffered::Short(place) if value.len() <= place.space => {
                 self.chunks[place.chunk][place.start..place.start + value.len()].copy_from_slice(value);
                 place.length = value.len();
+                true
             }
-            _ => *old = self.add(value),
+            _ => {
+                let is_long = matches!(old, Buffered::Long(_));
+                *old = self.add(value);
+                is_long
+            }
         }
+    }
+
+    /// How far the space is used.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { chunk: self.current, length: self.chunks.get(self.current).map_or(0, Vec::len) }
+    }
+
+    /// Forgets all short values that were added since that mark.
+    pub(super) fn truncate(&mut self, mark: Mark) {
+        for chunk in self.chunks.iter_mut().skip(mark.chunk + 1) {
+            chunk.clear();
+        }
+        if let Some(chunk) = self.chunks.get_mut(mark.chunk) {
+            chunk.truncate(mark.length);
+        }
+        self.current = mark.chunk;
     }
 
     /// The bytes.

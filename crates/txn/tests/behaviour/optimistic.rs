@@ -373,14 +373,18 @@ fn a_record_that_is_another_keys_now_was_not_read() {
 /// Has new keys in the memory of all records whose keys are gone, in a transaction that is not over.
 fn hold_spare_records(database: &Database, table: TableId) -> Transaction {
     let mut holder = database.session().begin().unwrap();
+    put_until_no_record_is_spare(database, table, &mut holder);
+    holder
+}
+
+fn put_until_no_record_is_spare(database: &Database, table: TableId, txn: &mut Transaction) {
     for n in 0_u32.. {
         assert!(n < 1_000_000, "it never comes back");
-        holder.put(table, format!("held{n}").as_bytes(), b"value").unwrap();
+        txn.put(table, format!("held{n}").as_bytes(), b"value").unwrap();
         if n > 500 && database.memory().spare.0 == 0 {
             break;
         }
     }
-    holder
 }
 
 #[test]
@@ -412,4 +416,15 @@ fn an_absence_that_was_read_from_a_record_is_not_that_of_its_next_key() {
     assert!(reader.get(table, b"other").unwrap().is_some());
     assert!(reason(commit(reader)).is_some());
     drop(holder);
+}
+
+#[test]
+fn a_record_that_one_transaction_has_found_for_two_keys_is_not_written_for_both() {
+    let (database, table) = open(impatient());
+    database.session().run(|txn| txn.put(table, b"old", b"value")).unwrap();
+    let mut late = database.session().begin().unwrap();
+    late.put(table, b"old", b"late").unwrap();
+    database.session().run(|txn| txn.delete(table, b"old").map(drop)).unwrap();
+    put_until_no_record_is_spare(&database, table, &mut late);
+    assert!(reason(commit(late)).is_some());
 }

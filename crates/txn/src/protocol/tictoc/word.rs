@@ -159,6 +159,23 @@ impl Word {
         }
     }
 
+    /// Takes the lock if the version is still that one, and does not touch it if not.
+    pub(crate) fn try_lock_version(&self, seen: Stamp) -> Result<Stamp, Refused> {
+        let mut stamp = self.load();
+        loop {
+            if !stamp.is_same_version(seen) {
+                return Err(Refused::Changed);
+            }
+            if stamp.is_locked() {
+                return Err(Refused::Locked);
+            }
+            match self.exchange(stamp, stamp.locked()) {
+                Ok(()) => return Ok(stamp),
+                Err(now) => stamp = now,
+            }
+        }
+    }
+
     /// Makes the version that `seen` is of valid up to `rts`. Somebody else's lock is in the way only if it is not yet: he
     /// will commit behind what it is valid for.
     pub fn extend(&self, seen: Stamp, rts: Timestamp) -> Result<(), Refused> {

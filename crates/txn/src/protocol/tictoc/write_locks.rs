@@ -40,20 +40,16 @@ impl WriteLocks {
     pub(super) fn lock(&mut self, tables: &[Touched], patience: &Patience) -> Result<Timestamp> {
         // Of two for one record the planted one comes first, and stays.
         self.0.sort_unstable_by_key(|lock| (lock.slot, lock.id, !lock.planted));
+        // A record that was found for one key, left it, and was found for another: for one of them it is the wrong one.
+        let is_of_two =
+            |pair: &[WriteLock]| (pair[0].slot, pair[0].id) == (pair[1].slot, pair[1].id) && pair[0].key != pair[1].key;
+        if self.0.windows(2).any(is_of_two) {
+            return Err(conflict(Refused::Changed));
+        }
         self.0.dedup_by_key(|lock| (lock.slot, lock.id));
         let mut least = 0;
         for lock in &mut self.0 {
-            let table = &tables[lock.slot].table;
-            let record = table.rows.at(lock.id);
-            let before = record.word.try_lock().or_else(|refused| {
-                let again = refused == Refused::Locked && patience.unblock();
-                if again { record.word.try_lock() } else { Err(refused) }
-            });
-            let before = before.map_err(conflict)?;
-            if !lock.is_of_its_key(table, before) {
-                record.word.store(before);
-                return Err(conflict(Refused::Changed));
-            }
+            let before = lock.acquire(&tables[lock.slot].table, patience)?;
             lock.before = Some(before);
             least = least.max(before.rts() + 1);
         }
@@ -81,14 +77,9 @@ impl WriteLocks {
             let stamp = match lock.before {
                 Some(_) => record.word.load(),
                 // Nobody else removes what was planted and never locked.
-                None if lock.planted => match record.word.try_lock() {
-                    Ok(stamp) if stamp.is_same_version(lock.found) => stamp,
-                    // Somebody has written it. Whatever became of that, it is his.
-                    Ok(stamp) => {
-                        record.word.store(stamp);
-                        continue;
-                    }
-                    // Whoever has it will see to it; or somebody has.
+                None if lock.planted => match record.word.try_lock_version(lock.found) {
+                    Ok(stamp) => stamp,
+                    // Whoever has it will see to it; or somebody has written it: whatever became of that, it is his.
                     Err(Refused::Locked | Refused::Changed) => continue,
                 },
                 None => continue,
@@ -112,13 +103,25 @@ impl WriteLocks {
 }
 
 impl WriteLock {
-    /// True if a record that is locked is still that of the key, which it may have left since it was found. Only then has
-    /// its version changed; and as long as it is locked, nobody takes it out of the index.
-    fn is_of_its_key(&self, table: &Table, now: Stamp) -> bool {
-        now.is_same_version(self.found) || {
-            let found = table.rows.find(&self.key, &Guard::new());
-            found.is_some_and(|(id, _)| id == self.id)
-        }
+    /// Takes the lock, if the record is still that of the key, which it may have left since it was found. Says what its word
+    /// said before.
+    fn acquire(&self, table: &Table, patience: &Patience) -> Result<Stamp> {
+        let record = table.rows.at(self.id);
+        let attempt = || {
+            // As long as this is there, a record that is its key's now can leave the index, but not be another key's.
+            let guard = Guard::new();
+            if !record.word.load().is_same_version(self.found)
+                && table.rows.find(&self.key, &guard).is_none_or(|(id, _)| id != self.id)
+            {
+                return Err(Refused::Changed);
+            }
+            record.word.try_lock()
+        };
+        let locked = attempt().or_else(|refused| {
+            let again = refused == Refused::Locked && patience.unblock();
+            if again { attempt() } else { Err(refused) }
+        });
+        locked.map_err(conflict)
     }
 
     /// Takes a locked record out of the index.
