@@ -101,7 +101,7 @@ impl Memory {
         MemoryUse {
             used: ByteSize::b(used),
             spare: size(&self.spare),
-            old: size(&self.old),
+            old: ByteSize::b(positive(self.old.load(Ordering::Relaxed))),
             budget: ByteSize::b(self.budget),
         }
     }
@@ -122,12 +122,12 @@ impl Memory {
 
     /// Old versions take `bytes` more. Says whether they take more than `limit` now, or more than the rest leaves them.
     pub(crate) fn keep_old(&self, bytes: u64, limit: u64) -> bool {
-        let old = self.old.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let old = positive(self.old.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes));
         let rest = self.used.load(Ordering::Relaxed).saturating_add(self.spare.load(Ordering::Relaxed));
         old > limit || rest.saturating_add(old) > self.budget && old > 0
     }
 
-    /// Old versions take `bytes` less.
+    /// Old versions take `bytes` less. Who forgets them may be faster than who has kept them and says so next.
     pub(crate) fn forget_old(&self, bytes: u64) {
         self.old.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -183,6 +183,11 @@ impl Memory {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
+}
+
+/// A sum that may be below zero for a moment.
+fn positive(sum: u64) -> u64 {
+    u64::try_from(sum.cast_signed()).unwrap_or(0)
 }
 
 /// What one transaction has reserved.
@@ -269,6 +274,17 @@ mod tests {
         memory.reserve(40).unwrap();
         memory.release(100);
         assert_eq!(memory.usage().used, ByteSize::b(0));
+    }
+
+    #[test]
+    fn old_versions_may_be_forgotten_before_they_are_counted() {
+        let memory = Memory::new(ByteSize::b(100));
+        memory.forget_old(30);
+        assert_eq!(memory.usage().old, ByteSize::b(0));
+        assert!(!memory.keep_old(30, 50));
+        assert!(!memory.keep_old(50, 50) && memory.keep_old(1, 50));
+        memory.reserve(60).unwrap();
+        assert!(memory.keep_old(0, 1000), "the rest needs it");
     }
 
     #[test]

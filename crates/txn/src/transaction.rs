@@ -4,7 +4,7 @@
 //! the write set. `commit` is the only place where the database changes, in an order that everything rests on:
 //!
 //! ```text
-//! prepare ─ encode ─ append: LSN, with all locks held ─ install values ─ let go of locks ─ pace the log ─ ticket
+//! prepare ─ decide ─ encode ─ append: LSN, with all locks held ─ install values ─ let go of locks ─ pace the log ─ ticket
 //! ```
 //!
 //! Creating and dropping tables are writes to the system table, so they are locked, undone and read back like any other.

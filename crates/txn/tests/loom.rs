@@ -6,8 +6,8 @@
 #![cfg(loom)]
 
 use ishigaki_txn::model::{Absences, Refused, Stamp, Timestamp, Word};
-use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::{Arc, RwLock};
 use loom::thread;
 
 /// A record: its word, and what the word protects.
@@ -165,5 +165,64 @@ fn whoever_drops_a_table_comes_behind_all_who_have_read_it() {
         let dropped = record.word.load().rts() + 1;
         let read = reader.join().unwrap();
         assert!(read < Some(dropped), "dropped at {dropped}, read at {read:?}");
+    });
+}
+
+/// The gates of two commits, and what a cut takes from them.
+#[derive(Default)]
+struct Gates {
+    each: [RwLock<()>; 2],
+    timestamps: [AtomicU64; 2],
+    floor: AtomicU64,
+}
+
+/// Reads `other` and writes `own`, deciding while it holds its gate; says its timestamp.
+fn commit(gates: &Gates, gate: usize, own: &Record, other: Option<&Record>) -> Option<Timestamp> {
+    let seen = match other {
+        Some(other) => Some((other, other.read()?.0)),
+        None => None,
+    };
+    let before = own.word.try_lock().ok()?;
+    let _passage = gates.each[gate].read().unwrap();
+    let floor = gates.floor.load(Ordering::Relaxed);
+    let timestamp = seen.map_or(0, |(_, seen)| seen.wts()).max(before.rts() + 1).max(floor);
+    let valid = seen.is_none_or(|(other, seen)| other.word.extend(seen, timestamp).is_ok());
+    if valid {
+        own.install(timestamp);
+        gates.timestamps[gate].store(timestamp, Ordering::Relaxed);
+    } else {
+        own.word.store(before);
+    }
+    valid.then_some(timestamp)
+}
+
+/// One reads what the other overwrites. Whoever is behind the cut comes behind whoever is before it.
+#[test]
+fn nobody_behind_a_cut_comes_before_it() {
+    loom::model(|| {
+        let shared = Arc::new((Gates::default(), Record::default(), Record::default()));
+        // Read by somebody, long ago: for all that its readers know, it is valid for long.
+        shared.2.word.extend(Stamp::default(), 5).unwrap();
+        let spawn = |gate: usize| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (gates, x, y) = &*shared;
+                if gate == 0 { commit(gates, 0, x, Some(y)) } else { commit(gates, 1, y, None) }
+            })
+        };
+        let (withdrawal, deposit) = (spawn(0), spawn(1));
+        let (gates, x, y) = &*shared;
+        let shown = {
+            let _closed = (gates.each[0].write().unwrap(), gates.each[1].write().unwrap());
+            let last = gates.timestamps.iter().map(|last| last.load(Ordering::Relaxed)).max().unwrap();
+            gates.floor.store(last + 1, Ordering::Relaxed);
+            [x.value.load(Ordering::Relaxed), y.value.load(Ordering::Relaxed)]
+        };
+        let committed = [withdrawal.join().unwrap(), deposit.join().unwrap()];
+        let timestamps =
+            |before: bool| (0..2).filter(move |&at| (shown[at] > 0) == before).filter_map(move |at| committed[at]);
+        if let (Some(last), Some(first)) = (timestamps(true).max(), timestamps(false).min()) {
+            assert!(last < first, "{shown:?} {committed:?}");
+        }
     });
 }
