@@ -39,10 +39,11 @@ impl View<'_> {
         range: Range<'_>,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        Ok(match self {
+        match self {
             Self::Transaction(transaction) => transaction.scan(table, range, visit)?,
             Self::Snapshot(snapshot) => snapshot.scan(table, range, visit)?,
-        })
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@
 pub use crate::checkpoint::fuzz::{manifest, manifests, page, pages, seal_manifest, seal_pages};
 
 use crate::TableId;
-use crate::key::{Key, Value};
+use crate::key::Key;
 use crate::redo::{Decoder, Encoder, Operation, Refusal};
 
 /// Decodes a redo record; says whether that was one.
@@ -46,7 +46,7 @@ fn encode(operations: &[Operation<'_>]) -> Vec<u8> {
             Operation::Create { table, name } => encoder.create(table, name),
             Operation::Drop { table, name } => encoder.drop(table, name),
             Operation::Put { table, key, value } => {
-                encoder.write(table, &Key::of_bound(key), Some(&Value::from_slice(value)));
+                encoder.write(table, &Key::of_bound(key), Some(value));
             }
             Operation::Delete { table, key } => encoder.write(table, &Key::of_bound(key), None),
         }
