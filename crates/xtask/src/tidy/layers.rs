@@ -43,7 +43,6 @@ const HOUSE: &[Room] = &[
     room("remote", Place::Floor(2), &["wal"]),
     room("page", Place::Floor(2), &[]),
     room("scan", Place::Floor(3), &[]),
-    room("logpool", Place::Floor(2), &["wal"]),
     room("sql", Place::Floor(3), &[]),
     room("bench", Place::Floor(4), &[]),
     room("cli", Place::Floor(4), &["bench"]),
