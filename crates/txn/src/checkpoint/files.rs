@@ -9,7 +9,7 @@
 
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE};
 
-use super::manifest::{self, Manifest};
+use super::manifest::{self, LARGEST, Manifest};
 use crate::{Error, Result};
 
 /// The current manifest.
@@ -33,7 +33,7 @@ pub(super) fn part_name(number: u64, part: usize) -> String {
 fn parse_part_name(name: &str) -> Option<u64> {
     let (number, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
     let (number, part) = (number.parse().ok()?, part.parse().ok()?);
-    (part_name(number, part) == name).then_some(number)
+    (number <= LARGEST && part_name(number, part) == name).then_some(number)
 }
 
 /// The current manifest, if there is one.

@@ -15,6 +15,9 @@ pub(super) const PART: usize = 16;
 const MAGIC: [u8; 4] = *b"ISGM";
 const VERSION: u8 = 1;
 
+/// The last checkpoint of a directory: more than anybody can make, and far from where numbers end.
+pub(super) const LARGEST: u64 = 1 << 48;
+
 /// A checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -70,7 +73,7 @@ impl Manifest {
 
     /// Bytes of a checkpoint's pages.
     pub(crate) fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.length).sum()
+        self.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.length))
     }
 }
 
@@ -94,13 +97,17 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, Refusal> {
     }
     let sound =
         |number: u64| u32::try_from(number).map_err(|_| "its manifest has a number that is too large".to_owned());
+    let number = fields.u64(16);
+    if number > LARGEST {
+        return Err(format!("its manifest says that it is checkpoint {number}; there are at most {LARGEST}"));
+    }
     let part = |bytes: &[u8]| {
         let fields = Fields(bytes);
         Ok(Part { length: fields.u64(0), pages: sound(fields.u64(8))? })
     };
     Ok(Manifest {
         log: LogId(fields.u64(8)),
-        number: fields.u64(16),
+        number,
         start: Start { generation: Generation(fields.u64(24)), lsn: Lsn(fields.u64(32)) },
         end: Lsn(fields.u64(40)),
         rows: fields.u64(48),
@@ -147,6 +154,15 @@ mod tests {
         }
         for length in 0..bytes.len() {
             assert!(decode(&bytes[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_behind_the_last_one_is_refused() {
+        assert!(decode(&Manifest { number: LARGEST, ..manifest(1) }.encode()).is_ok());
+        for number in [LARGEST + 1, u64::MAX] {
+            let refusal = decode(&Manifest { number, ..manifest(1) }.encode()).unwrap_err();
+            assert!(refusal.contains("at most"), "{refusal}");
         }
     }
 
