@@ -101,6 +101,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, Refusal> {
     if number > LARGEST {
         return Err(format!("its manifest says that it is checkpoint {number}; there are at most {LARGEST}"));
     }
+    let (start, end) = (Lsn(fields.u64(32)), Lsn(fields.u64(40)));
+    if start.0 > end.0.saturating_add(1) {
+        return Err(format!("its manifest says that it was begun at {start}, and done at {end} already"));
+    }
     let part = |bytes: &[u8]| {
         let fields = Fields(bytes);
         Ok(Part { length: fields.u64(0), pages: sound(fields.u64(8))? })
@@ -108,8 +112,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, Refusal> {
     Ok(Manifest {
         log: LogId(fields.u64(8)),
         number,
-        start: Start { generation: Generation(fields.u64(24)), lsn: Lsn(fields.u64(32)) },
-        end: Lsn(fields.u64(40)),
+        start: Start { generation: Generation(fields.u64(24)), lsn: start },
+        end,
         rows: fields.u64(48),
         next_table: TableId(sound(fields.u64(56))?),
         parts: told[HEADER..].chunks_exact(PART).map(part).collect::<Result<_, Refusal>>()?,
@@ -164,6 +168,14 @@ mod tests {
             let refusal = decode(&Manifest { number, ..manifest(1) }.encode()).unwrap_err();
             assert!(refusal.contains("at most"), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_checkpoint_that_ends_before_it_begins_is_refused() {
+        let at = |lsn| Start { generation: Generation(3), lsn: Lsn(lsn) };
+        assert!(decode(&Manifest { start: at(78), ..manifest(1) }.encode()).is_ok(), "no record in between");
+        let refusal = decode(&Manifest { start: at(79), ..manifest(1) }.encode()).unwrap_err();
+        assert!(refusal.contains("begun at"), "{refusal}");
     }
 
     #[test]
