@@ -65,7 +65,7 @@ impl Settings {
     }
 
     fn validate(&self) -> Result<()> {
-        let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
+        let invalid = |setting, reason: &str| Err(Error::invalid(setting, reason));
         if !(1..=1024).contains(&self.sessions) {
             return invalid("sessions", "give 1 to 1024");
         }

@@ -21,6 +21,7 @@ use ishigaki_base::ByteSize;
 use ishigaki_wal as wal;
 
 use crate::pace::Pace;
+use crate::rounds;
 use crate::site::Site;
 use crate::{Case, Error, Line, Metric, Origin, Progress, Result, Rounds};
 
@@ -61,16 +62,11 @@ impl Settings {
     }
 
     fn validate(&self) -> Result<()> {
-        let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
+        let invalid = |setting, reason: &str| Err(Error::invalid(setting, reason));
         if self.sessions.is_empty() || self.sessions.iter().any(|count| !(1..=1024).contains(count)) {
             return invalid("sessions", "give one or more counts from 1 to 1024, such as 1,4,16");
         }
-        if self.rounds == 0 {
-            return invalid("rounds", "at least one round is needed, and an odd number has a median");
-        }
-        if self.duration.is_zero() {
-            return invalid("seconds", "a round takes some time, such as 2");
-        }
+        rounds::check(self.rounds, self.duration)?;
         if self.value > ByteSize::mib(1) {
             return invalid("value", "the transactions of this workload are small; give at most 1 MiB");
         }

@@ -52,6 +52,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A setting that makes no sense.
+    pub(crate) fn invalid(setting: &'static str, reason: impl Into<String>) -> Self {
+        Self::Invalid { setting, reason: reason.into() }
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {

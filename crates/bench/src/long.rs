@@ -96,7 +96,7 @@ impl Settings {
     }
 
     fn validate(&self) -> Result<()> {
-        let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
+        let invalid = |setting, reason: &str| Err(Error::invalid(setting, reason));
         if self.sides.is_empty() {
             return invalid("trim", "give at least one side");
         }

@@ -26,6 +26,7 @@ use std::time::Duration;
 use ishigaki_base::random::Seed;
 use ishigaki_txn::Database;
 
+use crate::rounds;
 use crate::{Case, Error, Line, Origin, Progress, Result, Target};
 use round::{Outcome, Point};
 
@@ -69,22 +70,15 @@ impl Sweep {
     }
 
     fn validate(&self) -> Result<()> {
-        let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
+        let invalid = |setting, reason: &str| Err(Error::invalid(setting, reason));
         if self.engines.is_empty() {
             return invalid("log", "give at least one log and one commit rule");
         }
-        if self.workers.is_empty() || self.workers.iter().any(|count| !(1..=256).contains(count)) {
-            return invalid("workers", "give one or more counts from 1 to 256, such as 1,2,4");
-        }
+        rounds::check_workers(&self.workers)?;
         if self.outstanding.contains(&0) || self.engines.iter().any(|engine| engine.outstanding == Some(0)) {
             return invalid("outstanding", "a worker has at least one transaction outstanding");
         }
-        if self.rounds == 0 {
-            return invalid("rounds", "at least one round is needed, and an odd number has a median");
-        }
-        if self.duration.is_zero() {
-            return invalid("seconds", "a round takes some time, such as 2");
-        }
+        rounds::check(self.rounds, self.duration)?;
         self.target.check_empty()
     }
 

@@ -1,7 +1,28 @@
 //! The rounds of one case, and the figures that they come to.
 
+use std::time::Duration;
+
 use crate::pace::Run;
-use crate::{Case, Line, Metric, Origin};
+use crate::{Case, Error, Line, Metric, Origin, Result};
+
+/// Refuses rounds of which none shows anything.
+pub(crate) fn check(rounds: usize, duration: Duration) -> Result<()> {
+    if rounds == 0 {
+        return Err(Error::invalid("rounds", "at least one round is needed, and an odd number has a median"));
+    }
+    if duration.is_zero() {
+        return Err(Error::invalid("seconds", "a round takes some time, such as 2"));
+    }
+    Ok(())
+}
+
+/// Refuses numbers of workers that there can not be.
+pub(crate) fn check_workers(workers: &[usize]) -> Result<()> {
+    if workers.is_empty() || workers.iter().any(|count| !(1..=256).contains(count)) {
+        return Err(Error::invalid("workers", "give one or more counts from 1 to 256, such as 1,2,4"));
+    }
+    Ok(())
+}
 
 /// One value a round, in their order.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -31,6 +31,7 @@ use std::time::Duration;
 use ishigaki_wal::{self as wal, CommitRule, LogKind};
 
 use crate::outstanding::usual_outstanding;
+use crate::rounds;
 use crate::{Case, Error, Line, Metric, Origin, Progress, Result, Target};
 use round::{Outcome, Point};
 
@@ -105,7 +106,7 @@ impl Settings {
     }
 
     fn validate(&self) -> Result<()> {
-        let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
+        let invalid = |setting, reason: &str| Err(Error::invalid(setting, reason));
         if self.workloads.is_empty() {
             return invalid("workload", "give at least one of u1, u10 and tpcc");
         }
@@ -113,21 +114,14 @@ impl Settings {
         if self.variants.is_empty() {
             return invalid("log", "give at least one log and one commit rule");
         }
-        if self.workers.is_empty() || self.workers.iter().any(|count| !(1..=256).contains(count)) {
-            return invalid("workers", "give one or more counts from 1 to 256, such as 1,2,4");
-        }
+        rounds::check_workers(&self.workers)?;
         if self.groups.is_empty() || self.groups.iter().any(|group| !(1..=4096).contains(group)) {
             return invalid("group", "give one or more counts of transactions from 1 to 4096, such as 16");
         }
         if self.outstanding == Some(0) {
             return invalid("outstanding", "a worker has at least one transaction outstanding");
         }
-        if self.rounds == 0 {
-            return invalid("rounds", "at least one round is needed, and an odd number has a median");
-        }
-        if self.duration.is_zero() {
-            return invalid("seconds", "a round takes some time, such as 2");
-        }
+        rounds::check(self.rounds, self.duration)?;
         self.target.check_empty()
     }
 

@@ -68,7 +68,7 @@ impl Settings {
     }
 
     fn validate(&self) -> Result<()> {
-        let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
+        let invalid = |setting, reason: &str| Err(Error::invalid(setting, reason));
         if self.workloads.is_empty() {
             return invalid("workload", "give at least one, such as a");
         }

@@ -4,6 +4,7 @@
 mod kit;
 
 use std::sync::Arc;
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use ishigaki_device::AlignedBuffer;
@@ -299,16 +300,25 @@ fn moment() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
+/// Two threads that ask one after the other and sleep, the first one leading; and what the server calls their requests.
+fn two_asleep<'s>(
+    scope: &'s Scope<'s, '_>,
+    caller: &'s Arc<Caller>,
+    server: &Arc<dyn ishigaki_fabric::Endpoint>,
+) -> [(ScopedJoinHandle<'s, ishigaki_fabric::Result<Answer>>, u32); 2] {
+    [b"first".as_slice(), b"second"].map(|message| {
+        let thread = scope.spawn(move || caller.call(&Call::message(message)));
+        let id = requests(server, 1)[0];
+        moment();
+        (thread, id)
+    })
+}
+
 #[test]
 fn whoever_got_an_answer_passes_the_lead_on() {
     let (caller, server) = asking(&Settings::default(), Duration::from_secs(10));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| caller.call(&Call::message(b"first")));
-        let one = requests(&server, 1)[0];
-        moment();
-        let second = scope.spawn(|| caller.call(&Call::message(b"second")));
-        let two = requests(&server, 1)[0];
-        moment();
+        let [(first, one), (second, two)] = two_asleep(scope, &caller, &server);
         reply(&server, one);
         first.join().expect("no panic").expect("answered");
         let begin = Instant::now();
@@ -322,12 +332,7 @@ fn whoever_got_an_answer_passes_the_lead_on() {
 fn an_answer_reaches_its_thread_while_another_one_leads_on() {
     let (caller, server) = asking(&Settings::default(), Duration::from_secs(10));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| caller.call(&Call::message(b"first")));
-        let one = requests(&server, 1)[0];
-        moment();
-        let second = scope.spawn(|| caller.call(&Call::message(b"second")));
-        let two = requests(&server, 1)[0];
-        moment();
+        let [(first, one), (second, two)] = two_asleep(scope, &caller, &server);
         reply(&server, two);
         let begin = Instant::now();
         second.join().expect("no panic").expect("answered");

@@ -30,6 +30,12 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
+impl Comparison {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Equal, Self::NotEqual, Self::Less, Self::LessOrEqual, Self::Greater, Self::GreaterOrEqual];
+}
+
 /// What is asked of a column.
 #[derive(Clone, Debug)]
 pub enum Test {
@@ -134,15 +140,6 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Comparison; 6] = [
-        Comparison::Equal,
-        Comparison::NotEqual,
-        Comparison::Less,
-        Comparison::LessOrEqual,
-        Comparison::Greater,
-        Comparison::GreaterOrEqual,
-    ];
-
     /// One page of ten rows with these bounds.
     fn page(min: ArrayRef, max: ArrayRef, nulls: u32) -> Zones {
         Zones { min, max, nulls: UInt32Array::from(vec![nulls]), rows: UInt32Array::from(vec![10]) }
@@ -153,7 +150,7 @@ mod tests {
             let test = Test::Compare(*comparison, Arc::clone(literal));
             may_match(zones, &test).expect("one type").value(0)
         };
-        ALL.into_iter().filter(keeps).collect()
+        Comparison::ALL.into_iter().filter(keeps).collect()
     }
 
     fn float(value: f64) -> ArrayRef {
@@ -170,7 +167,7 @@ mod tests {
         let between = page(integer(Some(3)), integer(Some(7)), 0);
         assert_eq!(kept(&between, &integer(Some(2))), [NotEqual, Greater, GreaterOrEqual]);
         assert_eq!(kept(&between, &integer(Some(3))), [Equal, NotEqual, LessOrEqual, Greater, GreaterOrEqual]);
-        assert_eq!(kept(&between, &integer(Some(5))), ALL);
+        assert_eq!(kept(&between, &integer(Some(5))), Comparison::ALL);
         assert_eq!(kept(&between, &integer(Some(7))), [Equal, NotEqual, Less, LessOrEqual, GreaterOrEqual]);
         assert_eq!(kept(&between, &integer(Some(8))), [NotEqual, Less, LessOrEqual]);
         let one_value = page(integer(Some(3)), integer(Some(3)), 0);
@@ -179,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_page_of_unknown_bounds_is_kept_and_one_of_nulls_is_not() {
-        assert_eq!(kept(&page(integer(None), integer(None), 9), &integer(Some(3))), ALL);
+        assert_eq!(kept(&page(integer(None), integer(None), 9), &integer(Some(3))), Comparison::ALL);
         assert_eq!(kept(&page(integer(None), integer(None), 10), &integer(Some(3))), []);
         assert_eq!(kept(&page(integer(Some(3)), integer(Some(7)), 0), &integer(None)), [], "nothing compares to null");
         let known_below = page(integer(Some(3)), integer(None), 0);

@@ -1,15 +1,17 @@
 //! Where values are copied to when they are read.
 
-use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 use zerocopy::IntoBytes;
 
+use crate::record::Record;
+use crate::spare::{self, Spare};
+
 /// Words of the largest value that lies in its record.
-const WORDS: usize = 125;
+const WORDS: usize = Record::LARGEST / 8;
 
 thread_local! {
-    static SPARE: Cell<Option<Box<Copied>>> = const { Cell::new(None) };
+    static SPARE: Spare<Box<Copied>> = const { Spare::new(None) };
 }
 
 /// Room for one value.
@@ -24,8 +26,7 @@ impl Copied {
     /// The thread's, or some new one if that is in use.
     #[inline]
     pub(crate) fn borrow() -> Loan {
-        let spare = SPARE.try_with(Cell::take).ok().flatten();
-        Loan(Some(spare.unwrap_or_else(|| Box::new(Self([0; WORDS])))))
+        Loan(Some(spare::take(&SPARE).unwrap_or_else(|| Box::new(Self([0; WORDS])))))
     }
 
     #[inline]
@@ -56,8 +57,8 @@ impl DerefMut for Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        // Fails at the end of a thread; then nobody needs it.
-        let copied = self.0.take();
-        let _ = SPARE.try_with(|spare| spare.set(copied));
+        if let Some(copied) = self.0.take() {
+            spare::put(&SPARE, copied);
+        }
     }
 }

@@ -80,21 +80,6 @@ pub(crate) fn is_empty((start, end): KeyRange<'_>) -> bool {
     }
 }
 
-/// True if a key lies in the range.
-pub(crate) fn is_within((start, end): KeyRange<'_>, key: &[u8]) -> bool {
-    let begun = match start {
-        Bound::Included(start) => key >= start,
-        Bound::Excluded(start) => key > start,
-        Bound::Unbounded => true,
-    };
-    begun
-        && match end {
-            Bound::Included(end) => key <= end,
-            Bound::Excluded(end) => key < end,
-            Bound::Unbounded => true,
-        }
-}
-
 /// A number that two keys rarely have in common.
 ///
 /// Fibonacci hashing, eight bytes at a time: it need not be good, only quick and no respecter of neighbours. The upper bits

@@ -40,6 +40,7 @@ mod rows;
 mod session;
 mod settings;
 mod snapshot;
+mod spare;
 mod table;
 mod ticket;
 mod transaction;

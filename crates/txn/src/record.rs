@@ -65,6 +65,9 @@ pub(crate) enum Value<'a> {
     Outside(Version),
 }
 
+/// Lines behind the head of the largest records.
+pub(crate) const MOST_LINES: usize = 15;
+
 /// The position of a record that is being written.
 const WRITING: u64 = u64::MAX;
 
@@ -74,12 +77,12 @@ impl<'a> Record<'a> {
     }
 
     /// Bytes of a value that a record with so many lines behind its head has room for.
-    pub(crate) fn room(lines: usize) -> usize {
+    pub(crate) const fn room(lines: usize) -> usize {
         size_of::<[AtomicU64; 5]>() + lines * size_of::<Line>()
     }
 
     /// The longest value that any record has room for.
-    pub(crate) const LARGEST: usize = 1000;
+    pub(crate) const LARGEST: usize = Self::room(MOST_LINES);
 
     pub(crate) fn has_room_for(&self, length: usize) -> bool {
         length <= Self::room(self.tail.len())

@@ -5,8 +5,7 @@
 //! key, its protocol tells: the word's timestamp and the lock's generation only grow, through all lives of a record.
 //!
 //! Records are one cache line or a few, by the room that they have for a value; none is much dearer than the smallest with
-//! the value outside. Locks lie apart from them, and only if they are
-//! used.
+//! the value outside. Locks lie apart from them, and only if they are used.
 
 mod grown;
 
@@ -16,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::protocol::RecordLock;
-use crate::record::{Head, Line, Record};
+use crate::record::{Head, Line, MOST_LINES, Record};
 use grown::Grown;
 
 /// The number of a record in its table: its size, and its number among those of that size.
@@ -181,6 +180,8 @@ sizes! {
     14 of_15: 14, 32;
     15 of_16: 15, 32;
 }
+
+const _: () = assert!(LINES[LINES.len() - 1] == MOST_LINES && LINES.len() <= 1 << SIZE_BITS);
 
 impl RecordId {
     #[inline]

@@ -64,11 +64,8 @@ impl Rows {
 
     /// Gives back a record that was claimed, and that nobody else has ever seen.
     pub(crate) fn disclaim(&self, id: RecordId) {
-        let word = self.at(id).word;
-        word.bury();
-        if word.can_begin_again() {
-            self.records.give_back(id);
-        }
+        self.at(id).word.bury();
+        self.give_back(id);
     }
 
     /// Gives a key its record; nothing happens, and nothing is returned, if it has one.
@@ -106,12 +103,16 @@ impl Rows {
         })
     }
 
-    /// Lets a record that nobody can have found by its key begin again, unless it is worn out: its timestamps can not grow.
+    /// Lets a record that nobody can have found by its key begin again.
     fn take_up_again(&self, id: RecordId) {
-        let record = self.at(id);
-        record.clear();
+        self.at(id).clear();
         self.records.renew_lock(id);
-        if record.word.can_begin_again() {
+        self.give_back(id);
+    }
+
+    /// Unless it is worn out: its timestamps can not grow.
+    fn give_back(&self, id: RecordId) {
+        if self.at(id).word.can_begin_again() {
             self.records.give_back(id);
         }
     }

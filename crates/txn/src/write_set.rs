@@ -2,13 +2,15 @@
 //!
 //! Writes are kept in the order in which their keys were first written. A key is found by its fingerprint: among a few by
 //! looking at all of them, among many in a hash table. The first scan of many writes puts them into key order, too, so that
-//! scans can merge them with what is committed. Short values lie beside each other ([`values`]). From the first savepoint on, every change of the set is journaled, and
-//! rolling back to a savepoint undoes the journal's tail. Locks are not in here: undoing a write keeps its lock.
+//! scans can merge them with what is committed. Short values lie beside each other ([`values`]). From the first savepoint
+//! on, every change of the set is journaled, and rolling back to a savepoint undoes the journal's tail. Locks are not in
+//! here: undoing a write keeps its lock.
 
 mod values;
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -17,6 +19,7 @@ use crate::key::{self, Key, KeyRange};
 use crate::memory::{self, Purse};
 use crate::record::Value;
 use crate::records::RecordId;
+use crate::spare::{self, Spare};
 use crate::table::{TableId, TableRef};
 use values::{Buffered, Mark, Values};
 
@@ -72,7 +75,7 @@ pub(crate) struct WriteSet {
 }
 
 thread_local! {
-    static SPARE: Cell<Option<WriteSet>> = const { Cell::new(None) };
+    static SPARE: Spare<WriteSet> = const { Spare::new(None) };
 }
 
 /// How to take one change back.
@@ -153,7 +156,7 @@ impl TableWrites {
             let ordered = self.ordered.get_or_init(order);
             return ordered.range::<[u8], _>(range).filter_map(|(_, &at)| shown(&self.entries[at])).collect();
         }
-        let within = self.entries.iter().filter(|entry| key::is_within(range, &entry.key));
+        let within = self.entries.iter().filter(|entry| range.contains(&*entry.key));
         let mut writes: Vec<_> = within.filter_map(shown).collect();
         writes.sort_unstable_by_key(|(key, _)| *key);
         writes
@@ -167,7 +170,7 @@ impl WriteSet {
 
     /// An empty one.
     pub(crate) fn spare() -> Self {
-        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+        spare::take(&SPARE).unwrap_or_default()
     }
 
     /// An empty one is left, and its memory for the thread's next transaction.
@@ -176,9 +179,7 @@ impl WriteSet {
         if self.redo.capacity() > Self::KEPT * 64 {
             self.redo = Vec::new();
         }
-        let set = std::mem::take(self);
-        // Fails at the end of a thread; then nobody needs it.
-        let _ = SPARE.try_with(|spare| spare.set(Some(set)));
+        spare::put(&SPARE, std::mem::take(self));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -231,7 +232,7 @@ impl WriteSet {
                         }
                     };
                     // A place that is lost goes on costing until the end.
-                    purse.refund(if is_place_kept { with_value } else { without.min(with_value) });
+                    purse.refund(if is_place_kept { with_value } else { without });
                     (at, State::Void)
                 }
             }

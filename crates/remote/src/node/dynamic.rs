@@ -17,26 +17,19 @@ pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
 }
 
 fn receive(session: &Arc<Session>, running: &Arc<Running>) -> Result<()> {
-    let mut requests = Vec::new();
-    while !session.is_over() {
-        session.receive(&mut requests)?;
-        for (id, message) in requests.drain(..) {
-            if session.take_watch(id, &message)? {
-                return Ok(());
-            }
-            let (own, one) = (Arc::clone(session), One::of(running));
-            let work = move || {
-                let _until_it_ends = one;
-                own.perform(id, &message);
-            };
-            if let Err(error) = std::thread::Builder::new().name("node-request".to_owned()).spawn(work) {
-                // The request is gone with its thread. The window bounds how many there are, so this is the system's limit.
-                tracing::warn!(%error, "no thread for a request");
-                return Err(session.nonsense("no thread for a request"));
-            }
+    session.each_request(|id, message| {
+        let (own, one) = (Arc::clone(session), One::of(running));
+        let work = move || {
+            let _until_it_ends = one;
+            own.perform(id, &message);
+        };
+        if let Err(error) = std::thread::Builder::new().name("node-request".to_owned()).spawn(work) {
+            // The request is gone with its thread. The window bounds how many there are, so this is the system's limit.
+            tracing::warn!(%error, "no thread for a request");
+            return Err(session.nonsense("no thread for a request"));
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 impl Session {

@@ -16,17 +16,10 @@ use crate::Result;
 /// Serves a connection until it ends.
 pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
     let mut pool = Pool::new(session);
-    let mut requests = Vec::new();
-    while !session.is_over() {
-        session.receive(&mut requests)?;
-        for (id, message) in requests.drain(..) {
-            if session.take_watch(id, &message)? {
-                return Ok(());
-            }
-            pool.give(id, message);
-        }
-    }
-    Ok(())
+    session.each_request(|id, message| {
+        pool.give(id, message);
+        Ok(())
+    })
 }
 
 /// The threads of one connection.

@@ -74,6 +74,21 @@ impl Session {
         self.requests(&mut events, requests)
     }
 
+    /// Gives each request away as it comes, until the connection ends or only watches.
+    pub(super) fn each_request(&self, mut give: impl FnMut(u32, Message) -> Result<()>) -> Result<()> {
+        let mut requests = Vec::new();
+        while !self.is_over() {
+            self.receive(&mut requests)?;
+            for (id, message) in requests.drain(..) {
+                if self.take_watch(id, &message)? {
+                    return Ok(());
+                }
+                give(id, message)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes what came for requests; nothing else may come.
     pub(super) fn requests(&self, events: &mut Vec<Event>, requests: &mut Vec<(u32, Message)>) -> Result<()> {
         for event in events.drain(..) {

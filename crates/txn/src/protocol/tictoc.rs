@@ -38,7 +38,6 @@ mod validate;
 pub(crate) mod word;
 mod write_locks;
 
-use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -54,6 +53,7 @@ use crate::memory::Purse;
 use crate::record::{Record, Value};
 use crate::records::RecordId;
 use crate::rows::{Walked, behind};
+use crate::spare::{self, Spare};
 use crate::table::{Table, TableRef};
 use crate::version::Retired;
 use crate::{ConflictReason, Error, Result};
@@ -258,7 +258,7 @@ impl TicToc {
 
 thread_local! {
     /// Of the last transaction that ended in this thread.
-    static SPARE: Cell<Option<Sets>> = const { Cell::new(None) };
+    static SPARE: Spare<Sets> = const { Spare::new(None) };
 }
 
 impl Sets {
@@ -267,7 +267,7 @@ impl Sets {
 
     /// Empty ones.
     fn spare() -> Self {
-        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+        spare::take(&SPARE).unwrap_or_default()
     }
 
     fn walk_stretch(
@@ -328,8 +328,7 @@ impl Drop for TicToc {
         let mut sets = std::mem::take(&mut self.sets);
         sets.clear();
         if sets.reads.capacity().max(sets.writes.capacity()) <= Sets::KEPT {
-            // Fails at the end of a thread; then nobody needs them.
-            let _ = SPARE.try_with(|spare| spare.set(Some(sets)));
+            spare::put(&SPARE, sets);
         }
     }
 }

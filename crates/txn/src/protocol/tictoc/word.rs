@@ -144,26 +144,18 @@ impl Word {
 
     /// Takes the lock; what it said before. Never waits for somebody else's.
     pub fn try_lock(&self) -> Result<Stamp, Refused> {
-        let mut stamp = self.load();
-        loop {
-            if stamp.is_dead() {
-                return Err(Refused::Changed);
-            }
-            if stamp.is_locked() {
-                return Err(Refused::Locked);
-            }
-            match self.exchange(stamp, stamp.locked()) {
-                Ok(()) => return Ok(stamp),
-                Err(now) => stamp = now,
-            }
-        }
+        self.try_lock_if(|now| !now.is_dead())
     }
 
     /// Takes the lock if the version is still that one, and does not touch it if not.
     pub(crate) fn try_lock_version(&self, seen: Stamp) -> Result<Stamp, Refused> {
+        self.try_lock_if(|now| now.is_same_version(seen))
+    }
+
+    fn try_lock_if(&self, is_right: impl Fn(Stamp) -> bool) -> Result<Stamp, Refused> {
         let mut stamp = self.load();
         loop {
-            if !stamp.is_same_version(seen) {
+            if !is_right(stamp) {
                 return Err(Refused::Changed);
             }
             if stamp.is_locked() {
