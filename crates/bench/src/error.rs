@@ -21,6 +21,15 @@ pub enum Error {
     /// The bare device failed.
     #[error("the bare device failed: {0}")]
     Device(#[from] ishigaki_device::Error),
+    /// A storage node, or the way there, failed.
+    #[error(transparent)]
+    Remote(#[from] ishigaki_remote::Error),
+    /// The process of a storage node did not start, or went away.
+    #[error("the storage node's process: {reason}")]
+    Node {
+        /// What happened.
+        reason: String,
+    },
     /// The workload's own check failed: what is stored is not what was acknowledged.
     #[error("{workload}: the result is wrong, so no figure is given: {reason}; keep {} for a closer look", path.display())]
     Wrong {
@@ -63,9 +72,10 @@ impl Error {
             Self::Engine(error) => error.kind(),
             Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),
+            Self::Remote(error) => error.kind(),
             Self::Wrong { .. } => ErrorKind::Corrupt,
             Self::Invalid { .. } => ErrorKind::Invalid,
-            Self::Io { .. } => ErrorKind::Unavailable,
+            Self::Node { .. } | Self::Io { .. } => ErrorKind::Unavailable,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! - [`wal`]: the log by itself under the workloads of its paper, every kind of log and commit rule beside the others.
 //! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
+//! - [`remote`]: reads from a storage node's disk beside reads from our own, and what the network alone takes.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
 //! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
@@ -30,6 +31,7 @@ mod origin;
 mod outstanding;
 pub mod pace;
 mod progress;
+pub mod remote;
 mod rounds;
 mod site;
 mod target;

@@ -46,6 +46,9 @@ pub enum Metric {
     Aborts,
     /// Transactions that their user took back, for each that committed.
     Rollbacks,
+    /// Processor time of the workers for each transaction that committed: what throughput comes to if nobody else has the
+    /// processors and nothing is waited for.
+    Processor,
 }
 
 impl Metric {
@@ -54,9 +57,12 @@ impl Metric {
         match self {
             Self::Throughput => "1/s",
             Self::Bandwidth => "B/s",
-            Self::LatencyP50 | Self::LatencyP99 | Self::LatencyP999 | Self::UntilFlushedP50 | Self::UntilFlushedP99 => {
-                "s"
-            }
+            Self::LatencyP50
+            | Self::LatencyP99
+            | Self::LatencyP999
+            | Self::UntilFlushedP50
+            | Self::UntilFlushedP99
+            | Self::Processor => "s",
             Self::ShareOfWaiting
             | Self::Ratio
             | Self::ShareOfDevice
@@ -85,6 +91,7 @@ impl Metric {
             Self::BytesWritten => "bytes written",
             Self::Aborts => "aborts",
             Self::Rollbacks => "rollbacks",
+            Self::Processor => "processor",
         }
     }
 }

@@ -113,6 +113,7 @@ impl Round {
             end: first + self.pace.measured,
             last: first,
             latencies: Latencies::new(),
+            measured: 0,
             done: 0,
         }
     }
@@ -126,6 +127,7 @@ pub struct Times {
     end: Instant,
     last: Instant,
     latencies: Latencies,
+    measured: u64,
     done: u64,
 }
 
@@ -134,17 +136,26 @@ impl Times {
     /// operation is measured, however slow the medium.
     pub fn begin(&self) -> Option<Instant> {
         let now = Instant::now();
-        let over = now >= self.end && self.latencies.count() > 0;
+        let over = now >= self.end && self.measured > 0;
         (!over && !self.failed.load(Ordering::Relaxed)).then_some(now)
     }
 
     /// The operation that began then is done. It is measured if it began in the measured time.
     pub fn end(&mut self, begun: Instant) {
-        self.done += 1;
-        if self.measures(begun) {
-            self.last = Instant::now();
-            self.latencies.record(self.last - begun);
+        if let Some(time) = self.end_apart(begun) {
+            self.latencies.record(time);
         }
+    }
+
+    /// The same, but how long the operation took is told to the caller, if it is measured, and nowhere kept.
+    pub fn end_apart(&mut self, begun: Instant) -> Option<Duration> {
+        self.done += 1;
+        if !self.measures(begun) {
+            return None;
+        }
+        self.measured += 1;
+        self.last = Instant::now();
+        Some(self.last - begun)
     }
 
     /// Whether an operation that began then is measured.

@@ -6,19 +6,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use ishigaki_device::{Directory, Place};
+use ishigaki_remote::Anywhere;
 
 use crate::nowhere::Nowhere;
 use crate::site::Site;
 use crate::{Error, Result};
 
-/// Where a workload's engine writes, in one word: `none`, or a [`Place`].
+/// Where a workload's engine writes, in one word: `none`, or [`Anywhere`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Medium {
     /// Nowhere: the engine does all its work, and what it writes is forgotten at once. So figures are those of the engine
     /// alone, without any medium, and nothing can be opened again.
     Nowhere,
-    /// A place.
-    At(Place),
+    /// A place of this host's, or a storage node's directory.
+    At(Anywhere),
 }
 
 impl Medium {
@@ -32,7 +33,7 @@ impl Medium {
 }
 
 impl FromStr for Medium {
-    type Err = ishigaki_device::Error;
+    type Err = ishigaki_remote::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "none" { Ok(Self::Nowhere) } else { text.parse().map(Self::At) }
@@ -66,10 +67,13 @@ impl Target {
         Self { name: name.into(), directory, site: None, forgets: false }
     }
 
-    /// A place, for a workload of that name. Where it is a directory of a file system, a fresh folder in it is used.
-    pub fn open(place: &Place, workload: &str) -> Result<Self> {
+    /// A place, for a workload of that name. Where it is a directory of a file system of this host, a fresh folder in it is
+    /// used.
+    pub fn open(place: &Anywhere, workload: &str) -> Result<Self> {
         let name = place.to_string();
-        let (Place::File(path) | Place::Ring(path)) = place else { return Ok(Self::new(name, place.open()?)) };
+        let Anywhere::Here(place @ (Place::File(path) | Place::Ring(path))) = place else {
+            return Ok(Self::new(name, place.open()?));
+        };
         let site = Site::new(path, workload)?;
         let fresh = site.path().to_owned();
         let fresh = if matches!(place, Place::Ring(_)) { Place::Ring(fresh) } else { Place::File(fresh) };
@@ -128,6 +132,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let left = || std::fs::read_dir(directory.path()).unwrap().count();
         for place in [Place::File(directory.path().to_owned()), Place::Ring(directory.path().to_owned())] {
+            let place = Anywhere::Here(place);
             let Ok(target) = Target::open(&place, "test") else {
                 println!("SKIPPED: {place} can not be opened here");
                 continue;
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_medium_is_none_or_a_place() {
-        for text in ["none", "mem", "nvm:500ns", "file:/srv/data"] {
+        for text in ["none", "mem", "nvm:500ns", "file:/srv/data", "node://localhost:7117/logs"] {
             assert_eq!(text.parse::<Medium>().unwrap().to_string(), text);
         }
         let nowhere = Medium::Nowhere.open("test").unwrap();
@@ -155,7 +160,7 @@ mod tests {
     #[test]
     fn what_was_found_wrong_stays() {
         let directory = tempfile::tempdir().unwrap();
-        let target = Target::open(&Place::File(directory.path().to_owned()), "test").unwrap();
+        let target = Target::open(&Place::File(directory.path().to_owned()).into(), "test").unwrap();
         let Error::Wrong { path, .. } = target.wrong("test", "on purpose".to_owned()) else { panic!("another error") };
         drop(target);
         assert!(path.is_dir());

@@ -50,6 +50,8 @@ pub struct Settings {
     pub payload: ByteSize,
     /// Operations of a transaction. Default 10.
     pub operations: usize,
+    /// Whether a transaction announces all its keys before it uses the first one. Default: false.
+    pub prefetch: bool,
     /// Engines, workers and times.
     pub sweep: Sweep,
 }
@@ -63,6 +65,7 @@ impl Settings {
             records: 1_000_000,
             payload: ByteSize::b(100),
             operations: 10,
+            prefetch: false,
             sweep,
         }
     }
@@ -94,9 +97,10 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     let mut experiments = Vec::new();
     for &workload in &settings.workloads {
         for &skew in &settings.skews {
-            let Settings { records, payload, operations, .. } = *settings;
+            let Settings { records, payload, operations, prefetch, .. } = *settings;
             let zipf = Zipf::new(records, skew);
-            experiments.push(Work { workload, skew, zipf, records, payload: payload.0 as usize, operations });
+            let payload = payload.0 as usize;
+            experiments.push(Work { workload, skew, zipf, records, payload, operations, prefetch });
         }
     }
     settings.sweep.run(NAME, &experiments, progress)
@@ -111,6 +115,7 @@ struct Work {
     records: u64,
     payload: usize,
     operations: usize,
+    prefetch: bool,
 }
 
 impl Experiment for Work {
@@ -127,6 +132,7 @@ impl Experiment for Work {
             ("records".to_owned(), self.records.into()),
             ("payload".to_owned(), self.payload.into()),
             ("operations".to_owned(), self.operations.into()),
+            ("prefetch".to_owned(), self.prefetch.into()),
         ])
     }
 
@@ -145,9 +151,9 @@ impl Experiment for Work {
     }
 
     fn client(&self, database: &Database, number: u32, seed: Seed) -> Result<Reader, Stop> {
-        let Self { workload, zipf, records, payload, operations, .. } = *self;
+        let Self { workload, zipf, records, payload, operations, prefetch, .. } = *self;
         let (table, random) = (find(database)?, seed.generator());
-        Ok(Reader::new(table, workload, zipf, number, random, records as usize, operations, payload))
+        Ok(Reader::new(table, workload, zipf, number, random, records as usize, operations, payload, prefetch))
     }
 
     fn check(&self, database: &Database, clients: &[Reader]) -> Result<(), Stop> {
@@ -213,7 +219,7 @@ mod tests {
 
     fn work(workload: Workload) -> Work {
         let (records, skew) = (50, 0.5);
-        Work { workload, skew, zipf: Zipf::new(records, skew), records, payload: 100, operations: 10 }
+        Work { workload, skew, zipf: Zipf::new(records, skew), records, payload: 100, operations: 10, prefetch: true }
     }
 
     /// A database on which two clients have done five transactions each, one after the other.

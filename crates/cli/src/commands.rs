@@ -6,6 +6,7 @@ mod completions;
 mod log;
 mod log_arguments;
 mod media;
+mod node;
 mod sql;
 
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Log(log::Arguments),
     Bench(bench::Arguments),
     Media(media::Arguments),
+    Node(node::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -31,6 +33,7 @@ impl Command {
             Self::Log(arguments) => log::run(&arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Media(arguments) => media::run(arguments),
+            Self::Node(arguments) => node::run(arguments),
             Self::Completions(arguments) => completions::run(&arguments),
         }
     }

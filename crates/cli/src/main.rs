@@ -25,6 +25,7 @@ Examples:
   ishigaki sql --data DIR -c 'SELECT 1'          one statement
   ishigaki log inspect DIR                       what the log of a database holds
   ishigaki bench commit --data DIR               how long a commit takes here
+  ishigaki node --data DIR                       serve a folder to other hosts
   ishigaki completions bash > ishigaki.bash      completions for a shell";
 
 /// Ishigaki: a serializable SQL database on a parallel write-ahead log.

@@ -130,7 +130,7 @@ impl Caller {
     /// must be this caller's own.
     pub fn wait_any(&self, pending: &mut Vec<Pending>, done: &mut Vec<(u64, Answer)>) -> Result<()> {
         let Some(deadline) = pending.iter().map(|pending| pending.deadline).min() else { return Ok(()) };
-        let before = done.len();
+        let (before, own) = (done.len(), std::thread::current());
         self.until(deadline, "a request", |board| {
             pending.retain_mut(|pending| match board.take(pending.id) {
                 Some(answer) => {
@@ -144,7 +144,7 @@ impl Caller {
                 return Some(());
             }
             for pending in &*pending {
-                board.wait_for(pending.id);
+                board.wait_for(pending.id, &own);
             }
             None
         })
@@ -208,10 +208,11 @@ impl Caller {
     }
 
     fn hand_out(&self, board: &mut Board, events: &mut Vec<Event>) -> Result<()> {
+        let own = std::thread::current().id();
         for event in events.drain(..) {
             let known = match event {
-                Event::Reply { id, credits, bytes } => board.answer(id, credits, Answer::Message(bytes)),
-                Event::Written { id, credits, length } => board.answer(id, credits, Answer::Written(length)),
+                Event::Reply { id, credits, bytes } => board.answer(id, credits, Answer::Message(bytes), own),
+                Event::Written { id, credits, length } => board.answer(id, credits, Answer::Written(length), own),
                 Event::Request { .. } => false,
             };
             if !known {
@@ -262,11 +263,11 @@ impl Pending {
 
     /// Waits for the answer.
     pub fn wait(mut self) -> Result<Answer> {
-        let (caller, id) = (Arc::clone(&self.caller), self.id);
+        let (caller, id, own) = (Arc::clone(&self.caller), self.id, std::thread::current());
         let answer = caller.until(self.deadline, "a request", |board| {
             let answer = board.take(id);
             if answer.is_none() {
-                board.wait_for(id);
+                board.wait_for(id, &own);
             }
             answer
         })?;

@@ -118,6 +118,14 @@ pub trait Endpoint: Send + Sync + Debug {
     /// nothing would find nothing still.
     fn readable(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Takes no more from the peer: whoever waits for something to come in gets an error soon. Answers can still be sent.
+    fn close_incoming(&self);
+
+    /// Tells the peer, behind all that was sent, that nothing more comes, and lets it come to its end: until it has closed or
+    /// `patience` is over, what it still sends is taken and not looked at. Otherwise it could lose what we have sent, for
+    /// want of a connection to send to. Nobody may be receiving.
+    fn close_outgoing(&self, patience: Duration);
+
     /// Ends the connection; whoever waits gets an error. May be called at any time and more than once.
     fn close(&self);
 }

@@ -22,7 +22,7 @@ pub enum Error {
         source: io::Error,
     },
     /// We can not wait for peers at that address.
-    #[error("{address}: can not listen: {source}")]
+    #[error("{address}: can not listen: {source}{}", remedy_of_listening(source))]
     Listen {
         /// The address.
         address: String,
@@ -87,6 +87,17 @@ pub enum Error {
         /// What about it is wrong.
         reason: String,
     },
+}
+
+/// What one may do about an address that can not be listened at.
+fn remedy_of_listening(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "; end who listens there, or take another port; port 0 takes one that is free",
+        io::ErrorKind::AddrNotAvailable => "; give an address of this host, or 0.0.0.0 for all of them",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 are for root alone, take another one",
+        io::ErrorKind::InvalidInput => "; an address is written HOST:PORT, as in 127.0.0.1:7117",
+        _ => "",
+    }
 }
 
 impl Error {

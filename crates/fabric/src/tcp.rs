@@ -16,7 +16,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ishigaki_device::AlignedBuffer;
 
@@ -140,6 +140,10 @@ impl Endpoint for Tcp {
             wire::Fault::Late => {
                 Error::Timeout { peer: self.peer.clone(), operation: "a message", after: begin.elapsed() }
             }
+            // Answers may still be sent.
+            wire::Fault::Broken(reason) if self.wire.is_deaf() => {
+                Error::Lost { peer: self.peer.clone(), reason, sent: true }
+            }
             wire::Fault::Broken(reason) => self.lost(reason),
             wire::Fault::Refused(reason) => {
                 self.wire.close();
@@ -150,6 +154,14 @@ impl Endpoint for Tcp {
 
     fn readable(&self) -> Option<BorrowedFd<'_>> {
         Some(self.wire.socket().as_fd())
+    }
+
+    fn close_incoming(&self) {
+        self.wire.close_incoming();
+    }
+
+    fn close_outgoing(&self, patience: Duration) {
+        self.wire.close_outgoing(Instant::now() + patience);
     }
 
     fn close(&self) {

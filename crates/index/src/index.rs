@@ -74,6 +74,12 @@ impl Index {
         self.tree.get(key, Some(seen), guard)
     }
 
+    /// Tells `found` of each key its place in `keys` and its number, as [`get`](Self::get) would, but looks them up side by
+    /// side: with many keys in the index, which no cache holds, that takes a fraction of the time.
+    pub fn get_each<K: AsRef<[u8]>>(&self, keys: &[K], guard: &Guard, found: impl FnMut(usize, Option<u64>)) {
+        self.tree.get_each(keys, guard, found);
+    }
+
     /// Gives a key its number. The change is what [`Seen::absorb`] wants to know.
     ///
     /// If the key has a number already, nothing happens, and that one is returned as the error.

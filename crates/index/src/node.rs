@@ -35,6 +35,7 @@ use sdd::Guard;
 pub(crate) use locked::{Item, Locked};
 pub(crate) use long::Long;
 
+use crate::prefetch::prefetch_soon;
 use crate::probe::{KeyBytes, LONG, Probe};
 use crate::version::{Restart, Stamp, Version};
 
@@ -111,6 +112,7 @@ impl Meta {
 }
 
 #[derive(Debug)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 struct Slot {
     head: AtomicU64,
     word: AtomicU64,
@@ -134,6 +136,7 @@ impl Slot {
 
 /// A node of the tree. All zeros is a node that no tree has used yet.
 #[derive(Debug)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 #[repr(C, align(64))]
 pub(crate) struct Node<const G: usize> {
     version: Version,
@@ -151,15 +154,8 @@ pub(crate) struct Found {
     pub(crate) payload: Option<u64>,
 }
 
-impl<const G: usize> Node<G> {
-    /// How many slots there are.
-    pub(crate) const SLOTS: usize = GROUPS * G;
-
-    /// A node with no more keys than this looks for a neighbour to be merged with.
-    pub(crate) const FEW: usize = if Self::SLOTS < 8 { 1 } else { Self::SLOTS / 4 };
-
-    /// A node that no tree has used yet.
-    pub(crate) fn unused() -> Self {
+impl<const G: usize> Default for Node<G> {
+    fn default() -> Self {
         use std::array::from_fn;
         Self {
             version: Version::new(),
@@ -168,6 +164,14 @@ impl<const G: usize> Node<G> {
             groups: from_fn(|_| from_fn(|_| Slot::new())),
         }
     }
+}
+
+impl<const G: usize> Node<G> {
+    /// How many slots there are.
+    pub(crate) const SLOTS: usize = GROUPS * G;
+
+    /// A node with no more keys than this looks for a neighbour to be merged with.
+    pub(crate) const FEW: usize = if Self::SLOTS < 8 { 1 } else { Self::SLOTS / 4 };
 
     #[inline]
     pub(crate) fn version(&self) -> &Version {
@@ -195,12 +199,24 @@ impl<const G: usize> Node<G> {
         self.slots().get(at).map_or((u64::MAX, Word::NONE), |slot| (slot.head(), slot.word()))
     }
 
+    /// The group in which the first slot is whose head is not below `head`.
+    #[inline]
+    fn group(&self, head: u64) -> usize {
+        let group = self.hints.iter().map(|hint| usize::from(hint.load(Ordering::Relaxed) < head)).sum::<usize>();
+        // The sum of six comparisons; said again for the compiler.
+        group.min(GROUPS - 1)
+    }
+
+    /// Asks for the slots that a search will look at first.
+    #[inline]
+    pub(crate) fn prefetch(&self, probe: &Probe<'_>) {
+        prefetch_soon(&self.groups[self.group(probe.head)]);
+    }
+
     /// The first slot whose head is not below `head`.
     #[inline]
     fn first_at_least(&self, head: u64) -> usize {
-        let group = self.hints.iter().map(|hint| usize::from(hint.load(Ordering::Relaxed) < head)).sum::<usize>();
-        // The sum of six comparisons; said again for the compiler.
-        let group = group.min(GROUPS - 1);
+        let group = self.group(head);
         let within = self.groups[group].iter().map(|slot| usize::from(slot.head() < head)).sum::<usize>();
         group * G + within
     }

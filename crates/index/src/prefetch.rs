@@ -2,10 +2,13 @@
 
 #![allow(unsafe_code, reason = "the instruction takes an address")]
 
-/// Asks for the memory of something that will be looked at soon: its first cache line.
+/// Cache lines of one thing that are asked for at most: behind them the processor goes on by itself.
+const MOST: usize = 8;
+
+/// Asks for the memory of something that will be looked at soon.
 #[inline]
 pub fn prefetch_soon<T: ?Sized>(thing: &T) {
-    prefetch(std::ptr::from_ref(thing).addr() as u64, 1);
+    prefetch(std::ptr::from_ref(thing).addr() as u64, size_of_val(thing).div_ceil(64).min(MOST));
 }
 
 /// Asks for `lines` cache lines from `address` on. Any address will do: nothing is read.

@@ -1,10 +1,11 @@
 //! The tree: keys to payloads, which mean nothing to it.
 //!
-//! What the parts do: [`descent`] goes from the root to a leaf, this module finds, adds and removes there, [`restructure`]
-//! splits and merges nodes, and [`walk`] goes through a range leaf by leaf. An operation that meets a change begins again
+//! What the parts do: [`descent`] goes from the root to a leaf, this module finds, adds and removes there, [`each`] finds
+//! several keys side by side, [`restructure`] splits and merges nodes, and [`walk`] goes through a range leaf by leaf. An operation that meets a change begins again
 //! from the root ([`Restart`]).
 
 mod descent;
+mod each;
 mod restructure;
 mod walk;
 
@@ -40,7 +41,7 @@ impl Default for Tree {
         let root = leaves.take(0, 0);
         let payload = address(root.node());
         root.publish();
-        let anchor = Box::new(Node::unused());
+        let anchor = Box::new(Node::default());
         let mut top = anchor.revive(0, 0, 1);
         top.fill([Item::new(KeyBytes::new(), payload)]);
         top.publish();

@@ -39,6 +39,7 @@ pub(crate) struct Restart;
 
 /// A node's word.
 #[derive(Debug)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 pub(crate) struct Version(AtomicU64);
 
 impl Version {

@@ -109,7 +109,14 @@ fn run(random: &mut fastrand::Rng, shape: Shape, steps: u64) {
                     model.remove(&key);
                 }
             }
-            9 | 10 => assert_eq!(index.get(&key, &guard), model.get(&key).copied()),
+            9 => assert_eq!(index.get(&key, &guard), model.get(&key).copied()),
+            10 => {
+                let keys: Vec<Vec<u8>> = (0..random.usize(..40)).map(|_| draw(random, shape)).collect();
+                let mut found = Vec::new();
+                index.get_each(&keys, &guard, |at, number| found.push((at, number)));
+                let expected = keys.iter().map(|key| model.get(key).copied()).enumerate();
+                assert_eq!(found, expected.collect::<Vec<_>>());
+            }
             _ => {
                 let bounds = (draw_bound(random, shape), draw_bound(random, shape));
                 let range = (by_reference(&bounds.0), by_reference(&bounds.1));

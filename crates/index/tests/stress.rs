@@ -118,7 +118,17 @@ fn what_stays_is_always_seen(name: &str, spell: Spell) {
                 assert!(found.is_none_or(|found| found == number));
             }
         };
-        together(seed, &[&change, &change, &walk, &get]);
+        let get_each = |random: &mut fastrand::Rng, over: &AtomicBool| {
+            while !over.load(Ordering::Relaxed) {
+                let numbers: Vec<u64> = (0..20).map(|_| random.u64(..NUMBERS)).collect();
+                let keys: Vec<Vec<u8>> = numbers.iter().copied().map(spell).collect();
+                index.get_each(&keys, &Guard::new(), |at, found| {
+                    assert!(found.is_some() || !stays(numbers[at]));
+                    assert!(found.is_none_or(|found| found == numbers[at]));
+                });
+            }
+        };
+        together(seed, &[&change, &change, &walk, &get, &get_each]);
     });
 }
 

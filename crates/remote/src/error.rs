@@ -1,5 +1,7 @@
 //! What can go wrong between a client and a storage node.
 
+use std::path::PathBuf;
+
 use ishigaki_base::ErrorKind;
 
 /// The result of asking a node.
@@ -15,6 +17,18 @@ pub enum Error {
     /// The medium, ours or the node's.
     #[error(transparent)]
     Device(#[from] ishigaki_device::Error),
+    /// What a node is to serve is not there.
+    #[error("{}: there is no such folder; make it, or see how its name is written", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// What a node is to serve is something else.
+    #[error("{}: is no folder; a node serves the files of a folder", path.display())]
+    NotAFolder {
+        /// What was given for one.
+        path: PathBuf,
+    },
     /// A setting that could never work.
     #[error("{reason}")]
     Invalid {
@@ -37,7 +51,7 @@ impl Error {
         match self {
             Self::Fabric(error) => error.kind(),
             Self::Device(error) => error.kind(),
-            Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::NoFolder { .. } | Self::NotAFolder { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Protocol { .. } => ErrorKind::Unavailable,
         }
     }

@@ -20,7 +20,9 @@
 //! - *Copies*: with a [`CacheSettings`] the client keeps pages, which every write by any client invalidates before it is
 //!   done.
 
+mod anywhere;
 mod client;
+mod credentials;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
@@ -28,7 +30,9 @@ mod location;
 mod node;
 mod protocol;
 
+pub use anywhere::Anywhere;
 pub use client::{CacheSettings, CacheStatistics, Client, ClientSettings, ReadQueue, RemoteDevice, RemoteDirectory};
+pub use credentials::Credentials;
 pub use error::{Error, Result};
 pub use location::Location;
 pub use node::{Access, Export, Mode, Settings as NodeSettings, StorageNode};

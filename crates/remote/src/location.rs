@@ -1,34 +1,65 @@
-//! Where a directory of a storage node is, in one word: `node://host:port/dir`.
+//! Where a directory of a storage node is, in one word: `node://host:port/dir?token-file=FILE`.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use ishigaki_base::ByteSize;
 use ishigaki_fabric::Security;
 
-use crate::{Client, ClientSettings, Error, RemoteDirectory, Result};
+use crate::{CacheSettings, Client, ClientSettings, Credentials, Error, RemoteDirectory, Result};
 
-/// A directory below the folder of a storage node.
+/// A directory below the folder of a storage node, and how to connect there.
+///
+/// | Behind `?`, joined by `&` | |
+/// |---|---|
+/// | `token-file=FILE` | the token that the node has, too |
+/// | `tls-ca=FILE`, `tls-cert=FILE`, `tls-key=FILE` | TLS, all three |
+/// | `connections=NUMBER` | connections that requests take turns by; 1 if it is not said |
+/// | `cache=SIZE` | bytes of pages of which copies are kept; none if it is not said |
 ///
 /// ```
 /// use ishigaki_remote::Location;
 ///
 /// let location: Location = "node://10.0.0.7:7117/lineitem/part-1".parse()?;
 /// assert_eq!((&location.address[..], &location.directory[..]), ("10.0.0.7:7117", "lineitem/part-1"));
+/// let location: Location = "node://10.0.0.7:7117/tables?token-file=/etc/ishigaki/token&connections=4".parse()?;
+/// assert_eq!((location.credentials.to_string().as_str(), location.connections), ("token", 4));
 /// # Ok::<(), ishigaki_remote::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// `host:port`.
     pub address: String,
     /// Names separated by `/`; empty for the folder itself.
     pub directory: String,
+    /// What both sides show each other.
+    pub credentials: Credentials,
+    /// Connections that requests take turns by.
+    pub connections: usize,
+    /// Bytes of pages of which copies are kept.
+    pub cache: Option<ByteSize>,
 }
 
 /// How a location begins.
 const SCHEME: &str = "node://";
 
+/// More connections of one client do not help anybody.
+const MOST_CONNECTIONS: usize = 1024;
+
+/// What can stand behind the question mark.
+const KEYS: [&str; 6] = ["token-file", "tls-ca", "tls-cert", "tls-key", "connections", "cache"];
+
 impl Location {
-    /// Connects to the node. The connection lasts as long as the directory, or anything that was opened in it.
+    /// Connects as the location itself says. The connection lasts as long as the directory, or anything that was opened in
+    /// it.
+    pub fn connect(&self) -> Result<RemoteDirectory> {
+        let cache = self.cache.map(|memory| CacheSettings { memory, ..CacheSettings::default() });
+        let settings = ClientSettings { connections: self.connections, cache, ..ClientSettings::default() };
+        self.open(&settings, &self.credentials.security()?)
+    }
+
+    /// Connects with these settings instead of what the location says.
     pub fn open(&self, settings: &ClientSettings, security: &Security) -> Result<RemoteDirectory> {
         Ok(Client::connect(&self.address, settings, security)?.directory(&self.directory))
     }
@@ -41,6 +72,7 @@ impl FromStr for Location {
         let invalid = |reason: &str| Error::Invalid { reason: format!("`{text}`: {reason}") };
         let rest =
             text.strip_prefix(SCHEME).ok_or_else(|| invalid("a node's directory is written node://host:port/dir"))?;
+        let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (address, directory) = rest.split_once('/').unwrap_or((rest, ""));
         match address.rsplit_once(':') {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {}
@@ -50,13 +82,54 @@ impl FromStr for Location {
         if directory.split('/').any(|name| name.starts_with('.')) || directory.contains("//") {
             return Err(invalid("a directory's name is empty or begins with a dot"));
         }
-        Ok(Self { address: address.to_owned(), directory: directory.to_owned() })
+        let mut values: [Option<&str>; KEYS.len()] = [None; KEYS.len()];
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            let place = KEYS.iter().position(|known| *known == key).and_then(|at| values.get_mut(at));
+            match place {
+                _ if value.is_empty() => return Err(invalid(&format!("`{key}` has no value, as in {key}=…"))),
+                None => {
+                    let known = KEYS.join(", ");
+                    return Err(invalid(&format!("`{key}` means nothing here; there are {known}")));
+                }
+                Some(Some(_)) => return Err(invalid(&format!("`{key}` is given twice"))),
+                Some(place) => *place = Some(value),
+            }
+        }
+        let [token, authorities, certificate, key, connections, cache] = values;
+        let path = |value: Option<&str>| value.map(PathBuf::from);
+        let credentials = Credentials::of(path(token), path(authorities), path(certificate), path(key))
+            .map_err(|error| invalid(&error.to_string()))?;
+        let connections = match connections.map_or(Ok(1), str::parse) {
+            Ok(count) if (1..=MOST_CONNECTIONS).contains(&count) => count,
+            _ => return Err(invalid("connections is a number from 1 to 1024")),
+        };
+        let cache = cache.map(str::parse).transpose();
+        let cache = cache.map_err(|_| invalid("cache is a size, as in cache=256MiB"))?;
+        Ok(Self { address: address.to_owned(), directory: directory.to_owned(), credentials, connections, cache })
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}/{}", self.address, self.directory)
+        write!(f, "{SCHEME}{}/{}", self.address, self.directory)?;
+        let mut options = Vec::new();
+        match &self.credentials {
+            Credentials::None => {}
+            Credentials::Token(path) => options.push(format!("token-file={}", path.display())),
+            Credentials::Tls { authorities, certificate, key } => {
+                for (key, path) in [("tls-ca", authorities), ("tls-cert", certificate), ("tls-key", key)] {
+                    options.push(format!("{key}={}", path.display()));
+                }
+            }
+        }
+        if self.connections > 1 {
+            options.push(format!("connections={}", self.connections));
+        }
+        if let Some(cache) = self.cache {
+            options.push(format!("cache={}B", cache.0));
+        }
+        if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
     }
 }
 
@@ -66,10 +139,18 @@ mod tests {
 
     #[test]
     fn every_location_is_read_as_it_is_written() {
-        for text in ["node://localhost:7117/", "node://[::1]:1/a", "node://n:65535/a/b-c.d"] {
+        for text in [
+            "node://localhost:7117/",
+            "node://[::1]:1/a",
+            "node://n:65535/a/b-c.d",
+            "node://n:1/a?token-file=/etc/token&connections=4&cache=1048576B",
+            "node://n:1/?tls-ca=ca.pem&tls-cert=cert.pem&tls-key=key.pem",
+        ] {
             assert_eq!(text.parse::<Location>().expect("a location").to_string(), text);
         }
         assert_eq!("node://n:1".parse::<Location>().expect("a location").directory, "");
+        let location: Location = "node://n:1?cache=64MiB".parse().expect("a location");
+        assert_eq!((location.cache, location.connections), (Some(ByteSize::mib(64)), 1));
     }
 
     #[test]
@@ -79,6 +160,17 @@ mod tests {
         {
             let error = text.parse::<Location>().expect_err(text).to_string();
             assert!(error.contains(text), "{error}");
+        }
+        for (options, words) in [
+            ("tokn-file=a", "token-file"),
+            ("token-file", "no value"),
+            ("token-file=a&token-file=b", "twice"),
+            ("tls-ca=a", "tls-cert"),
+            ("connections=0", "from 1"),
+            ("cache=much", "256MiB"),
+        ] {
+            let error = format!("node://n:1/a?{options}").parse::<Location>().expect_err(options).to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 }

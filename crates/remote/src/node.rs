@@ -17,16 +17,16 @@
 //! reason. Memory per connection is bounded by the window and [`Settings::memory`]; the number of connections is bounded.
 //!
 //! A write is answered when it is where it was asked to be: with the medium, or durable. Before it changes anything, all
-//! clients that keep copies have let go of them (see [`watch`]). Since an earlier run of the node may have given leases, a
-//! write waits until the node has run for one.
+//! clients that keep copies have let go of them (see [`watch`]). If an earlier run of the node gave leases, a write waits until
+//! they have ended (see [`leases`]).
 //!
 //! Parts: [`export`] is what is served, [`session`] the state of one connection, [`service`] does one request, [`watch`]
-//! knows who keeps copies; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
+//! knows who keeps copies, [`leases`] for how long; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -36,19 +36,21 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 pub use ishigaki_device::Access;
-use ishigaki_device::Directory;
+use ishigaki_device::{Directory, Reads};
 use ishigaki_fabric::{Arrival, Endpoint, Listener, Security};
 use parking_lot::{Condvar, Mutex};
 
 use crate::protocol::Status;
 use crate::{Error, Result};
 use export::Exported;
+use leases::Leases;
 use session::Session;
 use watch::Watches;
 
 mod buffers;
 mod dynamic;
 mod export;
+mod leases;
 mod pool;
 mod ring;
 mod service;
@@ -117,8 +119,8 @@ pub struct Settings {
     pub connections: usize,
     /// Bytes that are being read for one connection at a time.
     pub memory: ByteSize,
-    /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone; and
-    /// how long after its start a node changes nothing. The same at every start.
+    /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone; also
+    /// after a restart. At most an hour.
     pub lease: Duration,
     /// Windows and deadlines.
     pub fabric: ishigaki_fabric::Settings,
@@ -138,6 +140,9 @@ impl Default for Settings {
         }
     }
 }
+
+/// How long a client may take to close its side when the node stops.
+const FAREWELL: Duration = Duration::from_millis(300);
 
 /// A running node. Dropping it ends all its connections and waits for what is being written.
 ///
@@ -169,11 +174,14 @@ struct Shared {
     listener: Listener,
     exported: Exported,
     watches: Watches,
+    leases: Leases,
     settings: Settings,
     /// Which run of the node this is.
     instance: u64,
     started: Instant,
     stopping: AtomicBool,
+    /// It stops, and clients are to get all their answers.
+    softly: AtomicBool,
     /// The open connections; waited for when the node stops.
     open: Mutex<HashMap<u64, Option<Arc<dyn Endpoint>>>>,
     closed: Condvar,
@@ -185,22 +193,37 @@ struct Shared {
 }
 
 impl StorageNode {
-    /// Listens and serves until it is dropped.
-    pub fn start(export: &Export, settings: Settings, security: Security) -> Result<Self> {
+    /// Listens and serves until it is stopped or dropped.
+    pub fn start(export: &Export, mut settings: Settings, security: Security) -> Result<Self> {
         if settings.threads == 0 || settings.connections == 0 || settings.memory.0 == 0 || settings.lease.is_zero() {
             let reason = "a node needs at least one thread, one connection, some memory and a lease".to_owned();
             return Err(Error::Invalid { reason });
         }
+        if settings.lease > leases::LONGEST {
+            return Err(Error::Invalid { reason: "a lease lasts an hour at most".to_owned() });
+        }
+        if let Export::Folder(path) = export {
+            check_folder(path)?;
+        }
+        if settings.mode == Mode::Ring
+            && let Err(error) = Reads::<()>::new(1)
+        {
+            tracing::warn!(%error, "all connections are served by pools of threads (static)");
+            settings.mode = Mode::Static;
+        }
         let exported = Exported::open(export, settings.access)?;
+        let leases = Leases::open(export, settings.access, settings.lease)?;
         let listener = Listener::bind(&settings.listen, settings.fabric.clone(), security)?;
         let shared = Arc::new(Shared {
             listener,
             exported,
             watches: Watches::new(settings.lease),
+            leases,
             settings,
             instance: Seed::from_entropy().0,
             started: Instant::now(),
             stopping: AtomicBool::new(false),
+            softly: AtomicBool::new(false),
             open: Mutex::default(),
             closed: Condvar::new(),
             next_connection: AtomicU64::new(0),
@@ -222,14 +245,38 @@ impl StorageNode {
         self.shared.listener.address()
     }
 
+    /// How it reads and writes: as it was told, or where there is no `io_uring` by pools of threads.
+    pub fn mode(&self) -> Mode {
+        self.shared.settings.mode
+    }
+
     /// How it is doing.
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 }
 
-impl Drop for StorageNode {
-    fn drop(&mut self) {
+/// Tells what is wrong before the operating system does.
+fn check_folder(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(attributes) if attributes.is_dir() => Ok(()),
+        Ok(_) => Err(Error::NotAFolder { path: path.to_owned() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoFolder { path: path.to_owned() }),
+        // Opening it says what.
+        Err(_) => Ok(()),
+    }
+}
+
+impl StorageNode {
+    /// Ends it as softly as can be: nobody is let in and nothing more is taken, and what was taken is done and answered. What
+    /// takes longer than `patience` is cut off, as when the node is dropped. How it was doing at the end.
+    pub fn stop(mut self, patience: Duration) -> Status {
+        self.end(patience);
+        self.shared.status()
+    }
+
+    fn end(&mut self, patience: Duration) {
+        self.shared.softly.store(!patience.is_zero(), Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.listener.close();
         if let Some(accepting) = self.accepting.take() {
@@ -237,10 +284,25 @@ impl Drop for StorageNode {
             let _ = accepting.join();
         }
         self.shared.watches.close();
+        let deadline = Instant::now() + patience;
         let mut open = self.shared.open.lock();
+        open.values().flatten().for_each(|endpoint| endpoint.close_incoming());
+        while !open.is_empty() && Instant::now() < deadline {
+            self.shared.closed.wait_until(&mut open, deadline);
+        }
         open.values().flatten().for_each(|endpoint| endpoint.close());
         while !open.is_empty() {
             self.shared.closed.wait(&mut open);
+        }
+        drop(open);
+        self.shared.leases.close();
+    }
+}
+
+impl Drop for StorageNode {
+    fn drop(&mut self) {
+        if !self.shared.stopping.load(Ordering::SeqCst) {
+            self.end(Duration::ZERO);
         }
     }
 }
@@ -308,14 +370,8 @@ impl Shared {
         if let Err(error) = outcome {
             tracing::debug!(%peer, %error, "the connection has ended");
         }
-    }
-
-    /// Nothing is changed before all leases have ended that an earlier run of the node may have given.
-    fn wait_for_old_leases(&self) {
-        let end = self.started + self.settings.lease;
-        let now = Instant::now();
-        if now < end {
-            std::thread::sleep(end - now);
+        if self.softly.load(Ordering::SeqCst) {
+            session.endpoint.close_outgoing(FAREWELL);
         }
     }
 

@@ -242,16 +242,49 @@ fn after_the_node_was_started_again_no_old_copy_is_used() {
 }
 
 #[test]
-fn a_node_that_was_just_started_changes_nothing_while_leases_of_the_one_before_may_last() {
+fn a_node_changes_nothing_while_leases_of_the_one_before_may_last_and_waits_for_nothing_else() {
     for mode in MODES {
-        let begin = Instant::now();
-        let (_place, _writer, device) = with_pages(mode, 65536);
+        let (place, writer, device) = with_pages(mode, 65536);
+        let written = |device: &dyn Device| {
+            let begin = Instant::now();
+            device.write_at(0, &full(512, 1)).expect("written");
+            begin.elapsed()
+        };
+        assert!(written(device.as_ref()) < Duration::from_millis(400), "{mode}: nobody was before it");
+        let keeper = caching(&place.node, 1);
+        let kept = keeper.directory("").open("pages").expect("opened");
+        read(kept.as_ref(), 0, 512);
+        let note = place.path().join("ishigaki-leases");
+        assert!(note.exists(), "{mode}");
+        drop((device, writer));
+        let Place { folder, node: first } = place;
+        drop(first);
+        let again = || node(&Export::Folder(folder.path().to_owned()), leasing(mode));
+        let (second, begin) = (again(), Instant::now());
+        let device = kit::client(&second).directory("").open("pages").expect("opened");
         read(device.as_ref(), 0, 512);
-        assert!(begin.elapsed() < Duration::from_millis(400), "{mode}: nothing else waits");
-        device.write_at(0, &full(512, 1)).expect("written");
-        let took = begin.elapsed();
-        assert!((Duration::from_millis(495)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
+        assert!(begin.elapsed() < Duration::from_millis(400), "{mode}: reading waits for nothing");
+        let took = begin.elapsed() + written(device.as_ref());
+        assert!((Duration::from_millis(450)..Duration::from_secs(3)).contains(&took), "{mode}: {took:?}");
+        assert!(!note.exists(), "{mode}: nobody can have a lease any more");
+        drop((device, second));
+        let third = again();
+        let device = kit::client(&third).directory("").open("pages").expect("opened");
+        assert!(written(device.as_ref()) < Duration::from_millis(400), "{mode}: nobody had a lease");
     }
+}
+
+#[test]
+fn no_client_gets_at_the_nodes_own_note() {
+    let (place, writer, _device) = with_pages(Mode::Ring, 65536);
+    let _keeper = caching(&place.node, 1);
+    let directory = writer.directory("");
+    assert!(place.path().join("ishigaki-leases").exists());
+    assert_eq!(directory.list().expect("listed"), ["pages"]);
+    assert!(directory.open("ishigaki-leases").is_err() && directory.create("ishigaki-leases", 512).is_err());
+    assert!(directory.remove("ishigaki-leases").is_err());
+    assert!(directory.rename("ishigaki-leases", "x").is_err() && directory.rename("pages", "ishigaki-leases").is_err());
+    writer.directory("below").create("ishigaki-leases", 512).expect("elsewhere it is a name like others");
 }
 
 /// Sums up the first bytes of 64 pages of 16 KiB, with all reads in flight at once.

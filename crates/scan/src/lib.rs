@@ -1,6 +1,7 @@
-//! Scans of page files that lie on another machine, and where their work is done.
+//! Scans of page files, and where their work is done.
 //!
-//! A page file on a storage node can be scanned in two ways: its pages travel and are worked on here
+//! A [`PagedTable`] shows page files to DataFusion: its scans read only the columns and pages that a query can need, on
+//! all threads. A page file on a storage node can be scanned in two ways: its pages travel and are worked on here
 //! ([`Placement::Fetch`]), or the work travels and only its results come back ([`Placement::Push`]). Which is faster
 //! depends on the link, on how much of the data the scan keeps, and on who has time. What lies on this machine is
 //! worked on here ([`Placement::Local`]).
@@ -12,15 +13,18 @@
 //!        └──────────── what each stretch really took ◀───────────┘
 //! ```
 //!
-//! Everything here is pure: figures in, choices out, no clock and no network. Parts: [`placement`] has the words,
-//! [`cost`] the model, [`meter`] turns observations into figures, [`pilot`] steers one scan and changes its mind.
+//! The choice is pure: figures in, choices out, no clock and no network. Parts: [`placement`] has the words, [`cost`] the
+//! model, [`meter`] turns observations into figures, [`pilot`] steers one scan and changes its mind; [`table`] reads.
+//! Nothing steers [`table`] yet: it reads what lies on this machine.
 
 pub mod cost;
 pub mod meter;
 pub mod pilot;
 pub mod placement;
+pub mod table;
 
 pub use cost::{Estimate, Link, Resource, Scan, Side, Surroundings, choose, estimate};
 pub use meter::LinkMeter;
 pub use pilot::{Corrections, Observation, Pilot};
 pub use placement::{Placement, UnknownPlacement, Wish};
+pub use table::{PageCache, PagedTable, Part};

@@ -1,9 +1,10 @@
 //! The catalog: which tables there are.
 //!
 //! Every table has one row in the engine's table `sql.catalog`, under its name, with its definition in the bytes that
-//! `docs/format/catalog.md` describes, and one engine table for its rows. All of it is read and written inside the
-//! transaction of the statement that asks: DDL is as atomic and as isolated as any other write, and a reader of a
-//! definition holds a lock on it until its transaction ends, so no table changes or goes away under a running one.
+//! `docs/format/catalog.md` describes, and one engine table for its rows (none, if these are in page files). All of it
+//! is read and written inside the transaction of the statement that asks: DDL is as atomic and as isolated as any other
+//! write, and a reader of a definition holds a lock on it until its transaction ends, so no table changes or goes away
+//! under a running one.
 //!
 //! [`Catalog`] also hands out the hidden row ids of tables without a primary key.
 
@@ -74,6 +75,15 @@ impl Catalog {
         Ok(Arc::new(table))
     }
 
+    /// Makes a table whose rows are in page files; the files are the caller's business.
+    pub fn create_paged(&self, txn: &mut Transaction, table: TableDefinition) -> Result<Arc<TableDefinition>> {
+        if self.get(&mut *txn, table.name())?.is_some() {
+            return Err(Error::TableExists { table: table.name().to_owned() });
+        }
+        txn.put(self.inner.definitions, table.name().as_bytes(), &format::encode(&table)?)?;
+        Ok(Arc::new(table))
+    }
+
     /// The definition of a table, if there is one of that name.
     pub fn get<'a>(&self, view: impl Into<View<'a>>, name: &str) -> Result<Option<Arc<TableDefinition>>> {
         let decoded =
@@ -108,12 +118,14 @@ impl Catalog {
         tables
     }
 
-    /// Drops a table and its rows.
-    pub fn drop(&self, txn: &mut Transaction, name: &str) -> Result<()> {
-        if !txn.delete(self.inner.definitions, name.as_bytes())? {
-            return Err(Error::NoSuchTable { table: name.to_owned() });
+    /// Drops a table and, but for those in page files, its rows. What it was.
+    pub fn drop(&self, txn: &mut Transaction, name: &str) -> Result<Arc<TableDefinition>> {
+        let table = self.require(&mut *txn, name)?;
+        txn.delete(self.inner.definitions, name.as_bytes())?;
+        if table.pages().is_none() {
+            txn.drop_table(&rows_of(name))?;
         }
-        Ok(txn.drop_table(&rows_of(name))?)
+        Ok(table)
     }
 
     /// Hidden ids for `count` new rows, ascending and never given out before, not even before a crash. They need no

@@ -4,15 +4,18 @@
 //! Several scans of one query take turns at it. A call may wait for a lock of another transaction, so every call tells the
 //! runtime that it may block; the other tasks of the thread move elsewhere.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use ishigaki_scan::PagedTable;
 use ishigaki_txn::{Savepoint, Snapshot, Transaction};
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
 use crate::catalog::Catalog;
 use crate::interrupt::CancelHandle;
-use crate::table::TableDefinition;
+use crate::paged::{Appender, Files, Store};
+use crate::table::{Paged, TableDefinition};
 use crate::view::View;
 use crate::{Error, Result};
 
@@ -22,6 +25,10 @@ use crate::{Error, Result};
 /// of the database stays open because of them.
 pub(crate) struct Current {
     live: Mutex<Option<Live>>,
+    /// Page files that were made or are to go; locked after `live`, if both are.
+    files: Mutex<Files>,
+    /// Paged tables as they were when they were first looked at.
+    paged: Mutex<HashMap<String, Arc<PagedTable>>>,
     /// An error found where there was no way to return one.
     deferred: Mutex<Option<Error>>,
 }
@@ -31,17 +38,27 @@ struct Live {
     catalog: Catalog,
 }
 
+/// A point of a transaction to go back to.
+pub(crate) struct Mark {
+    savepoint: Savepoint,
+    files: usize,
+}
+
 /// What statements run on.
 enum Stage {
     Transaction(Box<Transaction>),
     Snapshot(Snapshot),
+    /// A snapshot that has done its part: all that it showed is durable.
+    Settled,
 }
 
 impl Stage {
-    fn view(&mut self) -> View<'_> {
+    fn view(&mut self) -> Result<View<'_>> {
         match self {
-            Self::Transaction(transaction) => View::Transaction(transaction),
-            Self::Snapshot(snapshot) => View::Snapshot(snapshot),
+            Self::Transaction(transaction) => Ok(View::Transaction(transaction)),
+            Self::Snapshot(snapshot) => Ok(View::Snapshot(snapshot)),
+            // A part of a query outlived its statement.
+            Self::Settled => Err(Error::Cancelled),
         }
     }
 }
@@ -54,20 +71,35 @@ impl std::fmt::Debug for Current {
 
 impl Current {
     /// Shares a transaction; a cancellation interrupts its waits.
-    pub(crate) fn new(catalog: &Catalog, mut transaction: Transaction, cancel: &CancelHandle) -> Self {
+    pub(crate) fn new(
+        catalog: &Catalog,
+        store: &Arc<Store>,
+        mut transaction: Transaction,
+        cancel: &CancelHandle,
+    ) -> Self {
         transaction.set_interrupt(cancel.flag());
-        Self::on(catalog, Stage::Transaction(Box::new(transaction)))
+        Self::on(catalog, store, Stage::Transaction(Box::new(transaction)))
     }
 
     /// Shares a snapshot, for a statement that only reads.
-    pub(crate) fn on_snapshot(catalog: &Catalog, mut snapshot: Snapshot, cancel: &CancelHandle) -> Self {
+    pub(crate) fn on_snapshot(
+        catalog: &Catalog,
+        store: &Arc<Store>,
+        mut snapshot: Snapshot,
+        cancel: &CancelHandle,
+    ) -> Self {
         snapshot.set_interrupt(cancel.flag());
-        Self::on(catalog, Stage::Snapshot(snapshot))
+        Self::on(catalog, store, Stage::Snapshot(snapshot))
     }
 
-    fn on(catalog: &Catalog, stage: Stage) -> Self {
+    fn on(catalog: &Catalog, store: &Arc<Store>, stage: Stage) -> Self {
         let live = Live { stage, catalog: catalog.clone() };
-        Self { live: Mutex::new(Some(live)), deferred: Mutex::new(None) }
+        Self {
+            live: Mutex::new(Some(live)),
+            files: Mutex::new(Files::new(Arc::clone(store))),
+            paged: Mutex::default(),
+            deferred: Mutex::new(None),
+        }
     }
 
     /// Works with the transaction. May block; only for the database's own threads.
@@ -79,13 +111,13 @@ impl Current {
     pub(crate) fn with_catalog<T>(&self, work: impl FnOnce(&Catalog, &mut Transaction) -> Result<T>) -> Result<T> {
         self.on_stage(|catalog, stage| match stage {
             Stage::Transaction(transaction) => work(catalog, transaction),
-            Stage::Snapshot(_) => unreachable!("only statements that read run on a snapshot"),
+            Stage::Snapshot(_) | Stage::Settled => unreachable!("only statements that read run on a snapshot"),
         })
     }
 
     /// Reads. May block, as [`Current::with`].
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Catalog, View<'_>) -> Result<T>) -> Result<T> {
-        self.on_stage(|catalog, stage| work(catalog, stage.view()))
+        self.on_stage(|catalog, stage| work(catalog, stage.view()?))
     }
 
     fn on_stage<T>(&self, work: impl FnOnce(&Catalog, &mut Stage) -> Result<T>) -> Result<T> {
@@ -100,7 +132,7 @@ impl Current {
     pub(crate) fn validate(&self) -> Result<()> {
         self.on_stage(|_, stage| match stage {
             Stage::Transaction(transaction) => Ok(transaction.validate()?),
-            Stage::Snapshot(_) => Ok(()),
+            Stage::Snapshot(_) | Stage::Settled => Ok(()),
         })
     }
 
@@ -112,6 +144,57 @@ impl Current {
     /// The definition of a table that may not be there.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Arc<TableDefinition>>> {
         self.read(|catalog, view| catalog.get(view, name))
+    }
+
+    /// A paged table, which stays as it is now until the transaction ends.
+    pub(crate) fn paged(&self, definition: &TableDefinition, paged: &Paged) -> Result<Arc<PagedTable>> {
+        if let Some(table) = self.paged.lock().get(definition.name()) {
+            return Ok(Arc::clone(table));
+        }
+        let store = Arc::clone(self.files.lock().store());
+        let opened = Arc::new(block_in_place(|| store.open(definition, paged))?);
+        // Should another part of the query have been faster, its word counts.
+        Ok(Arc::clone(self.paged.lock().entry(definition.name().to_owned()).or_insert(opened)))
+    }
+
+    /// Makes or finds the files of a new table. They go with the transaction.
+    pub(crate) fn make_files(&self, definition: &TableDefinition, paged: &Paged) -> Result<()> {
+        let mut files = self.files.lock();
+        paged.locations.iter().try_for_each(|location| files.check_free(definition.name(), location))?;
+        let store = Arc::clone(files.store());
+        block_in_place(|| store.prepare(definition, paged))?;
+        files.made(definition.name(), paged);
+        Ok(())
+    }
+
+    /// Lets the files of a table go when the transaction is durable.
+    pub(crate) fn drop_files(&self, definition: &TableDefinition, paged: &Paged) {
+        self.paged.lock().remove(definition.name());
+        self.files.lock().dropped(definition.name(), paged);
+    }
+
+    /// Begins an append to a paged table. It is durable by itself, so it can not be a part of a transaction.
+    pub(crate) fn append(&self, definition: &TableDefinition, paged: &Paged) -> Result<Appender> {
+        self.on_stage(|_, stage| match stage {
+            Stage::Transaction(_) => Err(Error::InTransaction),
+            Stage::Snapshot(_) | Stage::Settled => Ok(()),
+        })?;
+        let store = Arc::clone(self.files.lock().store());
+        block_in_place(|| store.append(definition, paged))
+    }
+
+    /// Ends a snapshot before its statement does: waits until all that it showed is durable.
+    pub(crate) fn settle(&self) -> Result<()> {
+        block_in_place(|| match self.live.lock().as_mut() {
+            None => Err(Error::Cancelled),
+            Some(Live { stage, .. }) => match std::mem::replace(stage, Stage::Settled) {
+                Stage::Snapshot(snapshot) => Ok(snapshot.finish()?.wait()?),
+                other => {
+                    *stage = other;
+                    Ok(())
+                }
+            },
+        })
     }
 
     /// The names of all tables, in order. An error is kept for [`Current::take_deferred`].
@@ -130,34 +213,43 @@ impl Current {
         self.deferred.lock().take()
     }
 
-    pub(crate) fn savepoint(&self) -> Result<Savepoint> {
-        self.with(|transaction| Ok(transaction.savepoint()))
+    pub(crate) fn mark(&self) -> Result<Mark> {
+        let savepoint = self.with(|transaction| Ok(transaction.savepoint()))?;
+        Ok(Mark { savepoint, files: self.files.lock().mark() })
     }
 
-    pub(crate) fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+    pub(crate) fn rollback_to(&self, mark: &Mark) -> Result<()> {
         self.with(|transaction| {
-            transaction.rollback_to(savepoint);
+            transaction.rollback_to(&mark.savepoint);
             Ok(())
-        })
+        })?;
+        block_in_place(|| self.files.lock().rollback_to(mark.files));
+        Ok(())
     }
 
     /// Commits, and waits until all that the transaction wrote and read is durable.
     pub(crate) fn commit(&self) -> Result<()> {
-        block_in_place(|| match self.live.lock().take() {
-            Some(Live { stage, .. }) => {
-                let ticket = match stage {
-                    Stage::Transaction(transaction) => transaction.commit()?,
-                    Stage::Snapshot(snapshot) => snapshot.finish()?,
-                };
-                Ok(ticket.wait()?)
-            }
-            None => Err(Error::Cancelled),
+        block_in_place(|| {
+            let Some(Live { stage, .. }) = self.live.lock().take() else { return Err(Error::Cancelled) };
+            let committed = match stage {
+                Stage::Transaction(transaction) => transaction.commit(),
+                Stage::Snapshot(snapshot) => snapshot.finish(),
+                Stage::Settled => return Ok(()),
+            };
+            let mut files = self.files.lock();
+            let ticket = committed.inspect_err(|_| files.rollback_to(0))?;
+            ticket.wait().inspect_err(|_| files.unknown())?;
+            files.committed();
+            Ok(())
         })
     }
 
     /// Undoes everything and lets the locks go.
     pub(crate) fn rollback(&self) {
-        block_in_place(|| drop(self.live.lock().take()));
+        block_in_place(|| {
+            drop(self.live.lock().take());
+            self.files.lock().rollback_to(0);
+        });
     }
 }
 

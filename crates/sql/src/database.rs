@@ -20,6 +20,7 @@ use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 use crate::catalog::Catalog;
 use crate::names::Planner;
+use crate::paged::Store;
 use crate::rules::{FloatsStayFloats, OverflowFails};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::{Error, Result, Session, Settings};
@@ -53,6 +54,8 @@ pub struct Database {
 pub(crate) struct Inner {
     engine: ishigaki_txn::Database,
     catalog: Catalog,
+    /// Page files.
+    store: Arc<Store>,
     state: SessionState,
     /// Taken out when it is shut down, which must not wait: the last clone may be dropped in async code.
     runtime: Option<Runtime>,
@@ -90,7 +93,8 @@ impl Database {
             .map_err(|error| Error::from(datafusion::error::DataFusionError::IoError(error)))?;
         let state = state(settings, threads)?;
         let catalog = Catalog::open(&engine.session())?;
-        Ok(Self { inner: Arc::new(Inner { engine, catalog, state, runtime: Some(runtime) }) })
+        let store = Arc::new(Store::new(settings.page_memory));
+        Ok(Self { inner: Arc::new(Inner { engine, catalog, store, state, runtime: Some(runtime) }) })
     }
 
     /// A new session, with no transaction open. Sessions are independent; any number may run at a time.
@@ -117,6 +121,10 @@ impl Inner {
 
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// DataFusion's settings and functions, to be given a catalog.

@@ -1,7 +1,9 @@
 //! CREATE TABLE and DROP TABLE.
 //!
 //! What a definition says is taken over or refused by name; nothing is passed over. The catalog's rows are written in the
-//! statement's transaction, so tables come and go with its COMMIT or ROLLBACK.
+//! statement's transaction, so tables come and go with its COMMIT or ROLLBACK; and so do the page files of paged tables.
+
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, Statement as Ast,
@@ -9,9 +11,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dml::defaults;
+use crate::paged::{self, Wish};
 use crate::row::{self, KEY_COLUMN};
 use crate::statement::{Statement, identifier, table_name};
-use crate::table::Column;
+use crate::table::{Column, Paged, TableDefinition};
 use crate::types::SqlType;
 use crate::worker::Context;
 use crate::{Error, Outcome, Result, query};
@@ -25,9 +28,12 @@ pub(crate) async fn create_table(context: &Context<'_>, create: &CreateTable) ->
         return Ok(done);
     }
     let (columns, primary_key) = columns(&name, create)?;
-    let definition = context
-        .current
-        .with_catalog(|catalog, transaction| catalog.create(transaction, &name, columns, primary_key))?;
+    let definition = match paged::options_of(&name, &create.table_options)? {
+        Wish::Paged(paged) => create_paged(context, &name, columns, &primary_key, &paged)?,
+        Wish::Rows => context
+            .current
+            .with_catalog(|catalog, transaction| catalog.create(transaction, &name, columns, primary_key))?,
+    };
     // A default that can never be stored is better refused here than at the first INSERT.
     for (position, column) in definition.columns().iter().enumerate() {
         if let Some(plan) = defaults::plan(context, column).await? {
@@ -40,6 +46,26 @@ pub(crate) async fn create_table(context: &Context<'_>, create: &CreateTable) ->
     Ok(done)
 }
 
+/// A table whose rows are in page files, and these files.
+fn create_paged(
+    context: &Context<'_>,
+    name: &str,
+    columns: Vec<Column>,
+    primary_key: &[usize],
+    paged: &Paged,
+) -> Result<Arc<TableDefinition>> {
+    if !primary_key.is_empty() {
+        return Err(Error::unsupported(
+            "PRIMARY KEY of a paged table",
+            "leave it out: a paged table keeps no keys apart",
+        ));
+    }
+    let table = TableDefinition::paged(name.to_owned(), columns, paged.clone())?;
+    let table = context.current.with_catalog(|catalog, transaction| catalog.create_paged(transaction, table))?;
+    context.current.make_files(&table, paged)?;
+    Ok(table)
+}
+
 /// `DROP TABLE` of one or several.
 pub(crate) fn drop_tables(context: &Context<'_>, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
     for name in names {
@@ -47,7 +73,10 @@ pub(crate) fn drop_tables(context: &Context<'_>, names: &[ObjectName], if_exists
         if if_exists && context.current.find(&name)?.is_none() {
             continue;
         }
-        context.current.with_catalog(|catalog, transaction| catalog.drop(transaction, &name))?;
+        let dropped = context.current.with_catalog(|catalog, transaction| catalog.drop(transaction, &name))?;
+        if let Some(paged) = dropped.pages() {
+            context.current.drop_files(&dropped, paged);
+        }
     }
     Ok(Outcome::Done { tag: "DROP TABLE" })
 }
@@ -76,10 +105,15 @@ fn check_options(create: &CreateTable) -> Result<()> {
     plain.columns.clone_from(&create.columns);
     plain.constraints.clone_from(&create.constraints);
     plain.if_not_exists = create.if_not_exists;
+    // Read by itself, and refused there.
+    plain.table_options.clone_from(&create.table_options);
     if plain == *create {
         Ok(())
     } else {
-        refuse("an option of this CREATE TABLE", "leave everything behind the parentheses of the columns out")
+        refuse(
+            "an option of this CREATE TABLE",
+            "behind the parentheses of the columns there may be WITH (storage = …), and nothing else",
+        )
     }
 }
 

@@ -25,6 +25,29 @@ pub enum Error {
     /// The transactions or the log below.
     #[error(transparent)]
     Txn(#[from] ishigaki_txn::Error),
+    /// A page file, while it is read.
+    #[error(transparent)]
+    Page(#[from] ishigaki_page::Error),
+    /// A page file of a table, where it is made, opened or appended to.
+    #[error("table {table}, location {place}: {source}{}", remedy_of(source))]
+    Location {
+        /// The table.
+        table: String,
+        /// The directory of the page file.
+        place: String,
+        /// What is wrong with the file.
+        source: ishigaki_page::Error,
+    },
+    /// A change of rows that a paged table does not know.
+    #[error(
+        "{verb} of table {table} is not possible: it is paged, and rows can only be appended to it; CREATE a new TABLE, INSERT INTO it … SELECT what is to stay, and DROP the old one"
+    )]
+    AppendOnly {
+        /// The table.
+        table: String,
+        /// What was to be done.
+        verb: String,
+    },
     /// The text is not SQL.
     #[error("syntax error: {message}")]
     Syntax {
@@ -163,6 +186,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self.root() {
             Self::Txn(error) => error.kind(),
+            // A transaction can not conflict with an append: it would only be told so again.
+            Self::Page(source) | Self::Location { source, .. } => match source.kind() {
+                ErrorKind::Conflict | ErrorKind::Closed => ErrorKind::Unavailable,
+                kind => kind,
+            },
             Self::Plan { source } | Self::Execution { source } => kind_of(source),
             Self::Shared { source } => kind_of(source),
             Self::Aborted => ErrorKind::Conflict,
@@ -179,6 +207,7 @@ impl Error {
             | Self::Type { .. }
             | Self::OutOfRange { .. }
             | Self::Unsupported { .. }
+            | Self::AppendOnly { .. }
             | Self::NoTransaction
             | Self::InTransaction
             | Self::File { source: None, .. } => ErrorKind::Invalid,
@@ -275,6 +304,10 @@ impl Error {
             Ok(own) => return Ok(Self::Txn(*own)),
             Err(other) => other,
         };
+        let error = match error.downcast::<ishigaki_page::Error>() {
+            Ok(own) => return Ok(Self::Page(*own)),
+            Err(other) => other,
+        };
         let error = match error.downcast::<DataFusionError>() {
             Ok(inner) => return Self::take_out(*inner).map_err(|inner| Box::new(inner) as _),
             Err(other) => other,
@@ -325,6 +358,17 @@ impl From<ParserError> for Error {
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
         Self::External(Box::new(error))
+    }
+}
+
+/// What helps where the file's own error can not know.
+fn remedy_of(source: &ishigaki_page::Error) -> &'static str {
+    match source {
+        ishigaki_page::Error::AlreadyExists { .. } => {
+            "; add existing = true to use it as it is, or choose another location"
+        }
+        ishigaki_page::Error::NotFound { .. } => "; is the medium there? If the file is lost, DROP the table",
+        _ => "",
     }
 }
 

@@ -11,6 +11,7 @@
 //!   made into a query first, whose rows are then written through `ishigaki-txn`.
 //! - [`types`], [`table`], [`key`] and [`row`] say how SQL values become the byte keys and byte values that
 //!   `ishigaki-txn` keeps; [`catalog`] keeps the table definitions in a table of the same engine.
+//! - Tables may keep their rows in page files instead: `ishigaki-page` has the files, `ishigaki-scan` reads them.
 //! - Every error of the crate is an [`Error`].
 
 pub mod catalog;
@@ -25,6 +26,7 @@ mod interrupt;
 pub mod key;
 mod names;
 mod outcome;
+mod paged;
 mod query;
 pub mod row;
 mod rules;

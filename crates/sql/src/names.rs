@@ -79,8 +79,12 @@ impl SchemaProvider for Tables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let current = self.slot.get()?;
-        let definition = current.find(name)?;
-        Ok(definition.map(|definition| Arc::new(Table::new(definition, current, self.keyed)) as _))
+        let Some(definition) = current.find(name)? else { return Ok(None) };
+        let table: Arc<dyn TableProvider> = match definition.pages() {
+            Some(paged) => current.paged(&definition, paged)?,
+            None => Arc::new(Table::new(definition, current, self.keyed)),
+        };
+        Ok(Some(table))
     }
 
     fn table_exist(&self, name: &str) -> bool {

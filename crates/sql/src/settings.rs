@@ -3,21 +3,31 @@
 use std::num::NonZeroUsize;
 
 use ishigaki_base::ByteSize;
+use ishigaki_txn::ProtocolKind;
 
 /// Settings of a [`Database`](crate::Database). The defaults work.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The engine below: its log, the memory of the tables, how long to wait for a lock.
+    /// The engine below: its log, the memory of the tables, how long to wait for a lock. Transactions are kept apart by
+    /// locking here: whoever sees rows before `COMMIT` acts on them, and under the engine's own default he might see, until
+    /// then, what does not fit together.
     pub txn: ishigaki_txn::Settings,
     /// What all statements that run at one time may use together for sorting, grouping, joining and for rows on their way
     /// into a table. Nothing is spilled to disk: a statement that needs more fails and says so.
     pub query_memory: ByteSize,
+    /// What pages of paged tables may take in memory that were read and may be needed again, beside `query_memory`.
+    pub page_memory: ByteSize,
     /// Threads that run statements; `None` takes as many as the machine has cores.
     pub threads: Option<NonZeroUsize>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { txn: ishigaki_txn::Settings::default(), query_memory: ByteSize::gib(2), threads: None }
+        Self {
+            txn: ishigaki_txn::Settings { protocol: ProtocolKind::Locking, ..Default::default() },
+            query_memory: ByteSize::gib(2),
+            page_memory: ByteSize::gib(1),
+            threads: None,
+        }
     }
 }

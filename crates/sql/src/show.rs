@@ -18,7 +18,14 @@ pub(crate) fn tables(context: &Context<'_>) -> Result<Outcome> {
     let names = tables.iter().map(|table| Some(table.name())).collect::<StringArray>();
     let counts = UInt32Array::from_iter_values(tables.iter().map(|table| table.columns().len() as u32));
     let keys = tables.iter().map(|table| key(table)).collect::<StringArray>();
-    rows(vec![("table_name", Arc::new(names)), ("columns", Arc::new(counts)), ("primary_key", Arc::new(keys))])
+    // As WITH (…) of CREATE TABLE has it; nothing for tables that keep rows as usual.
+    let storage = tables.iter().map(|table| table.pages().map(ToString::to_string)).collect::<StringArray>();
+    rows(vec![
+        ("table_name", Arc::new(names)),
+        ("columns", Arc::new(counts)),
+        ("primary_key", Arc::new(keys)),
+        ("storage", Arc::new(storage)),
+    ])
 }
 
 /// The columns of a table.
@@ -55,7 +62,7 @@ pub(crate) fn plain<'a>(options: &'a ShowStatementOptions, what: &str) -> Result
 }
 
 fn key(table: &TableDefinition) -> Option<String> {
-    (!table.has_row_id()).then(|| table.primary_key_names().join(", "))
+    (!table.primary_key().is_empty()).then(|| table.primary_key_names().join(", "))
 }
 
 fn rows(columns: Vec<(&str, ArrayRef)>) -> Result<Outcome> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete, DescribeAlias, Ident, Insert,
-    ObjectName, ObjectType, Statement as Ast, TransactionAccessMode, TransactionMode, Update,
+    ObjectName, ObjectType, Statement as Ast, TableObject, TransactionAccessMode, TransactionMode, Update,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -108,6 +108,15 @@ impl<'a> Command<'a> {
             Self::Query(_) | Self::ShowTables | Self::ShowColumns(_) | Self::Explain { .. } => true,
             Self::Copy(copy) => copy.to,
             _ => false,
+        }
+    }
+
+    /// The table that it puts new rows into.
+    pub(crate) fn grows(&self) -> Option<&'a ObjectName> {
+        match self {
+            Self::Insert(Insert { table: TableObject::TableName(name), .. }) => Some(name),
+            Self::Copy(Copy { source: CopySource::Table { table_name, .. }, to: false, .. }) => Some(table_name),
+            _ => None,
         }
     }
 

@@ -1,8 +1,10 @@
-//! The definition of a table: its columns, its primary key, and the engine's table that keeps its rows.
+//! The definition of a table: its columns, its primary key, and where its rows are: in a table of the engine, or in page
+//! files.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use ishigaki_base::ByteSize;
 use ishigaki_txn::TableId;
 
 use crate::types::SqlType;
@@ -27,6 +29,37 @@ pub struct Column {
     pub default: Option<String>,
 }
 
+/// The most locations a paged table may have.
+pub const MAX_LOCATIONS: usize = 1024;
+
+/// Where the rows of a paged table are: in each location a page file that is called as the table is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paged {
+    /// The size of a page of files that are made for the table.
+    pub page_size: ByteSize,
+    /// One or several.
+    pub locations: Vec<Location>,
+}
+
+/// One place of a paged table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The directory, an absolute path.
+    pub place: String,
+    /// True if the page file was there before the table, which then only uses it.
+    pub existing: bool,
+}
+
+impl std::fmt::Display for Paged {
+    /// What stands in `WITH (…)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let places: Vec<&str> = self.locations.iter().map(|location| location.place.as_str()).collect();
+        let places = places.join(",").replace('\'', "''");
+        write!(f, "storage = 'paged', location = '{places}', page_size = '{}'", self.page_size)?;
+        if self.locations.iter().any(|location| location.existing) { f.write_str(", existing = true") } else { Ok(()) }
+    }
+}
+
 /// The definition of a table. Immutable and shared; a changed table gets a new definition.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
@@ -34,8 +67,12 @@ pub struct TableDefinition {
     name: String,
     columns: Vec<Column>,
     primary_key: Vec<usize>,
+    paged: Option<Paged>,
     schema: SchemaRef,
 }
+
+/// In place of the engine's table where there is none; the engine never gives that number out.
+const NO_TABLE: TableId = TableId(u32::MAX);
 
 impl TableDefinition {
     /// Checks a definition: names are there, not too long and not twice, types are within their limits, key columns
@@ -69,7 +106,24 @@ impl TableDefinition {
             column.nullable = false;
         }
         let fields: Vec<_> = columns.iter().map(|c| Field::new(&c.name, c.sql_type.arrow(), c.nullable)).collect();
-        Ok(Self { id, name, columns, primary_key, schema: Arc::new(Schema::new(fields)) })
+        Ok(Self { id, name, columns, primary_key, paged: None, schema: Arc::new(Schema::new(fields)) })
+    }
+
+    /// The same for a table whose rows are in page files.
+    pub fn paged(name: String, columns: Vec<Column>, paged: Paged) -> Result<Self> {
+        let wrong = |reason: String| Error::Definition { table: name.clone(), reason };
+        if paged.locations.is_empty() || paged.locations.len() > MAX_LOCATIONS {
+            return Err(wrong(format!("a paged table has 1 to {MAX_LOCATIONS} locations")));
+        }
+        for (position, location) in paged.locations.iter().enumerate() {
+            if location.place.is_empty() || location.place.len() > usize::from(u16::MAX) {
+                return Err(wrong(format!("a location has 1 to {} bytes", u16::MAX)));
+            }
+            if paged.locations[..position].iter().any(|other| other.place == location.place) {
+                return Err(wrong(format!("location {} is named twice", location.place)));
+            }
+        }
+        Ok(Self { paged: Some(paged), ..Self::new(NO_TABLE, name, columns, Vec::new())? })
     }
 
     /// The same for rows in another table of the engine.
@@ -77,7 +131,12 @@ impl TableDefinition {
         Self { id, ..self }
     }
 
-    /// The engine's table that keeps the rows.
+    /// Where the rows are, if they are in page files.
+    pub fn pages(&self) -> Option<&Paged> {
+        self.paged.as_ref()
+    }
+
+    /// The engine's table that keeps the rows; of a paged table one that there is not.
     pub fn id(&self) -> TableId {
         self.id
     }
@@ -97,9 +156,9 @@ impl TableDefinition {
         &self.primary_key
     }
 
-    /// True when rows have no key of their own but a hidden row id.
+    /// True when rows have no key of their own but a hidden row id. Rows in page files have neither.
     pub fn has_row_id(&self) -> bool {
-        self.primary_key.is_empty()
+        self.primary_key.is_empty() && self.paged.is_none()
     }
 
     /// True when the column is part of the primary key.
@@ -138,6 +197,7 @@ impl PartialEq for TableDefinition {
             && self.name == other.name
             && self.columns == other.columns
             && self.primary_key == other.primary_key
+            && self.paged == other.paged
     }
 }
 

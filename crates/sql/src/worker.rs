@@ -20,8 +20,9 @@ use crate::current::Current;
 use crate::database::Inner;
 use crate::names::{self, Slot};
 use crate::outcome::{Message, OpenGuard, Rows};
+use crate::paged::Store;
 use crate::session::{Shared, TransactionStatus};
-use crate::statement::{Command, Statement};
+use crate::statement::{Command, Statement, table_name};
 use crate::{Error, Outcome, Result, copy, ddl, dml, explain, query, show};
 
 /// The first and the longest pause before a statement is run again after a conflict.
@@ -32,6 +33,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_m
 pub(crate) struct Worker {
     engine: ishigaki_txn::Session,
     catalog: Catalog,
+    store: Arc<Store>,
     /// DataFusion's state, whose catalog looks into the transaction in `slot`.
     pub(crate) state: SessionState,
     slot: Slot,
@@ -104,6 +106,7 @@ impl Worker {
         Self {
             engine: database.engine().session(),
             catalog: database.catalog().clone(),
+            store: Arc::clone(database.store()),
             state: names::with_catalog(database.state(), &slot),
             slot,
             open: None,
@@ -132,8 +135,7 @@ impl Worker {
                     return Err(Error::InTransaction);
                 }
                 let transaction = self.engine.begin()?;
-                self.open =
-                    Some(Open::Transaction(Arc::new(Current::new(&self.catalog, transaction, &self.shared.cancel))));
+                self.open = Some(Open::Transaction(Arc::new(self.current(transaction))));
                 Ok(Some(Outcome::Done { tag: "BEGIN" }))
             }
             Command::Commit => match self.open.take() {
@@ -183,7 +185,7 @@ impl Worker {
         command: &Command<'_>,
         reply: &mut Reply,
     ) -> Result<Option<Outcome>> {
-        let savepoint = current.savepoint()?;
+        let mark = current.mark()?;
         let result = self.perform(&current, command, reply).await;
         match &result {
             Err(error) if error.breaks_transaction() => {
@@ -191,7 +193,7 @@ impl Worker {
                 self.open = Some(Open::Aborted);
                 return result;
             }
-            Err(_) => current.rollback_to(&savepoint)?,
+            Err(_) => current.rollback_to(&mark)?,
             Ok(_) => {}
         }
         self.open = Some(Open::Transaction(current));
@@ -201,7 +203,7 @@ impl Worker {
     /// A statement that only reads, by itself: it meets no conflict.
     async fn on_snapshot(&mut self, command: &Command<'_>, reply: &mut Reply) -> Result<Option<Outcome>> {
         let snapshot = self.engine.snapshot()?;
-        let current = Arc::new(Current::on_snapshot(&self.catalog, snapshot, &self.shared.cancel));
+        let current = Arc::new(Current::on_snapshot(&self.catalog, &self.store, snapshot, &self.shared.cancel));
         match self.perform(&current, command, reply).await {
             Ok(outcome) => current.commit().map(|()| outcome),
             Err(error) => {
@@ -218,8 +220,17 @@ impl Worker {
         let age = transaction.age();
         let mut pause = PAUSE.0;
         loop {
-            let current = Arc::new(Current::new(&self.catalog, transaction, &self.shared.cancel));
-            let result = match self.perform(&current, command, reply).await {
+            let current = Arc::new(self.current(transaction));
+            let performed = match appends(&current, command) {
+                Ok(true) => {
+                    // What is appended is durable by itself; what is read for it must be, too, and meet no conflict.
+                    current.rollback();
+                    return self.on_snapshot(command, reply).await;
+                }
+                Ok(false) => self.perform(&current, command, reply).await,
+                Err(error) => Err(error),
+            };
+            let result = match performed {
                 Ok(outcome) => current.commit().map(|()| outcome),
                 Err(error) => {
                     current.rollback();
@@ -240,6 +251,10 @@ impl Worker {
             pause = (pause * 2).min(PAUSE.1);
             transaction = self.engine.begin_with_age(age)?;
         }
+    }
+
+    fn current(&self, transaction: ishigaki_txn::Transaction) -> Current {
+        Current::new(&self.catalog, &self.store, transaction, &self.shared.cancel)
     }
 
     /// What the statement does, within a transaction. `None` when the answer was handed out by the way.
@@ -288,6 +303,14 @@ impl Worker {
             Command::Copy(copy) => copy::run(&context, copy).await.map(Some),
         }
     }
+}
+
+/// Whether a statement appends to a paged table.
+fn appends(current: &Current, command: &Command<'_>) -> Result<bool> {
+    let Some(name) = command.grows() else { return Ok(false) };
+    // A name that means no table is refused where it is used.
+    let Ok(name) = table_name(name) else { return Ok(false) };
+    Ok(current.find(&name)?.is_some_and(|table| table.pages().is_some()))
 }
 
 /// What every statement needs while it runs.

@@ -49,8 +49,9 @@ mod write_set;
 
 #[doc(hidden)]
 pub mod model {
-    //! The optimistic protocol's few atomics, for the model checker. Not for use.
+    //! A record, and the optimistic protocol's few atomics, for the model checker. Not for use.
     pub use crate::protocol::model::{Absences, Refused, Stamp, Timestamp, Word};
+    pub use crate::record::model::{Pair, Shown};
 }
 
 pub use checkpoint::{CheckpointProgress, CheckpointReport};

@@ -222,6 +222,12 @@ impl Purse {
         Ok(())
     }
 
+    /// What is spent and not handed over.
+    #[cfg(test)]
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent
+    }
+
     /// Takes `bytes` that were spent back into the purse.
     pub(crate) fn refund(&mut self, bytes: u64) {
         self.spent -= bytes;
@@ -304,6 +310,31 @@ mod tests {
         memory.release(63 << 10);
         drop(float);
         assert_eq!(memory.used.load(Ordering::Relaxed), 1000);
+    }
+
+    #[test]
+    fn a_session_keeps_little_and_gives_it_back_when_it_ends() {
+        let memory = Arc::new(Memory::new(ByteSize::mib(1)));
+        let float = memory.float();
+        let used = || memory.used.load(Ordering::Relaxed);
+        for _ in 0..2 {
+            let mut purse = Purse::of(&float);
+            purse.spend(&memory, 200_000).unwrap();
+            purse.empty(&float, &memory);
+            assert_eq!((used(), memory.usage().used), (Float::KEPT, ByteSize::b(0)));
+        }
+        drop(float);
+        assert_eq!(used(), 0);
+    }
+
+    #[test]
+    fn what_is_laid_aside_is_in_the_budget() {
+        let memory = Memory::new(ByteSize::b(100));
+        memory.lay_aside(60);
+        assert!(memory.reserve(41).is_err() && memory.keep_old(41, 1000));
+        memory.take_up(60);
+        memory.forget_old(41);
+        assert!(memory.reserve(41).is_ok() && !memory.keep_old(41, 1000));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) use locking::{Ranges, RecordLock};
 pub(crate) use patience::{Interrupt, Patience, Pauses, Unblock, Whose};
 pub(crate) use tictoc::Held;
 pub(crate) use tictoc::absences::Absences;
+#[cfg(test)]
+pub(crate) use tictoc::word::LAST;
 pub(crate) use tictoc::word::{Stamp, Timestamp, Word};
 
 /// What the model checker gets to see.
@@ -127,6 +129,9 @@ pub(crate) trait Protocol: Sized + Send {
     /// Reads the committed value of a key; `visit` is called exactly once if this succeeds.
     fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R>;
 
+    /// Says which keys are likely to be used next. Nothing is read by that.
+    fn prefetch(&mut self, table: &TableRef, keys: &[impl AsRef<[u8]>]);
+
     /// Shows the committed values of a range in key order until `visit` breaks. What was shown, and what was not there up
     /// to the point where it broke, is read.
     fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
@@ -170,15 +175,9 @@ pub(crate) trait Protocol: Sized + Send {
     /// The records of the log that anything read so far depends on.
     fn depends_on(&self) -> &Dependencies;
 
-    /// Makes one write to a record of a table visible, at that place of the log; returns what it replaced, if that lay outside
+    /// Makes one write to a record visible, at that place of the log; returns what it replaced, if that lay outside
     /// of the record.
-    fn install(
-        &mut self,
-        table: &Table,
-        record: Record<'_>,
-        value: Option<Value<'_>>,
-        position: Position,
-    ) -> Option<Retired>;
+    fn install(&mut self, record: Record<'_>, value: Option<Value<'_>>, position: Position) -> Option<Retired>;
 
     /// A table that this transaction has made becomes visible, with all that was written to it.
     fn installed_table(&mut self, _: &Table) {}

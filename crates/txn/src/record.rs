@@ -16,9 +16,10 @@
 //! All of it is atomics, so a value is copied out, eight bytes at a time, and counts only if nobody was writing meanwhile.
 //! Who may write, and when, is the protocol's business.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use ishigaki_base::Position;
+use ishigaki_base::sync::atomic::{AtomicU64, Ordering, fence};
+use ishigaki_base::sync::thread;
+use ishigaki_index::prefetch_soon;
 use sdd::Guard;
 
 use crate::copied::Copied;
@@ -26,20 +27,29 @@ use crate::memory;
 use crate::protocol::{Stamp, Word};
 use crate::version::{self, Retired, Version};
 
+/// Bytes of a value that one cell has.
+const CELL: usize = size_of::<u64>();
+
+/// Cells of a value in the head, and in each line behind it.
+const IN_HEAD: usize = 5;
+const IN_LINE: usize = 8;
+
 /// A cache line of a value.
 #[derive(Debug, Default)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 #[repr(C, align(64))]
-pub(crate) struct Line([AtomicU64; 8]);
+pub(crate) struct Line([AtomicU64; IN_LINE]);
 
 /// The first cache line of a record.
 #[derive(Debug, Default)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 #[repr(C, align(64))]
 pub(crate) struct Head {
     pub(crate) word: Word,
     position: AtomicU64,
     /// Zero, `length << 1 | 1`, or the address of a version.
     form: AtomicU64,
-    value: [AtomicU64; 5],
+    value: [AtomicU64; IN_HEAD],
 }
 
 /// A record.
@@ -78,7 +88,7 @@ impl<'a> Record<'a> {
 
     /// Bytes of a value that a record with so many lines behind its head has room for.
     pub(crate) const fn room(lines: usize) -> usize {
-        size_of::<[AtomicU64; 5]>() + lines * size_of::<Line>()
+        (IN_HEAD + lines * IN_LINE) * CELL
     }
 
     /// The longest value that any record has room for.
@@ -86,6 +96,13 @@ impl<'a> Record<'a> {
 
     pub(crate) fn has_room_for(&self, length: usize) -> bool {
         length <= Self::room(self.tail.len())
+    }
+
+    /// Asks for its memory.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_soon(self.head);
+        prefetch_soon(self.tail);
     }
 
     /// Where the last writer's record is in the log.
@@ -118,7 +135,7 @@ impl<'a> Record<'a> {
                 }
             }
             // It takes nobody long to write a value, unless its thread has lost the processor.
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -128,12 +145,12 @@ impl<'a> Record<'a> {
         let position = self.head.position.load(Ordering::Relaxed);
         let form = self.head.form.load(Ordering::Acquire);
         if form & 1 == 1 {
-            let words = ((form >> 1) as usize).div_ceil(8);
+            let words = ((form >> 1) as usize).div_ceil(CELL);
             let (first, rest) = copied.words().split_at_mut(self.head.value.len());
             copy_cells(&self.head.value, first);
             if words > first.len() {
-                let lines = (words - first.len()).div_ceil(8);
-                for (Line(cells), words) in self.tail.iter().zip(rest.as_chunks_mut::<8>().0).take(lines) {
+                let lines = (words - first.len()).div_ceil(IN_LINE);
+                for (Line(cells), words) in self.tail.iter().zip(rest.as_chunks_mut::<IN_LINE>().0).take(lines) {
                     copy_cells(cells, words);
                 }
             }
@@ -151,9 +168,9 @@ impl<'a> Record<'a> {
             Some(Value::Outside(version)) => version.into_form(),
             Some(Value::Bytes(bytes)) if !self.has_room_for(bytes.len()) => Version::new(bytes).into_form(),
             Some(Value::Bytes(bytes)) => {
-                let (first, rest) = bytes.split_at(bytes.len().min(size_of_val(&self.head.value)));
+                let (first, rest) = bytes.split_at(bytes.len().min(IN_HEAD * CELL));
                 store_cells(&self.head.value, first);
-                for (Line(cells), bytes) in self.tail.iter().zip(rest.chunks(size_of::<Line>())) {
+                for (Line(cells), bytes) in self.tail.iter().zip(rest.chunks(IN_LINE * CELL)) {
                     store_cells(cells, bytes);
                 }
                 (bytes.len() as u64) << 1 | 1
@@ -164,11 +181,11 @@ impl<'a> Record<'a> {
         version::retired(old)
     }
 
-    /// [`write`](Self::write) under a protocol that has no use for the word, for whoever may write.
+    /// [`write`](Self::write) where nobody reads by the word: under a protocol that has no use for it, and before there are
+    /// transactions. For whoever may write.
     pub(crate) fn overwrite(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
-        self.word.lock_alone();
         let old = self.write(value, position);
-        self.word.unlock_alone();
+        self.word.renew();
         old
     }
 
@@ -190,12 +207,12 @@ pub(crate) fn outside_cost(record: Record<'_>, value: &[u8]) -> u64 {
 }
 
 fn store_cells(cells: &[AtomicU64], bytes: &[u8]) {
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (words, rest) = bytes.as_chunks::<CELL>();
     for (cell, word) in cells.iter().zip(words) {
         cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
     if let (false, Some(cell)) = (rest.is_empty(), cells.get(words.len())) {
-        let mut last = [0; 8];
+        let mut last = [0; CELL];
         last[..rest.len()].copy_from_slice(rest);
         cell.store(u64::from_ne_bytes(last), Ordering::Relaxed);
     }
@@ -218,7 +235,71 @@ fn show<'c>(position: u64, form: u64, copied: &'c Copied, guard: &'c Guard) -> O
     Some(Row { position: Position::from_bits(position), value })
 }
 
-#[cfg(test)]
+/// What the model checker gets to see.
+pub(crate) mod model {
+    use super::{CELL, Copied, Guard, Head, Position, Record, Row, Value};
+    use crate::protocol::Stamp;
+    use ishigaki_base::{Lsn, StreamId};
+
+    /// An LSN and two words.
+    pub type Shown = (u64, [u64; 2]);
+
+    /// A record of one line, whose values are two words.
+    #[derive(Debug, Default)]
+    pub struct Pair(Head);
+
+    impl Pair {
+        /// Writes the LSN twice, as a protocol does that has no use for the word.
+        pub fn overwrite(&self, lsn: u64) {
+            drop(self.record().overwrite(Some(Value::Bytes(&value_of(lsn))), position(lsn)));
+        }
+
+        /// Writes the LSN twice, as a protocol does that has locked the word, and makes it the version of that time.
+        pub fn install(&self, lsn: u64) {
+            drop(self.record().write(Some(Value::Bytes(&value_of(lsn))), position(lsn)));
+            self.0.word.store(Stamp::new(lsn, false).locked());
+            self.0.word.store(Stamp::new(lsn, false));
+        }
+
+        /// Locks the word; false if somebody else has.
+        pub fn lock(&self) -> bool {
+            self.0.word.try_lock().is_ok()
+        }
+
+        /// What it shows without any right.
+        pub fn settled(&self) -> Option<Shown> {
+            self.record().settled(&mut Copied::borrow(), &Guard::new()).map(told)
+        }
+
+        /// The time of the version, and what it shows by the word; `None` while that is locked.
+        pub fn read(&self) -> Option<(u64, Option<Shown>)> {
+            let (guard, mut copied, record) = (Guard::new(), Copied::borrow(), self.record());
+            record.read(&mut copied, &guard).map(|(stamp, row)| (stamp.wts(), row.map(told)))
+        }
+
+        fn record(&self) -> Record<'_> {
+            Record::new(&self.0, &[])
+        }
+    }
+
+    fn value_of(lsn: u64) -> [u8; 2 * CELL] {
+        let mut value = [0; 2 * CELL];
+        value[..CELL].copy_from_slice(&lsn.to_ne_bytes());
+        value[CELL..].copy_from_slice(&lsn.to_ne_bytes());
+        value
+    }
+
+    fn position(lsn: u64) -> Position {
+        Position::new(Lsn(lsn), StreamId(0))
+    }
+
+    fn told(row: Row<'_>) -> Shown {
+        let word = |at: usize| row.value[at * CELL..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        (row.position.lsn().0, [word(0), word(1)])
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use ishigaki_base::{Lsn, StreamId};
 
@@ -245,6 +326,17 @@ mod tests {
         }
         drop(record.overwrite(None, position(9)));
         assert!(record.settled(&mut copied, &guard).is_none() && record.position() == position(9));
+    }
+
+    #[test]
+    fn what_is_there_before_all_transactions_is_there_for_them_whatever_the_record_was() {
+        let head = Head::default();
+        let record = Record::new(&head, &[]);
+        let gone = Stamp::new(7, true).dead();
+        record.word.store(gone);
+        drop(record.overwrite(Some(Value::Bytes(b"value")), position(1)));
+        let stamp = record.word.load();
+        assert!(!stamp.is_dead() && !stamp.is_absent() && !stamp.is_locked() && stamp.wts() > gone.wts());
     }
 
     #[test]

@@ -7,16 +7,17 @@
 //! Records are one cache line or a few, by the room that they have for a value; none is much dearer than the smallest with
 //! the value outside. Locks lie apart from them, and only if they are used.
 
-mod grown;
+mod locks;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ishigaki_base::Grown;
 use parking_lot::Mutex;
 
 use crate::protocol::RecordLock;
 use crate::record::{Head, Line, MOST_LINES, Record};
-use grown::Grown;
+use locks::Locks;
 
 /// The number of a record in its table: its size, and its number among those of that size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,7 @@ const SIZE_BITS: u32 = 4;
 
 /// A record with room for values in so many lines behind its head.
 #[derive(Debug)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 #[repr(C)]
 struct Sized<const L: usize> {
     head: Head,
@@ -39,10 +41,20 @@ impl<const L: usize> Default for Sized<L> {
     }
 }
 
-/// Records of one size; `N` of them and their tails make up a chunk.
-struct Slab<const L: usize, const N: usize> {
-    records: Grown<Sized<L>, N>,
-    locks: Grown<RecordLock, N>,
+/// As many parts of records are more than memory can hold.
+const PARTS: usize = 26;
+
+/// Records of one size; `2^FIRST` of them make up the first part.
+struct Slab<const L: usize, const FIRST: u32> {
+    records: Grown<Sized<L>, FIRST, PARTS>,
+    locks: Locks,
+    unclaimed: Unclaimed,
+}
+
+/// Records without a key. Whoever inserts writes here, and is apart from those who only look at records.
+#[derive(Default)]
+#[repr(align(128))]
+struct Unclaimed {
     /// The first number that no record has had.
     next: AtomicUsize,
     free: Mutex<Vec<usize>>,
@@ -50,19 +62,13 @@ struct Slab<const L: usize, const N: usize> {
     free_count: AtomicUsize,
 }
 
-impl<const L: usize, const N: usize> Default for Slab<L, N> {
+impl<const L: usize, const FIRST: u32> Default for Slab<L, FIRST> {
     fn default() -> Self {
-        Self {
-            records: Grown::default(),
-            locks: Grown::default(),
-            next: AtomicUsize::new(0),
-            free: Mutex::default(),
-            free_count: AtomicUsize::new(0),
-        }
+        Self { records: Grown::default(), locks: Locks::default(), unclaimed: Unclaimed::default() }
     }
 }
 
-impl<const L: usize, const N: usize> Slab<L, N> {
+impl<const L: usize, const FIRST: u32> Slab<L, FIRST> {
     #[inline]
     fn at(&self, number: usize) -> Record<'_> {
         let Sized { head, tail } = self.records.get(number).expect("the number was claimed here");
@@ -70,29 +76,30 @@ impl<const L: usize, const N: usize> Slab<L, N> {
     }
 
     fn claim(&self) -> (usize, bool) {
-        if self.free_count.load(Ordering::Relaxed) > 0 {
-            let mut free = self.free.lock();
+        let Unclaimed { next, free, free_count } = &self.unclaimed;
+        if free_count.load(Ordering::Relaxed) > 0 {
+            let mut free = free.lock();
             let number = free.pop();
-            self.free_count.store(free.len(), Ordering::Relaxed);
+            free_count.store(free.len(), Ordering::Relaxed);
             if let Some(number) = number {
                 return (number, false);
             }
         }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = next.fetch_add(1, Ordering::Relaxed);
         self.records.make(number);
         (number, true)
     }
 
     fn give_back(&self, number: usize) {
-        let mut free = self.free.lock();
+        let mut free = self.unclaimed.free.lock();
         free.push(number);
-        self.free_count.store(free.len(), Ordering::Relaxed);
+        self.unclaimed.free_count.store(free.len(), Ordering::Relaxed);
     }
 }
 
-impl<const L: usize, const N: usize> Drop for Slab<L, N> {
+impl<const L: usize, const FIRST: u32> Drop for Slab<L, FIRST> {
     fn drop(&mut self) {
-        for number in 0..*self.next.get_mut() {
+        for number in 0..*self.unclaimed.next.get_mut() {
             if let Some(Sized { head, tail }) = self.records.get(number) {
                 Record::new(head, tail).clear();
             }
@@ -100,13 +107,13 @@ impl<const L: usize, const N: usize> Drop for Slab<L, N> {
     }
 }
 
-/// Declares the sizes: lines behind the head, records of a chunk (of about 32 KiB).
+/// Declares the sizes: lines behind the head, records of the first part as a power of two (about 16 KiB).
 macro_rules! sizes {
-    ($($at:literal $name:ident: $lines:literal, $chunk:literal;)*) => {
+    ($($at:literal $name:ident: $lines:literal, $first:literal;)*) => {
         /// See the module.
         #[derive(Default)]
         pub(crate) struct Records {
-            $($name: Slab<$lines, $chunk>,)*
+            $($name: Slab<$lines, $first>,)*
         }
 
         /// Lines of the sizes, from the smallest.
@@ -163,22 +170,22 @@ macro_rules! sizes {
 }
 
 sizes! {
-    0 of_1: 0, 512;
-    1 of_2: 1, 256;
-    2 of_3: 2, 128;
-    3 of_4: 3, 128;
-    4 of_5: 4, 64;
-    5 of_6: 5, 64;
-    6 of_7: 6, 64;
-    7 of_8: 7, 64;
-    8 of_9: 8, 32;
-    9 of_10: 9, 32;
-    10 of_11: 10, 32;
-    11 of_12: 11, 32;
-    12 of_13: 12, 32;
-    13 of_14: 13, 32;
-    14 of_15: 14, 32;
-    15 of_16: 15, 32;
+    0 of_1: 0, 8;
+    1 of_2: 1, 7;
+    2 of_3: 2, 6;
+    3 of_4: 3, 6;
+    4 of_5: 4, 5;
+    5 of_6: 5, 5;
+    6 of_7: 6, 5;
+    7 of_8: 7, 5;
+    8 of_9: 8, 4;
+    9 of_10: 9, 4;
+    10 of_11: 10, 4;
+    11 of_12: 11, 4;
+    12 of_13: 12, 4;
+    13 of_14: 13, 4;
+    14 of_15: 14, 4;
+    15 of_16: 15, 4;
 }
 
 const _: () = assert!(LINES[LINES.len() - 1] == MOST_LINES && LINES.len() <= 1 << SIZE_BITS);
@@ -223,7 +230,11 @@ impl fmt::Debug for Records {
 
 #[cfg(test)]
 mod tests {
+    use ishigaki_base::Position;
+
     use super::*;
+    use crate::record::Value;
+    use crate::version::{Version, counted};
 
     #[test]
     fn a_record_has_the_room_that_was_asked_for() {
@@ -235,6 +246,20 @@ mod tests {
             assert_eq!(id.bytes(), bytes_for(room));
         }
         assert_eq!(bytes_for(1001), bytes_for(0), "it lies outside");
+    }
+
+    #[test]
+    fn values_go_with_the_records() {
+        counted(|values| {
+            let records = Records::default();
+            for room in [0, 100, 1000] {
+                let record = records.at(records.claim(room).0);
+                drop(record.overwrite(Some(Value::Outside(Version::new(b"value"))), Position::NONE));
+            }
+            assert_eq!(values(), 3);
+            drop(records);
+            assert_eq!(values(), 0);
+        });
     }
 
     #[test]

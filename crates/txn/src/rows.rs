@@ -50,6 +50,18 @@ impl Rows {
         self.index.get_or_see(key, seen, guard).map(|number| self.record(number))
     }
 
+    /// Looks up several keys side by side, tells `found` of each that there is its place in `keys` and its record, and asks
+    /// for the memory of that.
+    pub(crate) fn find_each<K: AsRef<[u8]>>(&self, keys: &[K], guard: &Guard, mut found: impl FnMut(usize, RecordId)) {
+        self.index.get_each(keys, guard, |at, number| {
+            if let Some(number) = number {
+                let (id, record) = self.record(number);
+                record.prefetch();
+                found(at, id);
+            }
+        });
+    }
+
     /// True if no key has come into or gone out of what was seen here.
     pub(crate) fn unchanged(&self, seen: &Seen) -> bool {
         self.index.unchanged(seen)
@@ -64,7 +76,6 @@ impl Rows {
 
     /// Gives back a record that was claimed, and that nobody else has ever seen.
     pub(crate) fn disclaim(&self, id: RecordId) {
-        self.at(id).word.bury();
         self.give_back(id);
     }
 
@@ -131,27 +142,54 @@ pub(crate) fn behind<'a>(key: &'a Key, end: Bound<&'a [u8]>) -> KeyRange<'a> {
 
 #[cfg(test)]
 mod tests {
+    use ishigaki_base::Position;
+
     use super::*;
+    use crate::protocol::{LAST, Stamp};
+    use crate::record::Value;
+    use crate::version::{Version, counted};
 
     #[test]
     fn a_record_is_taken_up_again_when_nobody_can_have_found_it() {
-        let rows = Arc::new(Rows::default());
-        let (id, _, is_new) = rows.claim(8);
-        assert!(is_new && rows.insert(b"key", id, &Guard::new()).is_some());
-        let guard = Guard::new();
-        assert!(rows.remove(b"key", id, &guard) && !rows.remove(b"key", id, &guard));
-        assert_ne!(rows.claim(8).0, id, "a guard is still there");
+        counted(|values| {
+            let rows = Arc::new(Rows::default());
+            let (id, record, is_new) = rows.claim(8);
+            drop(record.overwrite(Some(Value::Outside(Version::new(b"value"))), Position::NONE));
+            let life = rows.lock(id).generation();
+            assert!(is_new && rows.insert(b"key", id, &Guard::new()).is_some());
+            let guard = Guard::new();
+            assert!(rows.remove(b"key", id, &guard) && !rows.remove(b"key", id, &guard));
+            assert_ne!(rows.claim(8).0, id, "a guard is still there");
+            assert_eq!(values(), 1);
+            drop(guard);
+            assert_eq!(claim_again(&rows), Some(id));
+            assert!(rows.at(id).is_absent() && values() == 0, "nothing of the last key is left");
+            assert_ne!(rows.lock(id).generation(), life);
+        });
+    }
+
+    #[test]
+    fn a_record_whose_timestamps_are_used_up_is_not_taken_up_again() {
+        let (rows, guard) = (Arc::new(Rows::default()), Guard::new());
+        let [_, living] = [(LAST, b"worn"), (LAST - 1, b"once")].map(|(last, key)| {
+            let (id, record, _) = rows.claim(8);
+            record.word.store(Stamp::new(last, true).dead());
+            assert!(rows.insert(key, id, &guard).is_some() && rows.remove(key, id, &guard));
+            id
+        });
         drop(guard);
-        let again = (0..1_000_000).any(|_| {
+        assert_eq!(claim_again(&rows), Some(living));
+        assert!(rows.claim(8).2, "that was all");
+    }
+
+    /// A record that some key had, once nobody can have found it.
+    fn claim_again(rows: &Rows) -> Option<RecordId> {
+        (0..1_000_000).find_map(|_| {
             Guard::new().accelerate();
             std::thread::yield_now();
             let (claimed, _, is_new) = rows.claim(8);
-            if !is_new {
-                assert_eq!(claimed, id);
-            }
-            !is_new
-        });
-        assert!(again);
+            (!is_new).then_some(claimed)
+        })
     }
 
     #[test]

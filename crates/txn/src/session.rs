@@ -162,6 +162,16 @@ impl Session {
         Self { home }
     }
 
+    #[cfg(test)]
+    pub(crate) fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+
+    #[cfg(test)]
+    pub(crate) fn stream(&self) -> ishigaki_base::StreamId {
+        self.home.stream.id()
+    }
+
     /// The database that it belongs to.
     pub fn database(&self) -> Database {
         Database::of(Arc::clone(&self.home.database))

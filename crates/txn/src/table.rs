@@ -52,12 +52,19 @@ pub(crate) struct Table {
     /// leaves the index, or the monopoly ends: who finds a key absent, or the table gone, and then reads this knows what
     /// must be durable for that to be durable.
     deletions: Box<[AtomicU64]>,
+    holdings: Holdings,
+    memory: Arc<Memory>,
+}
+
+/// Bytes of the budget. Whoever inserts writes here, and is apart from those who only look at the table.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Holdings {
     bytes: AtomicU64,
     /// Bytes of records without a key.
     spare: AtomicU64,
     /// What was here when the table was dropped, for snapshots.
     old_bytes: AtomicU64,
-    memory: Arc<Memory>,
 }
 
 impl Table {
@@ -72,9 +79,7 @@ impl Table {
             history: History::default(),
             created: AtomicU64::new(0),
             deletions: (0..streams).map(|_| AtomicU64::new(0)).collect(),
-            bytes: AtomicU64::new(0),
-            spare: AtomicU64::new(0),
-            old_bytes: AtomicU64::new(0),
+            holdings: Holdings::default(),
             memory: Arc::clone(memory),
         })
     }
@@ -137,7 +142,7 @@ impl Table {
         let (id, record, is_new) = self.rows.claim(room);
         if !is_new {
             let bytes = self.memory.record(id.bytes());
-            self.spare.fetch_sub(bytes, Ordering::Relaxed);
+            self.holdings.spare.fetch_sub(bytes, Ordering::Relaxed);
             self.memory.take_up(bytes);
         }
         (id, record)
@@ -160,47 +165,47 @@ impl Table {
 
     fn lay_aside(&self, id: RecordId) {
         let bytes = self.memory.record(id.bytes());
-        self.spare.fetch_add(bytes, Ordering::Relaxed);
+        self.holdings.spare.fetch_add(bytes, Ordering::Relaxed);
         self.memory.lay_aside(bytes);
     }
 
     /// Takes over `bytes` that are reserved in the budget.
     pub(crate) fn take_over(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.holdings.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What this table holds has changed by so many bytes; the budget knows already.
     pub(crate) fn adjust(&self, bytes: i64) {
-        self.bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        self.holdings.bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// The table was dropped and is still there for snapshots: what it holds does not stand against others any more. Says how
     /// many bytes of old versions it is.
     pub(crate) fn grow_old(&self) -> u64 {
         // Who still has the table may give something back to both: then this wraps around, and the end of the table does so back.
-        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        let bytes = self.holdings.bytes.swap(0, Ordering::Relaxed);
         self.memory.release(bytes);
-        self.old_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.holdings.old_bytes.fetch_add(bytes, Ordering::Relaxed);
         bytes
     }
 
     /// Bytes of the budget that this table holds.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.holdings.bytes.load(Ordering::Relaxed)
     }
 
     /// Gives `bytes` of this table back to the budget.
     pub(crate) fn give_back(&self, bytes: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.holdings.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.memory.release(bytes);
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.memory.release(self.bytes.load(Ordering::Relaxed));
-        self.memory.forget_old(self.history.bytes() + self.old_bytes.load(Ordering::Relaxed));
-        self.memory.take_up(self.spare.load(Ordering::Relaxed));
+        self.memory.release(self.holdings.bytes.load(Ordering::Relaxed));
+        self.memory.forget_old(self.history.bytes() + self.holdings.old_bytes.load(Ordering::Relaxed));
+        self.memory.take_up(self.holdings.spare.load(Ordering::Relaxed));
     }
 }
 
@@ -281,5 +286,27 @@ impl Tables {
     /// Forgets a table.
     pub(crate) fn remove(&self, id: TableId) -> Option<Arc<Table>> {
         self.named.write().remove(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ishigaki_base::ByteSize;
+
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_claimed_in_vain_is_spare_until_it_is_claimed_again_or_the_table_goes() {
+        let memory = Arc::new(Memory::new(ByteSize::mib(1)));
+        let spare = || memory.usage().spare.0;
+        let table = Table::new(TableId(1), 1, &memory);
+        let (id, _) = table.claim(8);
+        assert_eq!(spare(), 0);
+        table.disclaim(id);
+        assert_eq!(spare(), id.bytes());
+        assert_eq!((table.claim(8).0, spare()), (id, 0));
+        table.disclaim(id);
+        drop(table);
+        assert_eq!(spare(), 0);
     }
 }

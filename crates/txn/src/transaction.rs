@@ -27,7 +27,7 @@ use crate::protocol::{Age, Chosen, Intent, Interrupt, Protocol, Reserved, Transa
 use crate::records::RecordId;
 use crate::session::Home;
 use crate::table::{TableId, TableRef};
-use crate::write_set::{self, Write, WriteSet};
+use crate::write_set::{self, Place, Write, WriteSet};
 use crate::{ConflictReason, Error, Result};
 
 /// A transaction: everything it does happens at one moment, or not at all.
@@ -135,6 +135,17 @@ impl Transaction {
         }
         let found = self.protocol.read(&self.tables[slot], key, |value| value.map(read));
         self.settle(found)
+    }
+
+    /// Says which keys are likely to be used soon, for reading or for writing. They are looked up side by side, which takes a
+    /// fraction of the time that it takes one after the other when the table is larger than the processor's caches. Has no
+    /// effect but that: nothing is read or locked, and what is wrong with a key or the table, its use will tell.
+    ///
+    /// Worth its while from about four keys on; the first 64 are kept at hand.
+    pub fn prefetch<K: AsRef<[u8]>>(&mut self, table: TableId, keys: &[K]) {
+        if let Ok(slot) = self.enter(table) {
+            self.protocol.prefetch(&self.tables[slot], keys);
+        }
     }
 
     /// Stores a value under a key, whether it is there or not.
@@ -253,11 +264,12 @@ impl Transaction {
         let key = Key::new(key)?;
         let cost = write_set::cost(&key, value);
         self.purse.spend(&self.home.database.memory, cost)?;
-        match self.may_change(slot, &key, value.map_or(0, <[u8]>::len), intent) {
+        let place = self.writes.find(self.tables[slot].id, &key);
+        match self.may_change((slot, place), &key, value.map_or(0, <[u8]>::len), intent) {
             Ok(Some(record)) => {
                 let write = Write { record, value };
                 let journal = *self.journaling.get_mut();
-                self.writes.put(&self.tables[slot], key, write, journal, &mut self.purse);
+                self.writes.put(place, (&self.tables[slot], key), write, journal, &mut self.purse);
                 Ok(true)
             }
             refused => {
@@ -271,8 +283,14 @@ impl Transaction {
     }
 
     /// The record to change, if `intent` fits what is there for this transaction.
-    fn may_change(&mut self, slot: usize, key: &Key, room: usize, intent: Intent) -> Result<Option<RecordId>> {
-        let found = if let Some(own) = self.writes.get(self.tables[slot].id, key) {
+    fn may_change(
+        &mut self,
+        (slot, place): (usize, Place),
+        key: &Key,
+        room: usize,
+        intent: Intent,
+    ) -> Result<Option<RecordId>> {
+        let found = if let Some(own) = self.writes.at(place) {
             Some(Reserved { record: own.record, present: own.value.is_some() })
         } else {
             let reserved = self.protocol.reserve(&self.tables[slot], key, room, intent, &mut self.purse);

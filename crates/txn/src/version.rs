@@ -15,16 +15,37 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+#[cfg(test)]
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use sdd::Guard;
 
 #[repr(C)]
 struct Header {
     length: usize,
+    /// How many there are of those that the same thread has made. Memory may be given back by another one.
+    #[cfg(test)]
+    living: &'static AtomicI64,
 }
 
 /// A value that nobody else can see.
 pub(crate) struct Version(NonNull<Header>);
+
+#[cfg(test)]
+thread_local! {
+    static LIVING: &'static AtomicI64 = Box::leak(Box::default());
+}
+
+#[cfg(test)]
+fn living() -> &'static AtomicI64 {
+    LIVING.with(|living| *living)
+}
+
+/// Runs a test in a thread of its own. It gets a look at how many versions the thread has made that were not given back.
+#[cfg(test)]
+pub(crate) fn counted(test: impl FnOnce(fn() -> i64) + Send + 'static) {
+    std::thread::spawn(|| test(|| living().load(Ordering::Relaxed))).join().expect("the test succeeds");
+}
 
 // SAFETY: a version is plain bytes that it owns alone.
 unsafe impl Send for Version {}
@@ -47,7 +68,7 @@ fn layout(length: usize) -> Layout {
 
 impl Version {
     /// What a version costs beside its value: its header, and the allocator's.
-    pub(crate) const OVERHEAD: usize = size_of::<Header>() + size_of::<usize>();
+    pub(crate) const OVERHEAD: usize = 2 * size_of::<usize>();
 
     /// A copy of a value.
     pub(crate) fn new(value: &[u8]) -> Self {
@@ -58,9 +79,15 @@ impl Version {
         let header = memory.cast::<Header>();
         // SAFETY: the allocation is aligned for a header and has room for it and for the value behind it.
         unsafe {
-            header.write(Header { length: value.len() });
+            header.write(Header {
+                length: value.len(),
+                #[cfg(test)]
+                living: living(),
+            });
             header.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
         }
+        #[cfg(test)]
+        living().fetch_add(1, Ordering::Relaxed);
         Self(header)
     }
 
@@ -106,6 +133,9 @@ pub(crate) fn retired(form: u64) -> Option<Retired> {
 
 impl Drop for Version {
     fn drop(&mut self) {
+        // SAFETY: the header was written in `new`.
+        #[cfg(test)]
+        unsafe { self.0.as_ref() }.living.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the allocation was made with this layout in `new`, and nobody else has its address any more.
         unsafe { dealloc(self.0.as_ptr().cast(), layout(self.0.as_ref().length)) };
     }
@@ -188,16 +218,26 @@ mod tests {
 
     #[test]
     fn what_is_retired_lasts_as_long_as_the_guard() {
-        let form = Version::new(b"old").into_form();
-        let guard = Guard::new();
-        let seen = of_form(form, &guard).unwrap();
-        let mut retirement = Retirement::default();
-        retirement.add(retired(form).unwrap());
-        drop(retirement);
-        drop(retired(Version::new(b"other").into_form()));
-        for _ in 0..1000 {
-            Guard::new().accelerate();
-        }
-        assert_eq!(seen.value(), b"old");
+        counted(|living| {
+            let forms = [b"one", b"two"].map(|value| Version::new(value).into_form());
+            let guard = Guard::new();
+            let seen = forms.map(|form| of_form(form, &guard).unwrap());
+            drop(retired(forms[0]));
+            let mut retirement = Retirement::default();
+            retirement.add(retired(forms[1]).unwrap());
+            drop(retirement);
+            for _ in 0..1000 {
+                Guard::new().accelerate();
+            }
+            assert_eq!(living(), 2);
+            assert_eq!(seen.map(View::value), [b"one", b"two"]);
+            drop(guard);
+            let is_gone = (0..1_000_000).any(|_| {
+                Guard::new().accelerate();
+                std::thread::yield_now();
+                living() == 0
+            });
+            assert!(is_gone);
+        });
     }
 }

@@ -6,6 +6,8 @@
 //! on, every change of the set is journaled, and rolling back to a savepoint undoes the journal's tail. Locks are not in
 //! here: undoing a write keeps its lock.
 
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::cell::OnceCell;
@@ -76,6 +78,14 @@ pub(crate) struct WriteSet {
 
 thread_local! {
     static SPARE: Spare<WriteSet> = const { Spare::new(None) };
+}
+
+/// Where a key is in a write set, or would be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    fingerprint: u64,
+    slot: Option<usize>,
+    entry: Option<usize>,
 }
 
 /// How to take one change back.
@@ -187,9 +197,23 @@ impl WriteSet {
     }
 
     /// The own write to a key.
+    #[inline]
     pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Option<Write<'_>> {
-        let writes = self.tables.iter().find(|writes| writes.table.id == table)?;
-        writes.entries[writes.position(key::fingerprint(key), key)?].write(&self.values)
+        if self.tables.is_empty() { None } else { self.at(self.find(table, key)) }
+    }
+
+    /// Where a key of a table is, or would be.
+    pub(crate) fn find(&self, table: TableId, key: &[u8]) -> Place {
+        let fingerprint = key::fingerprint(key);
+        let slot = self.tables.iter().position(|writes| writes.table.id == table);
+        let entry = slot.and_then(|slot| self.tables[slot].position(fingerprint, key));
+        Place { fingerprint, slot, entry }
+    }
+
+    /// The own write there.
+    pub(crate) fn at(&self, place: Place) -> Option<Write<'_>> {
+        let (slot, entry) = place.slot.zip(place.entry)?;
+        self.tables[slot].entries[entry].write(&self.values)
     }
 
     /// The own writes to a range, which must not be inverted, in key order.
@@ -203,14 +227,21 @@ impl WriteSet {
         table.entries.iter().filter_map(|entry| Some((&entry.key, entry.write(&self.values)?)))
     }
 
-    /// Adds a write whose cost has been spent from `purse`; the cost of one that it replaces goes back there.
-    pub(crate) fn put(&mut self, table: &TableRef, key: Key, write: Write<'_>, journal: bool, purse: &mut Purse) {
-        let slot = self.slot(table);
+    /// Adds a write at the `place` of its key, which nothing was added to since. Its cost has been spent from `purse`; the cost
+    /// of one that it replaces goes back there.
+    pub(crate) fn put(
+        &mut self,
+        Place { fingerprint, slot, entry }: Place,
+        (table, key): (&TableRef, Key),
+        write: Write<'_>,
+        journal: bool,
+        purse: &mut Purse,
+    ) {
+        let slot = slot.unwrap_or_else(|| self.add_table(table));
         let Self { tables, values, .. } = self;
         let (writes, mark) = (&mut tables[slot], values.mark());
-        let fingerprint = key::fingerprint(&key);
         let state = |values: &mut Values| write.value.map_or(State::Delete, |value| State::Put(values.add(value)));
-        let (entry, before) = match writes.position(fingerprint, &key) {
+        let (entry, before) = match entry {
             None => {
                 let entry = Entry { fingerprint, key, record: write.record, state: state(values) };
                 (writes.push(entry), State::Void)
@@ -291,10 +322,7 @@ impl WriteSet {
         self.values.clear();
     }
 
-    fn slot(&mut self, table: &TableRef) -> usize {
-        if let Some(slot) = self.tables.iter().position(|writes| writes.table.id == table.id) {
-            return slot;
-        }
+    fn add_table(&mut self, table: &TableRef) -> usize {
         let entries = self.idle.pop().unwrap_or_default();
         self.tables.push(TableWrites::new(table, entries));
         self.tables.len() - 1

@@ -39,8 +39,9 @@ struct Way {
     raw: bool,
 }
 
-/// Every way that is cut: the protocol knows neither the kind of log nor the medium.
-const WAYS: [Way; 7] = [
+/// Every way that is cut. The protocol knows neither the kind of log nor the medium: each of them is crossed with the other
+/// protocol once, at the same time.
+const WAYS: [Way; 8] = [
     Way { kind: LogKind::Parallel, commit: CommitRule::Watermark, ..USUAL },
     USUAL,
     Way { kind: LogKind::Serial, ..USUAL },
@@ -48,6 +49,7 @@ const WAYS: [Way; 7] = [
     Way { protocol: ProtocolKind::TicToc, commit: CommitRule::Watermark, ..USUAL },
     Way { protocol: ProtocolKind::TicToc, ..USUAL },
     Way { protocol: ProtocolKind::TicToc, release: Release::Normal, ..USUAL },
+    Way { protocol: ProtocolKind::TicToc, kind: LogKind::Serial, raw: true, ..USUAL },
 ];
 
 const USUAL: Way = Way {

@@ -1,11 +1,11 @@
-//! Every interleaving of a few threads over the word of a record, and over the absences of a table: the steps that the
-//! optimistic protocol is made of.
+//! Every interleaving of a few threads over a record, over its word, and over the absences of a table: reading while
+//! somebody writes, and the steps that the optimistic protocol is made of.
 //!
 //! Runs only under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p ishigaki-txn --test loom --release`.
 
 #![cfg(loom)]
 
-use ishigaki_txn::model::{Absences, Refused, Stamp, Timestamp, Word};
+use ishigaki_txn::model::{Absences, Pair, Refused, Stamp, Timestamp, Word};
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, RwLock};
 use loom::thread;
@@ -50,6 +50,44 @@ fn a_read_never_shows_parts_of_two_versions() {
             assert!(value == version && stamp.wts() == value, "{stamp:?} {value} {version}");
         }
         assert_eq!(writer.join().unwrap(), (1, 2));
+    });
+}
+
+/// As checkpoints do, and snapshots, and locking after it has locked.
+#[test]
+fn who_reads_without_any_right_sees_one_write_whole() {
+    loom::model(|| {
+        let record = Arc::new(Pair::default());
+        record.overwrite(1);
+        let writer = thread::spawn({
+            let record = record.clone();
+            move || record.overwrite(2)
+        });
+        let (lsn, value) = record.settled().unwrap();
+        assert_eq!(value, [lsn; 2]);
+        writer.join().unwrap();
+        assert_eq!(record.settled(), Some((2, [2; 2])));
+    });
+}
+
+#[test]
+fn who_reads_by_the_word_sees_one_write_whole() {
+    loom::model(|| {
+        let record = Arc::new(Pair::default());
+        let write = |record: &Pair, lsn| {
+            assert!(record.lock());
+            record.install(lsn);
+        };
+        write(&record, 1);
+        let writer = thread::spawn({
+            let record = record.clone();
+            move || write(&record, 2)
+        });
+        if let Some((version, row)) = record.read() {
+            assert_eq!(row, Some((version, [version; 2])));
+        }
+        writer.join().unwrap();
+        assert_eq!(record.read(), Some((2, Some((2, [2; 2])))));
     });
 }
 

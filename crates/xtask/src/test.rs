@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     Step { name: "examples", about: "the example programs run", needs: Some("lint"), run: examples::run },
     Step {
         name: "loom",
-        about: "the models of the watermark, of the consolidation array, of the index and of the optimistic protocol",
+        about: "the models of the watermark, the consolidation array, the index, a record and the optimistic protocol",
         needs: Some("machine"),
         run: loom,
     },

@@ -85,8 +85,7 @@ impl<C: Client> Worker<C> {
                     self.settle_oldest(&mut times)?;
                 }
             } else {
-                self.tally.rolled_back(kind, times.measures(begun));
-                times.end(begun);
+                self.tally.rolled_back(kind, times.end_apart(begun).is_some());
             }
         }
         while !self.pending.is_empty() {
@@ -151,8 +150,7 @@ impl<C: Client> Worker<C> {
     fn settle_oldest(&mut self, times: &mut Times) -> Result<(), Stop> {
         let Some(Pending { begun, kind, ticket, receipt }) = self.pending.pop_front() else { return Ok(()) };
         ticket.wait()?;
-        times.end(begun);
-        self.tally.committed(kind, times.measures(begun).then(|| begun.elapsed()));
+        self.tally.committed(kind, times.end_apart(begun));
         self.client.acknowledge(receipt)
     }
 }

@@ -66,7 +66,7 @@ impl Engine {
 /// What engines are compared: each of these with each of the others.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// Default: locking.
+    /// Default: the default of transactions.
     pub protocols: Vec<ProtocolKind>,
     /// Default: early.
     pub releases: Vec<Release>,
@@ -81,7 +81,7 @@ pub struct Choices {
 impl Default for Choices {
     fn default() -> Self {
         Self {
-            protocols: vec![ProtocolKind::Locking],
+            protocols: vec![ProtocolKind::default()],
             releases: vec![Release::Early],
             logs: vec![LogKind::Parallel],
             commits: vec![CommitRule::Dependencies],

@@ -1,6 +1,7 @@
 //! One run of one case: a fresh database, filled, worked on, checked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
@@ -34,6 +35,8 @@ pub(super) struct Outcome {
     /// Bytes that the device was given, and writes, for each transaction that committed, measured or not.
     pub(super) bytes_per_commit: f64,
     pub(super) writes_per_commit: f64,
+    /// Processor time of the workers for each transaction that committed, measured or not, in seconds.
+    pub(super) processor_per_commit: f64,
 }
 
 pub(super) fn run<E: Experiment>(
@@ -106,17 +109,37 @@ fn work<E: Experiment>(
 ) -> Result<(Outcome, Vec<E::Client>), Stop> {
     let kinds = experiment.kinds().len();
     let mut workers = team(point, experiment, database, seed)?;
+    let spent = AtomicU64::new(0);
     let body = |worker| {
         let worker: &mut Worker<E::Client> = worker;
-        move |round: &Round| worker.work(round.times()).map(|times| vec![times])
+        let spent = &spent;
+        move |round: &Round| {
+            let before = processor_time();
+            let times = worker.work(round.times());
+            spent.fetch_add(processor_time().saturating_sub(before).as_nanos() as u64, Ordering::Relaxed);
+            times.map(|times| vec![times])
+        }
     };
     let run = Pace::new(sweep.duration).threads(workers.iter_mut().map(body).collect())?;
     let mut tally = Tally::new(kinds);
     for worker in &workers {
         tally.add(&worker.tally);
     }
-    let outcome = Outcome { tally, elapsed: run.elapsed, bytes_per_commit: 0.0, writes_per_commit: 0.0 };
+    let spent = Duration::from_nanos(spent.into_inner());
+    let outcome = Outcome {
+        elapsed: run.elapsed,
+        bytes_per_commit: 0.0,
+        writes_per_commit: 0.0,
+        processor_per_commit: spent.as_secs_f64() / tally.committed.max(1) as f64,
+        tally,
+    };
     Ok((outcome, workers.into_iter().map(|worker| worker.client).collect()))
+}
+
+/// What the calling thread has had of a processor.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -108,6 +108,7 @@ pub(super) fn lines(bench: &str, case: &Case, kinds: &[&str], outcomes: &[Outcom
     lines.push(line(&all, Metric::Rollbacks, &|outcome| per_commit(outcome, outcome.tally.rolled_back.iter().sum())));
     lines.push(line(&all, Metric::BytesWritten, &|outcome| outcome.bytes_per_commit));
     lines.push(line(&all, Metric::Writes, &|outcome| outcome.writes_per_commit));
+    lines.push(line(&all, Metric::Processor, &|outcome| outcome.processor_per_commit));
 
     let sum = |outcome: &Outcome| outcome.tally.aborts.iter().map(|(_, count)| count).sum();
     lines.push(line(&with("reason", "all"), Metric::Aborts, &|outcome| per_commit(outcome, sum(outcome))));
@@ -155,8 +156,13 @@ mod tests {
         both.add(&tally);
         both.add(&tally);
         assert_eq!(both.committed, 8);
-        let outcome =
-            Outcome { tally: both, elapsed: Duration::from_secs(2), bytes_per_commit: 7.0, writes_per_commit: 0.5 };
+        let outcome = Outcome {
+            tally: both,
+            elapsed: Duration::from_secs(2),
+            bytes_per_commit: 7.0,
+            writes_per_commit: 0.5,
+            processor_per_commit: 1e-6,
+        };
         let origin = Origin { machine: String::new(), commit: String::new(), seed: Seed(1) };
         let lines = lines("test", &Case::new(), &["one", "other"], &[outcome], &origin);
         let figure = |key: &str, value: &str, metric| {

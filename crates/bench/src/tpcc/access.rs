@@ -3,6 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use ishigaki_txn::{self as txn, Database, TableId, Transaction};
+use smallvec::SmallVec;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::keys::{Stored, Table};
@@ -53,6 +54,13 @@ pub(super) struct Access<'a> {
 impl<'a> Access<'a> {
     pub(super) fn new(transaction: &'a mut Transaction, tables: &'a Tables) -> Self {
         Self { transaction, tables }
+    }
+
+    /// Announces rows that are about to be looked at.
+    pub(super) fn prefetch<R: Stored>(&mut self, keys: impl Iterator<Item = R::Key>) {
+        let keys: SmallVec<[R::Key; 16]> = keys.collect();
+        let bytes: SmallVec<[&[u8]; 16]> = keys.iter().map(IntoBytes::as_bytes).collect();
+        self.transaction.prefetch(self.tables.id(R::TABLE), &bytes);
     }
 
     /// Looks at a row where it lies; `None` if there is none.

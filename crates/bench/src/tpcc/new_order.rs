@@ -54,6 +54,8 @@ pub(super) struct Line {
 /// Places the order; `None` if an item does not exist, for which everything is to be taken back.
 pub(super) fn run(access: &mut Access<'_>, input: &Input, inserts: bool) -> Result<Option<Placed>, Stop> {
     let home = input.district.warehouse.get();
+    access.prefetch::<Item>(input.lines.iter().map(|wanted| ItemKey::new(wanted.item)));
+    access.prefetch::<Stock>(input.lines.iter().map(|wanted| StockKey::new(wanted.supplier, wanted.item)));
     let warehouse_tax = access.look(&WarehouseKey::new(home), |row: &Warehouse| row.tax.get())?;
     let mut district: District = access.fetch(&input.district)?;
     let number = district.next_order.get();

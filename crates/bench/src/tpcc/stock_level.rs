@@ -29,11 +29,14 @@ pub(super) fn run(access: &mut Access<'_>, input: &Input) -> Result<usize, Stop>
     })?;
     items.sort_unstable();
     items.dedup();
+    let stock = |item: &u32| StockKey::new(input.district.warehouse.get(), *item);
     let mut low = 0;
-    for item in items {
-        let key = StockKey::new(input.district.warehouse.get(), item);
-        let quantity = access.look(&key, |row: &Stock| row.quantity.get())?;
-        low += usize::from(quantity < input.threshold);
+    for items in items.chunks(32) {
+        access.prefetch::<Stock>(items.iter().map(stock));
+        for item in items {
+            let quantity = access.look(&stock(item), |row: &Stock| row.quantity.get())?;
+            low += usize::from(quantity < input.threshold);
+        }
     }
     Ok(low)
 }

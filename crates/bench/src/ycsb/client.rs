@@ -20,6 +20,10 @@ pub(super) struct Reader {
     pub(super) random: Rng,
     /// Operations of the transaction that is to be attempted, by their keys; as many as each has.
     pub(super) operations: Vec<(u64, Operation)>,
+    /// Whether the engine is told of all keys before the first one is used.
+    prefetch: bool,
+    /// The keys, for that.
+    keys: Vec<[u8; 8]>,
     /// What is written, and what was read.
     buffer: Vec<u8>,
     /// The number of that transaction; they count from 1.
@@ -41,6 +45,7 @@ impl Reader {
         records: usize,
         operations: usize,
         payload: usize,
+        prefetch: bool,
     ) -> Self {
         Self {
             table,
@@ -49,6 +54,8 @@ impl Reader {
             number,
             random,
             operations: vec![(0, Operation::Read); operations],
+            prefetch,
+            keys: Vec::with_capacity(operations),
             buffer: vec![0; payload],
             sequence: 0,
             last: vec![0; records],
@@ -98,6 +105,11 @@ impl Client for Reader {
     }
 
     fn attempt(&mut self, transaction: &mut Transaction) -> Result<Ended<()>, Stop> {
+        if self.prefetch {
+            self.keys.clear();
+            self.keys.extend(self.operations.iter().map(|(key, _)| key.to_be_bytes()));
+            transaction.prefetch(self.table, &self.keys);
+        }
         for place in 0..self.operations.len() {
             match self.operations[place] {
                 (key, Operation::Read) => drop(self.read(transaction, key)?),

@@ -3,6 +3,8 @@
 mod figures;
 mod log;
 mod oltp;
+mod remote;
+mod tpch;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -33,6 +35,9 @@ Examples:
   ishigaki bench tpcc --device none,nvm:500ns --warehouses 1,4 --workers 1,2    all five transactions of TPC-C, checked
   ishigaki bench tpcc --scale 100 --seconds 1 --rounds 1             the same, small: a look at how it works
   ishigaki bench ycsb --workload a,b,c --skew 0,0.9,0.99 --json      skewed reads and updates, ten in a transaction
+  ishigaki bench remote --data /srv/bench --size 4KiB,64KiB --depth 1,64    a storage node's disk beside our own
+  ishigaki bench tpch --data /srv/tpch --load --scale 1                          data for TPC-H, in page files
+  ishigaki bench tpch --data /srv/tpch --query 1,3,6,15 --json                   its queries, each answer checked
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn
   ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C";
 
@@ -52,6 +57,8 @@ enum Command {
     Long(log::LongArguments),
     Tpcc(oltp::TpccArguments),
     Ycsb(oltp::YcsbArguments),
+    Remote(remote::RemoteArguments),
+    Tpch(tpch::TpchArguments),
     Figures(figures::FiguresArguments),
 }
 
@@ -179,6 +186,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Long(arguments) => log::run_long(&arguments),
         Command::Tpcc(arguments) => oltp::run_tpcc(&arguments),
         Command::Ycsb(arguments) => oltp::run_ycsb(&arguments),
+        Command::Remote(arguments) => remote::run(arguments),
+        Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ishigaki_device::{Directory, Place};
+use ishigaki_remote::Anywhere;
 
 use crate::failure::{EXIT_CODES, Failure};
 
@@ -33,9 +34,9 @@ enum Command {
     /// it can be read, and the exit code is 4.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
     Inspect {
-        /// The database: a directory, raw:DEVICE or another place
+        /// The database: a directory, raw:DEVICE, node://HOST:PORT/DIR or another place
         #[arg(value_name = "PLACE")]
-        place: Place,
+        place: Anywhere,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -47,9 +48,9 @@ enum Command {
     /// use meanwhile: then what is shown ends somewhere, or the log looks damaged there.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
     Changes {
-        /// The database: a directory, raw:DEVICE or another place
+        /// The database: a directory, raw:DEVICE, node://HOST:PORT/DIR or another place
         #[arg(value_name = "PLACE")]
-        place: Place,
+        place: Anywhere,
         /// Begin with this LSN instead of with the first there is
         #[arg(long, value_name = "LSN")]
         from: Option<u64>,
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn inspect(place: &Place, json: bool) -> Result<(), Failure> {
+fn inspect(place: &Anywhere, json: bool) -> Result<(), Failure> {
     let (directory, name) = open(place)?;
     let inspection = ishigaki_wal::inspect(directory.as_ref()).map_err(|error| failure(&name, error))?;
     let text = if json { report::json(&inspection) } else { report::text(&inspection) };
@@ -82,9 +83,9 @@ fn inspect(place: &Place, json: bool) -> Result<(), Failure> {
 }
 
 /// The directory and its name. It is not made if it is not there.
-fn open(place: &Place) -> Result<(Arc<dyn Directory>, String), Failure> {
+fn open(place: &Anywhere) -> Result<(Arc<dyn Directory>, String), Failure> {
     let name = match place {
-        Place::File(path) | Place::Ring(path) => {
+        Anywhere::Here(Place::File(path) | Place::Ring(path)) => {
             if !path.is_dir() {
                 return Err(Failure::invalid(format!("{}: there is no such directory", path.display())));
             }

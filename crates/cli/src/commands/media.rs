@@ -1,4 +1,8 @@
-//! `ishigaki media`: what a medium can do, before anything is put on it.
+//! `ishigaki media`: what a medium can do, before anything is put on it; and what networks there are.
+//!
+//! Parts: [`fabric`] is what libfabric tells.
+
+mod fabric;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,6 +20,7 @@ use ishigaki_bench::{Origin, media};
 use ishigaki_device::{
     Device, FileDevice, Place, ProbeCase, ProbeReport, ProbeRun, ProbeSettings, RawDirectory, probe,
 };
+use ishigaki_remote::Anywhere;
 
 use super::parse_seconds;
 use crate::failure::Failure;
@@ -25,6 +30,8 @@ Examples:
   ishigaki media probe /srv/data                 synchronous appends by 1, 2 and 4 threads in four sizes
   ishigaki media probe /srv/data --threads 1,16 --sizes 4KiB --seconds 5
   ishigaki media probe /srv/data --json          the same as JSON lines
+  ishigaki media probe node://10.0.0.7:7117/t    a directory of a storage node's
+  ishigaki media probe --fabric                  which networks libfabric knows here
   ishigaki media format /dev/sdb                 prepare a block device, then use it as raw:/dev/sdb";
 
 /// Measure what a medium can do, and prepare raw devices
@@ -37,7 +44,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Probe(ProbeArguments),
+    Probe(Box<ProbeArguments>),
     Format(FormatArguments),
 }
 
@@ -63,9 +70,13 @@ struct FormatArguments {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct ProbeArguments {
-    /// What to measure: a directory, ring:DIR, raw:PATH, mem, or a modelled medium: ssd, hdd, nvm:500ns
-    #[arg(value_name = "PLACE")]
-    place: Place,
+    /// What to measure: a directory, ring:DIR, raw:PATH, node://HOST:PORT/DIR, mem, or a modelled medium: ssd, hdd, nvm:500ns
+    #[arg(value_name = "PLACE", required_unless_present = "fabric")]
+    place: Option<Anywhere>,
+
+    /// Measure nothing and show by which networks libfabric could reach other hosts
+    #[arg(long, conflicts_with = "place")]
+    fabric: bool,
 
     /// How many threads write beside each other; each count is measured with each size
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,4")]
@@ -94,7 +105,8 @@ struct ProbeArguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Probe(arguments) => run_probe(arguments),
+        Command::Probe(arguments) if arguments.fabric => fabric::run(arguments.json),
+        Command::Probe(arguments) => run_probe(*arguments),
         Command::Format(arguments) => format(&arguments),
     }
 }
@@ -116,9 +128,10 @@ fn format(FormatArguments { path, force }: &FormatArguments) -> Result<(), Failu
 }
 
 fn run_probe(arguments: ProbeArguments) -> Result<(), Failure> {
-    let ProbeArguments { place, threads, sizes, seconds, rounds, seed, json } = arguments;
+    let ProbeArguments { place, threads, sizes, seconds, rounds, seed, json, .. } = arguments;
+    let place = place.ok_or_else(|| Failure::usage("what is to be measured?"))?;
     let site = Site::of(&place)?;
-    let directory = site.place.open().map_err(failed)?;
+    let directory = site.place.open().map_err(|error| Failure::of(error.kind(), error).without_hint())?;
     let seed = seed.unwrap_or_else(Seed::from_entropy);
     let settings = ProbeSettings { threads, sizes, duration: seconds, rounds, seed, ..ProbeSettings::default() };
     let bar = ProgressBar::no_length();
@@ -143,15 +156,15 @@ fn run_probe(arguments: ProbeArguments) -> Result<(), Failure> {
 
 /// Where to measure: in a file system a fresh directory below the given one, gone when dropped; else the place itself.
 struct Site {
-    place: Place,
+    place: Anywhere,
     fresh: Option<PathBuf>,
 }
 
 impl Site {
-    fn of(place: &Place) -> Result<Self, Failure> {
+    fn of(place: &Anywhere) -> Result<Self, Failure> {
         let (path, kind): (_, fn(PathBuf) -> Place) = match place {
-            Place::File(path) => (path, Place::File),
-            Place::Ring(path) => (path, Place::Ring),
+            Anywhere::Here(Place::File(path)) => (path, Place::File),
+            Anywhere::Here(Place::Ring(path)) => (path, Place::Ring),
             other => return Ok(Self { place: other.clone(), fresh: None }),
         };
         let attributes = fs::metadata(path).map_err(|error| Failure::file(path.display(), &error))?;
@@ -161,7 +174,7 @@ impl Site {
         }
         let site = path.join(format!("media-probe-{}", std::process::id()));
         fs::create_dir(&site).map_err(|error| Failure::file(site.display(), &error))?;
-        Ok(Self { place: kind(site.clone()), fresh: Some(site) })
+        Ok(Self { place: kind(site.clone()).into(), fresh: Some(site) })
     }
 
     fn remove(&self) {
@@ -179,19 +192,19 @@ impl Drop for Site {
 }
 
 /// A JSON object for each case and metric.
-fn lines(report: &ProbeReport, place: &Place, origin: &Origin) -> String {
+fn lines(report: &ProbeReport, place: &Anywhere, origin: &Origin) -> String {
     media::lines(report, &place.to_string(), origin).iter().fold(String::new(), |text, line| text + &line.json() + "\n")
 }
 
 /// What a person reads.
-fn table(report: &ProbeReport, place: &Place, origin: &Origin) -> String {
+fn table(report: &ProbeReport, place: &Anywhere, origin: &Origin) -> String {
     let promise = report.promise;
     let known = |yes| if yes { "yes" } else { "no" };
     let mut text = format!(
         "{} on {}, source {}, seed {}\n\
          blocks of {}, atomic writes of {}, direct I/O: {}, trim: {}, writes through (FUA): {}\n\n",
         match place {
-            Place::File(path) => path.display().to_string(),
+            Anywhere::Here(Place::File(path)) => path.display().to_string(),
             other => other.to_string(),
         },
         origin.machine,

@@ -12,6 +12,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, Place};
+use ishigaki_remote::Anywhere;
 use ishigaki_sql::{Database, Settings};
 use ishigaki_txn::{ProtocolKind, Release};
 
@@ -38,9 +39,9 @@ Examples:
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
     /// Where the database is: a directory, made if it is not there; ring:DIR to write to it by `io_uring`; raw:PATH for a
-    /// block device that `ishigaki media format` has prepared
+    /// block device that `ishigaki media format` has prepared; node://HOST:PORT/DIR for a storage node's
     #[arg(long, value_name = "PLACE", default_value = "ishigaki-data")]
-    data: Place,
+    data: Anywhere,
 
     /// Run these statements and leave; may be given several times
     #[arg(short, long = "command", value_name = "SQL", conflicts_with = "file")]
@@ -165,7 +166,7 @@ fn show_progress(bar: &ProgressBar, progress: &ishigaki_wal::Progress, opened: &
     }
 }
 
-fn greet(database: &Database, data: &Place, is_new: bool) -> Result<(), Failure> {
+fn greet(database: &Database, data: &Anywhere, is_new: bool) -> Result<(), Failure> {
     use std::io::Write;
     let mut out = io::stdout().lock();
     writeln!(out, "Ishigaki {}", env!("CARGO_PKG_VERSION"))?;
@@ -181,9 +182,9 @@ fn greet(database: &Database, data: &Place, is_new: bool) -> Result<(), Failure>
 }
 
 /// A place as people say it: a directory has no prefix.
-fn name(place: &Place) -> String {
+fn name(place: &Anywhere) -> String {
     match place {
-        Place::File(path) => path.display().to_string(),
+        Anywhere::Here(Place::File(path)) => path.display().to_string(),
         other => other.to_string(),
     }
 }

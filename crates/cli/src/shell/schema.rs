@@ -13,14 +13,20 @@ use crate::failure::Failure;
 
 /// The definition of one table, or of all.
 pub(super) async fn definitions(session: &Session, table: Option<&str>) -> Result<String, Failure> {
+    let shown = query(session, "SHOW TABLES").await?;
+    let names = texts(&shown, "table_name")?.into_iter().map(Option::unwrap_or_default);
+    let all: Vec<(String, Option<String>)> = names.zip(texts(&shown, "storage")?).collect();
     let tables = match table {
-        Some(table) => vec![table.to_owned()],
-        None => texts(&query(session, "SHOW TABLES").await?, "table_name")?.into_iter().flatten().collect(),
+        Some(table) => {
+            let storage = all.into_iter().find(|(name, _)| name == table).and_then(|(_, storage)| storage);
+            vec![(table.to_owned(), storage)]
+        }
+        None => all,
     };
     let mut text = String::new();
-    for table in tables {
+    for (table, storage) in tables {
         let columns = query(session, &format!("SHOW COLUMNS FROM {}", quoted(&table))).await?;
-        text.push_str(&definition(&table, &columns)?);
+        text.push_str(&definition(&table, &columns, storage.as_deref())?);
     }
     Ok(text)
 }
@@ -37,7 +43,7 @@ async fn query(session: &Session, sql: &str) -> Result<Vec<RecordBatch>, Failure
 }
 
 /// A `CREATE TABLE` for what SHOW COLUMNS says of a table.
-fn definition(table: &str, columns: &[RecordBatch]) -> Result<String, Failure> {
+fn definition(table: &str, columns: &[RecordBatch], storage: Option<&str>) -> Result<String, Failure> {
     let (names, types, defaults) =
         (texts(columns, "column_name")?, texts(columns, "type")?, texts(columns, "default")?);
     let (nullable, places) = (flags(columns, "nullable")?, places(columns, "primary_key")?);
@@ -63,7 +69,8 @@ fn definition(table: &str, columns: &[RecordBatch]) -> Result<String, Failure> {
         let names: Vec<String> = key.into_iter().map(|(_, name)| name).collect();
         lines.push(format!("    PRIMARY KEY ({})", names.join(", ")));
     }
-    Ok(format!("CREATE TABLE {} (\n{}\n);\n", quoted(table), lines.join(",\n")))
+    let storage = storage.map(|storage| format!(" WITH ({storage})")).unwrap_or_default();
+    Ok(format!("CREATE TABLE {} (\n{}\n){storage};\n", quoted(table), lines.join(",\n")))
 }
 
 fn texts(batches: &[RecordBatch], column: &str) -> Result<Vec<Option<String>>, Failure> {

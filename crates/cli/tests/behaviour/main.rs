@@ -3,6 +3,7 @@
 mod bench;
 mod log;
 mod media;
+mod node;
 mod program;
 mod sql;
 mod terminal;
@@ -18,6 +19,8 @@ fn help_shows_examples_and_exit_codes() {
         &["bench", "bank"],
         &["bench", "tpcc"],
         &["bench", "ycsb"],
+        &["bench", "remote"],
+        &["node"],
         &["completions"],
         &[],
     ] {

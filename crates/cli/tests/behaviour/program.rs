@@ -93,6 +93,17 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it without asking.
+    pub(crate) fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Closes its stdin and waits for its end.
     pub(crate) fn ends(mut self) -> Answer {
         drop(self.input.take());

@@ -137,7 +137,7 @@ fn commands_with_a_dot_work_in_scripts_too() {
     fs::write(&more, "SELECT count(*) AS n FROM stones;\n").unwrap();
     let script = format!(".format csv\n.tables\n.read {}\n.quit\nSELECT 'never';\n", more.display());
     let answer = sql(directory.path()).stdin(&script).succeeds();
-    assert_eq!(answer.stdout, "table_name,columns,primary_key\nstones,3,id\nn\n3\n");
+    assert_eq!(answer.stdout, "table_name,columns,primary_key,storage\nstones,3,id,\nn\n3\n");
     let answer = sql(directory.path()).stdin(".nonsense\n").fails_with(2);
     assert!(answer.stderr.contains("there is no command `.nonsense`\nhint: .help"), "{}", answer.stderr);
 }

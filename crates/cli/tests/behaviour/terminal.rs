@@ -17,9 +17,8 @@ const CTRL_D: &str = "\x04";
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Runs until it is cancelled.
-const ENDLESS: &str =
-    "SELECT count(*) FROM generate_series(1, 10000000) a(x), generate_series(1, 10000000) b(y) WHERE x * y = 7;";
+/// Runs until it is cancelled, and looks often whether it is.
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000000) WHERE value % 7 = 9;";
 
 /// The shell with a person before it.
 struct Terminal {

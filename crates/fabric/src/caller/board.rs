@@ -1,6 +1,6 @@
 //! What the threads of a caller share: which requests are under way, who waits, who leads.
 
-use std::thread::Thread;
+use std::thread::{Thread, ThreadId};
 
 use super::{Answer, Call};
 use crate::Error;
@@ -100,8 +100,8 @@ impl Board {
         self.free.push(id as u16);
     }
 
-    /// Takes note of an answer; false if nobody had asked.
-    pub(super) fn answer(&mut self, id: u32, credits: u16, answer: Answer) -> bool {
+    /// Takes note of an answer that `own`, who need not be woken, has received; false if nobody had asked.
+    pub(super) fn answer(&mut self, id: u32, credits: u16, answer: Answer, own: ThreadId) -> bool {
         let Some(slot) = self.find(id) else { return false };
         let waiter = match slot.state {
             State::Sent => {
@@ -116,7 +116,7 @@ impl Board {
             State::Free | State::Answered(_) => return false,
         };
         self.credits = self.credits.saturating_add(credits.into());
-        self.to_wake.extend(waiter);
+        self.to_wake.extend(waiter.filter(|waiter| waiter.id() != own));
         if credits > 0 && self.failed.is_none() {
             self.to_wake.append(&mut self.seekers);
         }
@@ -131,10 +131,13 @@ impl Board {
         Some(answer)
     }
 
-    /// This thread is to be woken when that answer has come.
-    pub(super) fn wait_for(&mut self, id: u32) {
-        if let Some(slot) = self.find(id) {
-            slot.waiter = Some(std::thread::current());
+    /// This thread, whose handle `own` is, is to be woken when that answer has come.
+    pub(super) fn wait_for(&mut self, id: u32, own: &Thread) {
+        // Who waits for many does so again and again, and a handle costs more than a look.
+        if let Some(slot) = self.find(id)
+            && slot.waiter.as_ref().is_none_or(|waiter| waiter.id() != own.id())
+        {
+            slot.waiter = Some(own.clone());
         }
     }
 

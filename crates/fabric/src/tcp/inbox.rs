@@ -12,7 +12,7 @@ use super::wire::{Block, Fault, Wire};
 use crate::endpoint::{Event, Message, Wait};
 use crate::frame::{Decoded, HEADER, Head, Kind, TARGET};
 use crate::region::{Region, Regions};
-use crate::wait::Patience;
+use crate::wait::{Patience, Spin};
 
 /// Bytes of the buffer. Longer messages make it grow while they last.
 const ROOM: usize = 128 << 10;
@@ -87,24 +87,32 @@ impl Inbox {
         deadline: Instant,
     ) -> Result<(), Fault> {
         let before = events.len();
-        if let Some(spin) = self.patience.spin(begin) {
-            loop {
-                if self.fill(wire, Block::No)?.0 > 0 {
-                    self.take_apart(events)?;
-                    if events.len() > before {
-                        return Ok(());
-                    }
-                }
-                if !spin.again() {
-                    break;
-                }
-            }
+        if let Some(mut spin) = self.patience.spin(begin) {
+            let outcome = self.spin(wire, events, &mut spin);
+            self.patience.spun(&spin);
+            outcome?;
         }
         while events.len() == before {
             self.fill(wire, Block::Until(deadline))?;
             self.take_apart(events)?;
         }
         Ok(())
+    }
+
+    /// Looks again and again, until something has come or it has been long enough.
+    fn spin(&mut self, wire: &Wire, events: &mut Vec<Event>, spin: &mut Spin) -> Result<(), Fault> {
+        let before = events.len();
+        loop {
+            if self.fill(wire, Block::No)?.0 > 0 {
+                self.take_apart(events)?;
+                if events.len() > before {
+                    return Ok(());
+                }
+            }
+            if !spin.again() {
+                return Ok(());
+            }
+        }
     }
 
     /// Receives bytes; returns how many, and for how many there was room.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -48,6 +49,8 @@ pub(crate) struct Wire {
     socket: TcpStream,
     stall: Duration,
     tls: Option<Tls>,
+    /// Nothing is received any more.
+    deaf: AtomicBool,
 }
 
 /// The two directions of a TLS connection share its state; the lock is held to encrypt or to decrypt, never over a system
@@ -111,7 +114,7 @@ impl Wire {
             // one is not to be had, the host's own serves.
             let _ = sockopt::set_tcp_congestion(&socket, "reno");
         }
-        Ok(Self { socket, stall: settings.stall, tls })
+        Ok(Self { socket, stall: settings.stall, tls, deaf: AtomicBool::new(false) })
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -121,6 +124,31 @@ impl Wire {
     /// Bytes can be put straight where they belong; otherwise they come through a buffer anyway.
     pub(super) fn is_plain(&self) -> bool {
         self.tls.is_none()
+    }
+
+    /// From now on nothing is received; whoever waits for it finds out within [`SLICE`].
+    pub(super) fn close_incoming(&self) {
+        // Not by the operating system: it would then refuse what the peer sends, and the peer the connection.
+        self.deaf.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_deaf(&self) -> bool {
+        self.deaf.load(Ordering::Relaxed)
+    }
+
+    /// Ends the outgoing direction, and throws away what comes until the peer has ended the other one. An error means that
+    /// there is no connection any more.
+    pub(super) fn close_outgoing(&self, deadline: Instant) {
+        let mut bytes = [0; 4096];
+        if self.socket.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        while Instant::now() < deadline {
+            match rustix::net::recv(self.socket.as_fd(), &mut bytes[..], RecvFlags::empty()) {
+                Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 
     /// Ends both directions. An error means that they have ended.
@@ -259,6 +287,9 @@ impl Wire {
             match (outcome, block) {
                 (Ok(0), _) => return Err(Fault::Broken("the peer closed it".to_owned())),
                 (Ok(received), _) => return Ok(received),
+                (Err(Errno::AGAIN), _) if self.is_deaf() => {
+                    return Err(Fault::Broken("we take nothing more".to_owned()));
+                }
                 (Err(Errno::AGAIN), Block::No) => return Ok(0),
                 (Err(Errno::AGAIN), Block::Until(deadline)) if Instant::now() >= deadline => return Err(Fault::Late),
                 (Err(Errno::AGAIN | Errno::INTR), _) => {}

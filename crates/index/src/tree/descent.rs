@@ -34,6 +34,59 @@ impl Fence {
     }
 }
 
+/// An inner node on the way to a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halt<'t> {
+    node: &'t Node<INNER>,
+    stamp: Stamp,
+}
+
+impl Halt<'_> {
+    /// Asks for the slots that a probe which fits the node will look at first.
+    #[inline]
+    pub(super) fn prefetch(&self, probe: &Probe<'_>) {
+        self.node.prefetch(probe);
+    }
+}
+
+impl<'t> Halt<'t> {
+    /// The way to one of the node's children, whose memory it asks for: all of a leaf, an inner node's header.
+    #[inline]
+    fn leave(self, at: usize) -> Result<Way<'t>, Restart> {
+        let Self { node, stamp } = self;
+        let level = node.meta().level();
+        let word = node.slot(at).1;
+        prefetch(word.address(), if level == 1 { size_of::<Node<LEAF>>() / 64 } else { 1 });
+        node.check(stamp)?;
+        Ok(Way { parent: node, stamp, word, level })
+    }
+
+    /// The way to the child on the way to a key.
+    #[inline]
+    pub(super) fn onward(self, probe: &Probe<'_>, guard: &Guard) -> Result<Way<'t>, Restart> {
+        let at = self.node.route(probe, self.stamp, guard)?;
+        self.leave(at)
+    }
+}
+
+/// The way from an inner node to one of its children.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way<'t> {
+    parent: &'t Node<INNER>,
+    stamp: Stamp,
+    /// Of the child, from a node that has passed its check.
+    word: Word,
+    /// Of the parent.
+    level: u8,
+}
+
+impl Way<'_> {
+    #[inline]
+    pub(super) fn leads_to_leaf(&self) -> bool {
+        self.level == 1
+    }
+}
+
 /// The way to a node: its parent, and the slot there.
 #[derive(Debug)]
 pub(super) struct Path<'t> {
@@ -62,31 +115,52 @@ impl Tree {
     /// The leaf where a key is or would be.
     #[inline]
     pub(super) fn leaf(&self, probe: &mut Probe<'_>, guard: &Guard) -> Result<(&Node<LEAF>, Stamp), Restart> {
-        let mut inner = &*self.anchor;
-        let mut stamp = inner.version().read()?;
-        let mut at = 0;
-        loop {
-            let level = inner.meta().level();
-            let word = inner.slot(at).1;
-            if level == 1 {
-                prefetch(word.address(), size_of::<Node<LEAF>>() / 64);
-            }
-            inner.check(stamp)?;
-            let payload = word.payload(guard);
-            if level == 1 {
-                let leaf = self.leaf_at(payload);
-                let leaf_stamp = leaf.version().read()?;
-                inner.check(stamp)?;
-                probe.fit(leaf.meta().prefix());
-                return Ok((leaf, leaf_stamp));
-            }
-            let child = self.inner_at(payload);
-            let child_stamp = child.version().read()?;
-            inner.check(stamp)?;
-            (inner, stamp) = (child, child_stamp);
-            probe.fit(inner.meta().prefix());
-            at = inner.route(probe, stamp, guard)?;
+        let way = self.way(probe, guard)?;
+        self.arrive(way, probe, guard)
+    }
+
+    /// Goes down to where the leaf of a key is known, and asks for the leaf's memory.
+    #[inline]
+    fn way(&self, probe: &mut Probe<'_>, guard: &Guard) -> Result<Way<'_>, Restart> {
+        let mut way = self.start()?;
+        while !way.leads_to_leaf() {
+            let halt = self.enter(way, probe, guard)?;
+            way = halt.onward(probe, guard)?;
         }
+        Ok(way)
+    }
+
+    /// The way to the root.
+    #[inline]
+    pub(super) fn start(&self) -> Result<Way<'_>, Restart> {
+        let node = &*self.anchor;
+        let stamp = node.version().read()?;
+        Halt { node, stamp }.leave(0)
+    }
+
+    /// Takes a way to an inner node.
+    #[inline]
+    pub(super) fn enter<'t>(&'t self, way: Way<'t>, probe: &mut Probe<'_>, guard: &Guard) -> Result<Halt<'t>, Restart> {
+        let node = self.inner_at(way.word.payload(guard));
+        let stamp = node.version().read()?;
+        way.parent.check(way.stamp)?;
+        probe.fit(node.meta().prefix());
+        Ok(Halt { node, stamp })
+    }
+
+    /// Takes a way to a leaf.
+    #[inline]
+    pub(super) fn arrive(
+        &self,
+        way: Way<'_>,
+        probe: &mut Probe<'_>,
+        guard: &Guard,
+    ) -> Result<(&Node<LEAF>, Stamp), Restart> {
+        let leaf = self.leaf_at(way.word.payload(guard));
+        let stamp = leaf.version().read()?;
+        way.parent.check(way.stamp)?;
+        probe.fit(leaf.meta().prefix());
+        Ok((leaf, stamp))
     }
 
     /// The way to the node of a level on the way to a key; none if the tree is not that high.

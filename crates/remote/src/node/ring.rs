@@ -59,6 +59,24 @@ struct Ring<'a> {
 
 impl Ring<'_> {
     fn serve(mut self) -> Result<()> {
+        let outcome = self.serve_all();
+        if self.session.node.stopping.load(Ordering::SeqCst) {
+            self.finish()?;
+        }
+        outcome
+    }
+
+    /// Answers the reads that are under way, and begins no others but those that had to wait.
+    fn finish(&mut self) -> Result<()> {
+        let mut landed = Vec::new();
+        while self.reads.in_flight() > 0 {
+            self.reads.wait(&mut landed, Some(LOOK))?;
+            self.answer(&mut landed)?;
+        }
+        Ok(())
+    }
+
+    fn serve_all(&mut self) -> Result<()> {
         let (mut events, mut requests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
         let mut readable = true;
         while !self.session.is_over() {

@@ -7,6 +7,7 @@ use ishigaki_device::{Access, Error, Promise, Result};
 use ishigaki_fabric::Target;
 
 use super::export::OpenFile;
+use super::leases::NOTE;
 use super::session::{Done, Session, invalid};
 use crate::protocol::{Answer, Failure, MAX_READ, MAX_WRITTEN, Opened, Request};
 
@@ -51,6 +52,7 @@ impl Session {
         match *request {
             Request::Hello => return Ok(Answer::Welcome { instance: node.instance }),
             Request::Load => return Ok(Answer::Load(node.status())),
+            Request::Open { directory, name } if is_note(directory, name) => return Err(kept()),
             Request::Open { directory, name } => return self.opened(exported.file(directory, name)?),
             Request::Close { handle } => self.remove_file(handle),
             Request::Read { .. } | Request::Blank { .. } => return Err(invalid("a read has no message")),
@@ -61,7 +63,7 @@ impl Session {
             }
             Request::List { directory, after } => {
                 let mut names = exported.directory(directory)?.list()?;
-                names.retain(|name| name.as_str() > after);
+                names.retain(|name| name.as_str() > after && !is_note(directory, name));
                 let more = names.len() > NAMES;
                 names.truncate(NAMES);
                 return Ok(Answer::Names { names, more });
@@ -74,7 +76,9 @@ impl Session {
             }
             Request::Renew { watch } => {
                 self.own_watch.store(watch, Ordering::SeqCst);
-                node.watches.find(watch)?.renew()?;
+                let watch = node.watches.find(watch)?;
+                node.leases.begin()?;
+                watch.renew()?;
             }
             ref change => return self.change(change),
         }
@@ -98,8 +102,16 @@ impl Session {
             Request::Trim { handle, offset, length } => {
                 let file = self.file(handle)?;
                 let own = self.own_watch.load(Ordering::SeqCst);
-                self.node.wait_for_old_leases();
+                self.node.leases.wait_for_old()?;
                 file.keepers.change(file.id, own, offset, length, || file.device.trim(offset, length))?;
+            }
+            Request::Create { directory, name, .. } | Request::Remove { directory, name }
+                if is_note(directory, name) =>
+            {
+                return Err(kept());
+            }
+            Request::Rename { directory, from, to } if is_note(directory, from) || is_note(directory, to) => {
+                return Err(kept());
             }
             Request::Create { directory, name, length } => {
                 exported.directory(directory)?.create(name, length)?;
@@ -132,10 +144,11 @@ impl Session {
         // Out of the client's reach while it is being written.
         let memory = region.take().ok_or_else(|| invalid("this staging slot is being written already"))?;
         let own = self.own_watch.load(Ordering::SeqCst);
-        self.node.wait_for_old_leases();
         let outcome = match memory.get(..length) {
-            Some(bytes) => file.keepers.change(file.id, own, offset, length as u64, || {
-                if durable { file.device.write_durable(offset, bytes) } else { file.device.write_at(offset, bytes) }
+            Some(bytes) => self.node.leases.wait_for_old().and_then(|()| {
+                file.keepers.change(file.id, own, offset, length as u64, || {
+                    if durable { file.device.write_durable(offset, bytes) } else { file.device.write_at(offset, bytes) }
+                })
             }),
             None => Err(invalid("a write that is longer than a staging slot")),
         };
@@ -156,6 +169,15 @@ impl Session {
         let handle = self.add_file(file)?;
         Ok(Answer::Opened(Opened { handle, file: id, identity, length, promise, writes_through, writable }))
     }
+}
+
+/// The name is that of the node's own note.
+fn is_note(directory: &str, name: &str) -> bool {
+    directory.is_empty() && name == NOTE
+}
+
+fn kept() -> Error {
+    invalid("this name is kept for the node's note of leases")
 }
 
 /// A length that a read may have.

@@ -24,7 +24,7 @@ use ishigaki_fabric::{Call, Caller, Pending};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::session::{Done, Session, invalid};
-use crate::protocol::{Answer, Notice, Request};
+use crate::protocol::{Answer, Failure, Notice, Request};
 
 /// All watches of a node.
 #[derive(Debug)]
@@ -174,6 +174,10 @@ impl Session {
             return Ok(false);
         }
         let watches = &self.node.watches;
+        if let Err(error) = self.node.leases.begin() {
+            self.reply(id, Done::Said(Answer::Failed(Failure::of(&error))))?;
+            return Ok(true);
+        }
         let number = watches.next.fetch_add(1, Ordering::Relaxed);
         let watch = Arc::new(Watch {
             id: number,

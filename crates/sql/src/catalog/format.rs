@@ -1,25 +1,40 @@
 //! The bytes of a table's definition, as `docs/format/catalog.md` describes them.
 
+use ishigaki_base::ByteSize;
 use ishigaki_txn::TableId;
 
-use crate::table::{Column, TableDefinition};
+use crate::table::{Column, Location, Paged, TableDefinition};
 use crate::types::SqlType;
 use crate::{Error, Result};
 
-/// The first byte of every definition.
-const VERSION: u8 = 1;
+/// The first byte of the definition of a table whose rows are in a table of the engine.
+const ROWS: u8 = 1;
+/// The same where they are in page files.
+const PAGED: u8 = 2;
 
 /// Bits of a column's flags.
 const NULLABLE: u8 = 1;
 const HAS_DEFAULT: u8 = 2;
+
+/// A bit of a location's flags.
+const EXISTING: u8 = 1;
 
 /// What is wrong with stored bytes.
 type Flaw = &'static str;
 
 /// The bytes of a definition; the name is not among them, it is the key.
 pub(super) fn encode(table: &TableDefinition) -> Result<Vec<u8>> {
-    let mut out = vec![VERSION];
-    out.extend_from_slice(&table.id().0.to_le_bytes());
+    let mut out = Vec::new();
+    match table.pages() {
+        None => {
+            out.push(ROWS);
+            out.extend_from_slice(&table.id().0.to_le_bytes());
+        }
+        Some(paged) => {
+            out.push(PAGED);
+            put_paged(paged, &mut out);
+        }
+    }
     out.extend_from_slice(&(table.columns().len() as u16).to_le_bytes());
     for column in table.columns() {
         put_type(column.sql_type, &mut out);
@@ -47,24 +62,56 @@ pub(super) fn encode(table: &TableDefinition) -> Result<Vec<u8>> {
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<TableDefinition> {
     let corrupt = |reason: &str| Error::corrupt(format!("the definition of table {name} in the catalog: {reason}"));
     let mut rest = bytes;
-    let (id, columns, primary_key) = read(&mut rest).map_err(corrupt)?;
+    let (place, columns, primary_key) = read(&mut rest).map_err(corrupt)?;
     if !rest.is_empty() {
         return Err(corrupt("it goes on behind its end"));
     }
-    TableDefinition::new(id, name.to_owned(), columns, primary_key).map_err(|error| corrupt(&error.to_string()))
+    match place {
+        Place::Table(id) => TableDefinition::new(id, name.to_owned(), columns, primary_key),
+        Place::Pages(_) if !primary_key.is_empty() => return Err(corrupt("a paged table with a primary key")),
+        Place::Pages(paged) => TableDefinition::paged(name.to_owned(), columns, paged),
+    }
+    .map_err(|error| corrupt(&error.to_string()))
 }
 
-fn read(rest: &mut &[u8]) -> Result<(TableId, Vec<Column>, Vec<usize>), Flaw> {
-    let [version] = take(rest)?;
-    if version != VERSION {
-        return Err("a version that this program does not know");
-    }
-    let id = TableId(u32::from_le_bytes(take(rest)?));
+/// Where the rows are.
+enum Place {
+    Table(TableId),
+    Pages(Paged),
+}
+
+fn read(rest: &mut &[u8]) -> Result<(Place, Vec<Column>, Vec<usize>), Flaw> {
+    let place = match take(rest)? {
+        [ROWS] => Place::Table(TableId(u32::from_le_bytes(take(rest)?))),
+        [PAGED] => Place::Pages(read_paged(rest)?),
+        _ => return Err("a version that this program does not know"),
+    };
     let columns = (0..u16::from_le_bytes(take(rest)?)).map(|_| read_column(rest)).collect::<Result<_, _>>()?;
     let primary_key = (0..u16::from_le_bytes(take(rest)?))
         .map(|_| take(rest).map(|position| usize::from(u16::from_le_bytes(position))))
         .collect::<Result<_, _>>()?;
-    Ok((id, columns, primary_key))
+    Ok((place, columns, primary_key))
+}
+
+fn put_paged(paged: &Paged, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(paged.page_size.as_u64() as u32).to_le_bytes());
+    out.extend_from_slice(&(paged.locations.len() as u16).to_le_bytes());
+    for location in &paged.locations {
+        out.push(if location.existing { EXISTING } else { 0 });
+        put_text(&location.place, out);
+    }
+}
+
+fn read_paged(rest: &mut &[u8]) -> Result<Paged, Flaw> {
+    let page_size = ByteSize(u64::from(u32::from_le_bytes(take(rest)?)));
+    let locations = (0..u16::from_le_bytes(take(rest)?)).map(|_| {
+        let [flags] = take(rest)?;
+        if flags & !EXISTING != 0 {
+            return Err("a location with a flag that this program does not know");
+        }
+        Ok(Location { place: read_text(rest)?, existing: flags & EXISTING != 0 })
+    });
+    Ok(Paged { page_size, locations: locations.collect::<Result<_, _>>()? })
 }
 
 fn read_column(rest: &mut &[u8]) -> Result<Column, Flaw> {
@@ -119,7 +166,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
 fn read_text(rest: &mut &[u8]) -> Result<String, Flaw> {
     let length = usize::from(u16::from_le_bytes(take(rest)?));
     let bytes = rest.split_off(..length).ok_or("it ends too early")?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a name or default that is not UTF-8")
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a name, default or location that is not UTF-8")
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Flaw> {

@@ -1,12 +1,13 @@
 use std::collections::HashSet;
 
-use ishigaki_base::ErrorKind;
+use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_txn::{Database, Settings};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
 use crate::row::sample::{check, table_and_rows};
+use crate::table::{Location, Paged};
 use crate::types::SqlType;
 
 fn open(directory: &TempDir) -> (Database, Catalog) {
@@ -161,4 +162,40 @@ fn definitions_read_back_and_damaged_ones_are_refused_or_read_but_never_panic() 
         }
         Ok(())
     });
+}
+
+/// As `docs/format/catalog.md` says it, too.
+#[test]
+fn a_definition_of_a_paged_table_has_its_page_size_and_its_locations() {
+    let locations = ["/a", "/b"].map(|place| Location { place: place.to_owned(), existing: place == "/b" });
+    let paged = Paged { page_size: ByteSize::kib(128), locations: locations.to_vec() };
+    let table = TableDefinition::paged("t".to_owned(), vec![column("id", SqlType::Integer)], paged.clone()).unwrap();
+    assert_eq!((table.pages(), table.has_row_id()), (Some(&paged), false));
+    let expected: &[u8] = &[
+        2, // version
+        0, 0, 2, 0, // page size
+        2, 0, // locations
+        0, 2, 0, b'/', b'a', // made for the table
+        1, 2, 0, b'/', b'b', // was there before
+        1, 0, // columns
+        2, 1, 2, 0, b'i', b'd', // INTEGER, "id"
+        0, 0, // no key
+    ];
+    assert_eq!(format::encode(&table).unwrap(), expected);
+    assert_eq!(format::decode("t", expected).unwrap(), table);
+    let refused = |at: usize, byte: u8| {
+        let mut bytes = expected.to_vec();
+        bytes[at] = byte;
+        assert_eq!(format::decode("t", &bytes).unwrap_err().kind(), ErrorKind::Corrupt, "byte {at} = {byte}");
+    };
+    // Another version, an unknown flag, the same place twice, a key.
+    for (at, byte) in [(0, 3), (7, 2), (16, b'a'), (expected.len() - 2, 1)] {
+        refused(at, byte);
+    }
+    for length in 0..expected.len() {
+        assert_eq!(format::decode("t", &expected[..length]).unwrap_err().kind(), ErrorKind::Corrupt, "{length} bytes");
+    }
+    // None at all.
+    let none: &[u8] = &[2, 0, 0, 2, 0, 0, 0, 1, 0, 2, 1, 2, 0, b'i', b'd', 0, 0];
+    assert_eq!(format::decode("t", none).unwrap_err().kind(), ErrorKind::Corrupt);
 }

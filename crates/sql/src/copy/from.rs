@@ -71,7 +71,7 @@ impl Load<'_> {
             more = block_in_place(|| self.read(&mut reader, &mut record))?;
         }
         self.prepare_rest().await?;
-        let mut inserter = Inserter::new(Arc::clone(&self.definition));
+        let mut inserter = Inserter::new(self.context, Arc::clone(&self.definition))?;
         let mut page = Page::new(self.positions.len());
         while more {
             more = block_in_place(|| {
@@ -88,7 +88,7 @@ impl Load<'_> {
             self.insert(&mut inserter, page.finish(), Some(&lines))?;
             self.context.shared.progress.set(reader.bytes(), inserter.rows);
         }
-        Ok(inserter.rows)
+        inserter.finish(self.context)
     }
 
     async fn parquet(&mut self, file: File, size: u64) -> Result<u64> {
@@ -102,7 +102,7 @@ impl Load<'_> {
             .collect();
         let columns = self.match_columns(&names)?;
         self.prepare_rest().await?;
-        let mut inserter = Inserter::new(Arc::clone(&self.definition));
+        let mut inserter = Inserter::new(self.context, Arc::clone(&self.definition))?;
         let mut batches = reader;
         while let Some(batch) = self.reading(|| batches.next().transpose())? {
             let arrays = columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
@@ -110,7 +110,7 @@ impl Load<'_> {
             let done = u128::from(size) * u128::from(inserter.rows) / u128::from(total);
             self.context.shared.progress.set(u64::try_from(done).unwrap_or(size), inserter.rows);
         }
-        Ok(inserter.rows)
+        inserter.finish(self.context)
     }
 
     /// Reads from a Parquet file. Its reader panics on some damaged files; that is the file's fault, not the statement's.

@@ -7,7 +7,9 @@ use datafusion::common::Column as PlanColumn;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, Statement as Ast, TableObject};
+use tokio::task::block_in_place;
 
+use crate::paged::Appender;
 use crate::row::{RowEncoder, row_key};
 use crate::statement::{identifier, table_name};
 use crate::table::TableDefinition;
@@ -22,10 +24,11 @@ const ROWS_PER_LOOK: usize = 1024;
 /// Runs an INSERT.
 pub(crate) async fn run(context: &Context<'_>, insert: &Insert) -> Result<Outcome> {
     let (definition, prepared) = prepare(context, insert).await?;
-    let mut inserter = Inserter::new(Arc::clone(&definition));
+    let mut inserter = Inserter::new(context, Arc::clone(&definition))?;
     let mut reads_itself = false;
     for plan in &prepared.plans {
-        reads_itself |= reads(plan, definition.name())?;
+        // What a paged table shows stays as it is.
+        reads_itself |= definition.pages().is_none() && reads(plan, definition.name())?;
     }
     if reads_itself {
         // The source must not meet the rows that it makes.
@@ -41,7 +44,7 @@ pub(crate) async fn run(context: &Context<'_>, insert: &Insert) -> Result<Outcom
             }
         }
     }
-    Ok(Outcome::Affected { tag: "INSERT", rows: inserter.rows })
+    Ok(Outcome::Affected { tag: "INSERT", rows: inserter.finish(context)? })
 }
 
 /// Plans an INSERT: a query whose columns are the table's.
@@ -171,18 +174,39 @@ pub(crate) struct Inserter {
     pub(crate) rows: u64,
     /// The row of the last batch at which storing failed; `None` when the batch was refused as a whole.
     pub(crate) failed: Option<usize>,
+    /// Of a paged table.
+    appender: Option<Appender>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Inserter {
-    pub(crate) fn new(definition: Arc<TableDefinition>) -> Self {
-        Self { definition, rows: 0, failed: None, key: Vec::new(), value: Vec::new() }
+    pub(crate) fn new(context: &Context<'_>, definition: Arc<TableDefinition>) -> Result<Self> {
+        let appender = definition.pages().map(|paged| context.current.append(&definition, paged)).transpose()?;
+        Ok(Self { definition, rows: 0, failed: None, appender, key: Vec::new(), value: Vec::new() })
+    }
+
+    /// Makes what went to page files durable, and then to be seen; other rows are the transaction's. How many rows there were.
+    pub(crate) fn finish(self, context: &Context<'_>) -> Result<u64> {
+        if let Some(appender) = self.appender {
+            // What was read for it comes first.
+            context.current.settle()?;
+            context.shared.cancel.check()?;
+            block_in_place(|| appender.commit())?;
+        }
+        Ok(self.rows)
     }
 
     /// Checks and stores the rows of a batch that has all columns of the table in the table's order.
     pub(crate) fn insert(&mut self, context: &Context<'_>, batch: &RecordBatch) -> Result<()> {
         let rows = RowEncoder::new(Arc::clone(&self.definition), batch)?;
+        if let Some(appender) = &mut self.appender {
+            context.shared.cancel.check()?;
+            let batch = RecordBatch::try_new(Arc::clone(self.definition.schema()), rows.columns())?;
+            block_in_place(|| appender.write(batch))?;
+            self.rows += rows.len() as u64;
+            return Ok(());
+        }
         let table = self.definition.id();
         context.current.with_catalog(|catalog, transaction| {
             let ids = if self.definition.has_row_id() { catalog.row_ids(rows.len() as u64)? } else { 0..0 };

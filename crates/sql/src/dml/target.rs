@@ -63,6 +63,9 @@ impl Target {
             Some(_) => return refuse("with new names for columns"),
         };
         let definition = context.current.definition(&table_name(name)?)?;
+        if definition.pages().is_some() {
+            return Err(Error::AppendOnly { table: definition.name().to_owned(), verb: verb.to_owned() });
+        }
         Ok(Self { definition, alias: Ident::with_quote('"', identifier(&alias)) })
     }
 

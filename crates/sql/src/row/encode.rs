@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use datafusion::arrow::datatypes::{Decimal128Type, DecimalType};
 
 use crate::key;
@@ -57,6 +57,11 @@ impl RowEncoder {
     /// True when there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
+    }
+
+    /// The columns, in the types of the table's.
+    pub fn columns(&self) -> Vec<ArrayRef> {
+        self.columns.iter().map(|column| make_array(column.array().to_data())).collect()
     }
 
     /// Puts the primary key of a row into `out`, which loses what it held. Nothing when the table has no primary key:

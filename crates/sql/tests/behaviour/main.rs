@@ -2,6 +2,7 @@
 
 mod copy;
 mod dml_planning;
+mod paged;
 mod plans;
 mod shell;
 mod statements;

@@ -168,7 +168,7 @@ fn files_are_not_tables() {
 fn tables_and_columns_can_be_listed() {
     let shell =
         Shell::with("CREATE TABLE b (id INT PRIMARY KEY, name VARCHAR(5) DEFAULT 'x'); CREATE TABLE a (x REAL)");
-    assert_eq!(shell.rows("SHOW TABLES"), ["a|1|NULL", "b|2|id"]);
+    assert_eq!(shell.rows("SHOW TABLES"), ["a|1|NULL|NULL", "b|2|id|NULL"]);
     assert_eq!(shell.rows("DESCRIBE b"), ["id|INTEGER|false|NULL|1", "name|VARCHAR(5)|true|'x'|NULL"]);
     assert_eq!(shell.rows("SHOW COLUMNS FROM a"), ["x|REAL|true|NULL|NULL"]);
     assert_eq!(

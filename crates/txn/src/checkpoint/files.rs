@@ -146,5 +146,7 @@ mod tests {
         {
             assert_eq!(parse_part_name(name), None, "{name}");
         }
+        assert_eq!(parse_part_name(&part_name(LARGEST, 0)), Some(LARGEST));
+        assert_eq!(parse_part_name(&part_name(LARGEST + 1, 0)), None, "nobody could count on from there");
     }
 }

@@ -70,13 +70,28 @@ impl Gates {
     /// each stream.
     pub(crate) fn cut<R>(&self, look: impl FnOnce(Dependencies) -> R) -> R {
         let closed = self.close();
-        let last = |gate: &Gate| gate.timestamp.load(Ordering::Relaxed);
-        self.floor.0.store(self.each.iter().map(last).max().unwrap_or(0) + 1, Ordering::Relaxed);
+        self.raise_floor();
         let mut records = Dependencies::default();
         self.each.iter().for_each(|gate| records.add(Position::from_bits(gate.record.load(Ordering::Relaxed))));
         let seen = look(records);
         drop(closed);
         seen
+    }
+
+    /// A cut for which the gate of a stream is closed some time before the others.
+    #[cfg(test)]
+    pub(crate) fn cut_slowly(&self, first: StreamId, meanwhile: impl FnOnce()) {
+        let _first = self.each[usize::from(first.0)].passage.write();
+        meanwhile();
+        let others = self.each.iter().enumerate().filter(|(at, _)| *at != usize::from(first.0));
+        let _others: Vec<_> = others.map(|(_, gate)| gate.passage.write()).collect();
+        self.raise_floor();
+    }
+
+    /// With all gates closed.
+    fn raise_floor(&self) {
+        let last = |gate: &Gate| gate.timestamp.load(Ordering::Relaxed);
+        self.floor.0.store(self.each.iter().map(last).max().unwrap_or(0) + 1, Ordering::Relaxed);
     }
 
     fn close(&self) -> Vec<RwLockWriteGuard<'_, ()>> {

@@ -57,6 +57,10 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.read(table, key, visit))
     }
 
+    fn prefetch(&mut self, table: &TableRef, keys: &[impl AsRef<[u8]>]) {
+        each!(self, protocol => protocol.prefetch(table, keys));
+    }
+
     fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         each!(self, protocol => protocol.scan(table, range, visit))
     }
@@ -100,14 +104,8 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.depends_on())
     }
 
-    fn install(
-        &mut self,
-        table: &Table,
-        record: Record<'_>,
-        value: Option<Value<'_>>,
-        position: Position,
-    ) -> Option<Retired> {
-        each!(self, protocol => protocol.install(table, record, value, position))
+    fn install(&mut self, record: Record<'_>, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
+        each!(self, protocol => protocol.install(record, value, position))
     }
 
     fn installed_table(&mut self, table: &Table) {

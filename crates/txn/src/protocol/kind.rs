@@ -10,10 +10,10 @@ use crate::{Error, Result};
 pub enum ProtocolKind {
     /// Strict two-phase locking with wait-die: who comes second waits or gives way at once, and what a transaction has seen
     /// stays so until its end. A transaction that keeps its [`Age`](crate::Age) gets its turn.
-    #[default]
     Locking,
     /// Optimistic, with timestamps from the data: nothing is locked while a transaction runs, and it learns at its commit
-    /// whether all that it saw fits together. Where little is written twice it scales best.
+    /// whether all that it saw fits together. The default: it was the faster one in every workload that was measured.
+    #[default]
     TicToc,
 }
 

@@ -24,6 +24,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ishigaki_base::Position;
+use ishigaki_index::prefetch_soon;
 use ishigaki_wal::Dependencies;
 use sdd::Guard;
 use smallvec::SmallVec;
@@ -111,6 +112,10 @@ impl Protocol for Locking {
         Ok(visit(row.map(|row| row.value)))
     }
 
+    fn prefetch(&mut self, table: &TableRef, keys: &[impl AsRef<[u8]>]) {
+        table.rows.find_each(keys, &Guard::new(), |_, id| prefetch_soon(table.rows.lock(id)));
+    }
+
     fn scan(&mut self, table: &TableRef, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
         if key::is_empty(range) {
             return Ok(());
@@ -175,13 +180,7 @@ impl Protocol for Locking {
         &self.depends_on
     }
 
-    fn install(
-        &mut self,
-        _: &Table,
-        record: Record<'_>,
-        value: Option<Value<'_>>,
-        position: Position,
-    ) -> Option<Retired> {
+    fn install(&mut self, record: Record<'_>, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
         record.overwrite(value, position)
     }
 

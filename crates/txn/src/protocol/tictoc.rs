@@ -32,8 +32,10 @@
 //! he sees before that must bear it ([`Session::run`](crate::Session::run) does).
 
 pub(crate) mod absences;
-mod last;
+mod known;
 mod read_set;
+#[cfg(test)]
+mod tests;
 mod validate;
 pub(crate) mod word;
 mod write_locks;
@@ -57,7 +59,7 @@ use crate::spare::{self, Spare};
 use crate::table::{Table, TableRef};
 use crate::version::Retired;
 use crate::{ConflictReason, Error, Result};
-use last::Last;
+use known::Known;
 use read_set::{Reached, ReadSet};
 use word::{Refused, Stamp, Timestamp};
 use write_locks::WriteLocks;
@@ -84,7 +86,7 @@ pub(crate) struct Sets {
     tables: Vec<Touched>,
     reads: ReadSet,
     writes: WriteLocks,
-    last: Last,
+    known: Known,
 }
 
 /// The write locks of a transaction that has committed. Whoever has them lets go of them.
@@ -285,10 +287,7 @@ impl Sets {
             let Some((stamp, row)) = record.read(&mut copied, guard) else {
                 return ControlFlow::Break(Pause::Writer);
             };
-            if stamp.is_dead() {
-                // It is leaving the index, which `seen` will tell.
-                return ControlFlow::Continue(());
-            }
+            // One that is dead is leaving the index, which `seen` will tell.
             if range_protection {
                 reads.add_row(id, stamp);
             } else if row.is_some() {
@@ -319,7 +318,7 @@ impl Sets {
         self.tables.clear();
         self.reads.clear();
         self.writes.clear();
-        self.last.clear();
+        self.known.clear();
     }
 }
 
@@ -341,19 +340,36 @@ impl Protocol for TicToc {
     fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
+        let mut known = self.sets.known.of_ahead(slot, key);
         loop {
             let guard = Guard::new();
-            let Some((id, record)) = self.find(table, slot, key, &guard) else { return Ok(visit(None)) };
+            let (id, record, is) = match known.take() {
+                Some((id, stamp)) => (id, table.rows.at(id), Some(stamp)),
+                None => match self.find(table, slot, key, &guard) {
+                    Some((id, record)) => (id, record, None),
+                    None => return Ok(visit(None)),
+                },
+            };
             let mut copied = Copied::borrow();
-            if let Some((stamp, row)) = record.read(&mut copied, &guard)
-                && !stamp.is_dead()
-            {
+            let read = record.read(&mut copied, &guard);
+            if let Some((stamp, row)) = read.filter(|(stamp, _)| is_still(*stamp, is)) {
                 self.add_version(slot, id, stamp, row.map_or(Position::NONE, |row| row.position));
-                self.sets.last.set(slot, key, id, stamp);
+                if is.is_none() {
+                    self.sets.known.note(slot, key, id, stamp);
+                }
                 return Ok(visit(row.map(|row| row.value)));
             }
             drop(guard);
-            self.patience.pause(&mut pauses)?;
+            if is.is_none() {
+                self.patience.pause(&mut pauses)?;
+            }
+        }
+    }
+
+    fn prefetch(&mut self, table: &TableRef, keys: &[impl AsRef<[u8]>]) {
+        // Whatever is in the way now, who uses the keys is told.
+        if let Ok(slot) = self.touch(table) {
+            self.know(slot, table, keys);
         }
     }
 
@@ -383,9 +399,7 @@ impl Protocol for TicToc {
     ) -> Result<Option<Reserved>> {
         let slot = self.touch(table)?;
         let mut pauses = Pauses::default();
-        if let (Intent::Put, Some((id, seen))) = (intent, self.sets.last.of(slot, key))
-            && !seen.is_absent()
-        {
+        if let (Intent::Put, Some((id, seen))) = (intent, self.sets.known.of(slot, key)) {
             let stamp = table.rows.at(id).word.load();
             if !stamp.is_locked() && stamp.is_same_version(seen) {
                 self.sets.writes.add(slot, key, id, stamp, false);
@@ -462,25 +476,17 @@ impl Protocol for TicToc {
         &self.depends_on
     }
 
-    fn install(
-        &mut self,
-        table: &Table,
-        record: Record<'_>,
-        value: Option<Value<'_>>,
-        position: Position,
-    ) -> Option<Retired> {
+    fn install(&mut self, record: Record<'_>, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
+        // Of one that is absent now the absences learn when it leaves the index; it is locked until then.
         let stamp = Stamp::new(self.timestamp, value.is_none());
-        if stamp.is_absent() {
-            table.absences.take_over(stamp);
-        }
         let old = record.write(value, position);
         record.word.store(stamp.locked());
         old
     }
 
     fn installed_table(&mut self, table: &Table) {
+        // Whoever uses it looks at this first: he comes behind, also where he finds nothing.
         table.word.store(Stamp::new(self.timestamp, false));
-        table.absences.take_over(Stamp::new(self.timestamp, true));
     }
 
     fn dropping_table(&mut self, system: &Table) {
@@ -499,6 +505,13 @@ impl Protocol for TicToc {
         writes.release(tables);
         self.sets.clear();
     }
+}
+
+/// True if what was read is of the record that was meant: one that was found just now and has not left the index, or one
+/// that was known and still has the same version.
+#[inline]
+fn is_still(stamp: Stamp, known: Option<Stamp>) -> bool {
+    known.map_or(!stamp.is_dead(), |known| known.is_same_version(stamp))
 }
 
 /// The error of who meets somebody else's lock, or a newer version.

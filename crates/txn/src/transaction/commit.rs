@@ -167,7 +167,7 @@ impl Transaction {
                 table.note_deletion(position);
             }
             let freed = record.outside(&guard);
-            if let Some(old) = protocol.install(table, record, value, position) {
+            if let Some(old) = protocol.install(record, value, position) {
                 retirement.add(old);
             }
             let added = record.outside(&guard);
@@ -210,4 +210,67 @@ impl Transaction {
 /// True unless the write deletes what is not there: a key that the transaction itself had inserted.
 fn changes(writes: &TableWrites, write: &Write<'_>) -> bool {
     write.value.is_some() || !writes.table.rows.at(write.record).is_absent()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ishigaki_base::ByteSize;
+    use ishigaki_device::MemoryDirectory;
+
+    use super::*;
+    use crate::{ConflictReason, Database, Error, ProtocolKind, Session, Settings};
+
+    fn open() -> Database {
+        let log =
+            ishigaki_wal::Settings { streams: 2, segment: ByteSize::kib(64), background: false, ..Default::default() };
+        let settings = Settings { log, protocol: ProtocolKind::TicToc, ..Settings::default() };
+        Database::open_in(Arc::new(MemoryDirectory::new()), settings).unwrap()
+    }
+
+    /// One reads what the other overwrites, and could well come before it. But the other one is before a cut, and he stands
+    /// before his gate when that is made: a snapshot would show the one without the other.
+    #[test]
+    fn whoever_stands_before_his_gate_during_a_cut_decides_behind_it() {
+        for cuts in [false, true] {
+            let database = open();
+            let (late, early) = (database.session(), database.session());
+            assert_ne!(late.stream(), early.stream());
+            let table = early.run(|txn| txn.create_table("table")).unwrap();
+            let put = |session: &Session, key: &[u8]| session.run(|txn| txn.put(table, key, b"")).unwrap();
+            for key in [b"x", b"y", b"z", b"z", b"z", b"z"] {
+                put(&early, key);
+            }
+            // For all that its readers know, `y` is valid for long.
+            early.run(|txn| txn.get(table, b"z").and_then(|_| txn.get(table, b"y"))).unwrap();
+            let mut txn = late.begin().unwrap();
+            txn.get(table, b"y").unwrap();
+            txn.put(table, b"x", b"late").unwrap();
+            let x = late.home().table(table).unwrap();
+            let is_locked = || {
+                let (_, record) = x.rows.find(b"x", &Guard::new()).unwrap();
+                record.word.load().is_locked()
+            };
+            let committed = std::thread::scope(|scope| {
+                if !cuts {
+                    put(&early, b"y");
+                    return txn.commit();
+                }
+                let mut thread = None;
+                late.home().database.checkpointer.gates.cut_slowly(late.stream(), || {
+                    thread = Some(scope.spawn(|| txn.commit()));
+                    while !is_locked() {
+                        std::thread::yield_now();
+                    }
+                    // It is on its way to the gate.
+                    std::thread::sleep(Duration::from_millis(20));
+                    put(&early, b"y");
+                });
+                thread.expect("it was begun").join().expect("no panic")
+            });
+            let refused = matches!(committed, Err(Error::Conflict { reason: ConflictReason::Overwritten }));
+            assert_eq!(refused, cuts, "{:?}", committed.err());
+        }
+    }
 }

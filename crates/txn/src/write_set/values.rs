@@ -118,6 +118,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_forgotten_leaves_its_room() {
+        let mut values = Values::default();
+        values.add(&[1; 100]);
+        for _ in 0..3 {
+            let mark = values.mark();
+            let first = values.add(&[2; 500]);
+            (0..300).for_each(|_| drop(values.add(&[3; 1000])));
+            values.truncate(mark);
+            let again = values.add(&[4; 500]);
+            assert_eq!(format!("{first:?}"), format!("{again:?}"), "it has the same place");
+            values.truncate(mark);
+        }
+    }
+
+    #[test]
     fn values_are_kept_apart() {
         let mut values = Values::default();
         for _ in 0..2 {

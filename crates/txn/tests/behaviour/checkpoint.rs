@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ishigaki_device::Directory;
@@ -217,13 +218,17 @@ fn a_checkpoint_never_begins_between_the_lsn_of_a_commit_and_its_last_write() {
 /// A directory with the same bytes.
 fn copy(directory: &MemoryDirectory) -> MemoryDirectory {
     let twin = MemoryDirectory::new();
-    for name in directory.list().unwrap() {
-        let from = directory.open(&name).unwrap();
-        let mut bytes = ishigaki_device::AlignedBuffer::zeroed(from.len() as usize);
-        from.read_at(0, &mut bytes).unwrap();
-        twin.create(&name, from.len()).unwrap().write_durable(0, &bytes).unwrap();
-    }
+    copy_into(&twin, directory, |_| true);
     twin
+}
+
+fn copy_into(to: &MemoryDirectory, from: &MemoryDirectory, which: impl Fn(&str) -> bool) {
+    for name in from.list().unwrap().iter().filter(|name| which(name)) {
+        let device = from.open(name).unwrap();
+        let mut bytes = ishigaki_device::AlignedBuffer::zeroed(device.len() as usize);
+        device.read_at(0, &mut bytes).unwrap();
+        to.create(name, device.len()).unwrap().write_durable(0, &bytes).unwrap();
+    }
 }
 
 fn wait_for(what: &str, mut happens: impl FnMut() -> bool) {
@@ -407,6 +412,57 @@ fn copy_files(from: &Path, to: &Path, which: impl Fn(&str) -> bool) {
             fs::copy(entry.path(), to.join(name)).unwrap();
         }
     }
+}
+
+/// What must not be opened looks as if it could: the logs' generations and LSNs fit.
+#[test]
+fn a_checkpoint_and_a_log_that_are_not_of_one_moment_are_refused() {
+    let commits = |database: &Database, count: u8| {
+        let session = database.session();
+        let table = session.run(|txn| txn.table("table")?.map_or_else(|| txn.create_table("table"), Ok)).unwrap();
+        (0..count).for_each(|n| session.run(|txn| txn.put(table, &[n], &[n; 9_000])).unwrap());
+    };
+    let is_checkpoint = |name: &str| name.starts_with("checkpoint");
+    let (directory, other) = (MemoryDirectory::new(), MemoryDirectory::new());
+    let database = reopen(&directory);
+    commits(&database, 3);
+    let early = copy(&directory);
+    commits(&database, 9);
+    // One that shows commits from behind its beginning: without them the log does not fit.
+    loop {
+        let done = AtomicBool::new(false);
+        let report = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    commits(&database, 1);
+                }
+            });
+            let report = database.checkpoint();
+            done.store(true, Ordering::Relaxed);
+            report.unwrap()
+        });
+        if report.start.lsn <= report.end {
+            break;
+        }
+    }
+    let between = copy(&directory);
+    commits(&database, 90);
+    database.checkpoint().unwrap();
+    let late = copy(&directory);
+    commits(&reopen(&other), 40);
+
+    for (checkpoint, log, why) in [
+        (&between, &other, "it belongs to log"),
+        (&between, &early, "it was made when the log reached to"),
+        (&between, &late, "the log was trimmed to"),
+    ] {
+        let mixed = MemoryDirectory::new();
+        copy_into(&mixed, checkpoint, is_checkpoint);
+        copy_into(&mixed, log, |name| !is_checkpoint(name));
+        let error = Database::open_in(Arc::new(mixed), on_demand()).unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(why), "{why}: {error}");
+    }
+    assert_eq!(everything(&reopen(&between))[0].2.len(), 9);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ishigaki_txn::ConflictReason;
+use ishigaki_txn::{CheckpointSettings, ConflictReason};
 
 use super::*;
 
@@ -25,6 +25,14 @@ fn who_read_what_another_has_overwritten_can_not_come_behind_it() {
     type Act = fn(&mut Transaction, TableId) -> Result<(), Error>;
     let read: Act = |txn, table| txn.get(table, b"key").map(drop);
     let miss: Act = |txn, table| txn.get(table, b"missing").map(drop);
+    let announced: Act = |txn, table| {
+        txn.prefetch(table, &[b"key".as_slice(), b"missing"]);
+        txn.get(table, b"key").map(drop)
+    };
+    let announced_miss: Act = |txn, table| {
+        txn.prefetch(table, &[b"key".as_slice(), b"missing"]);
+        txn.get(table, b"missing").map(drop)
+    };
     let scan: Act = |txn, table| txn.scan(table, ALL, |_, _| ControlFlow::Continue(()));
     let write: Act = |txn, table| txn.put(table, b"key", b"");
     let fill: Act = |txn, table| txn.insert(table, b"missing", b"");
@@ -35,7 +43,11 @@ fn who_read_what_another_has_overwritten_can_not_come_behind_it() {
     let cases = [
         (read, write, false),
         (read, delete, false),
+        (announced, write, false),
+        (announced, delete, false),
+        (announced, elsewhere, true),
         (miss, fill, false),
+        (announced_miss, fill, false),
         (miss, fill_unseen, false),
         (scan, write, false),
         (scan, elsewhere, false),
@@ -208,6 +220,53 @@ fn a_transaction_that_ends_leaves_nothing_reserved() {
     assert_eq!(database.memory().used.0, before.0 + 1000 + 16);
 }
 
+/// It could well come before who has overwritten what it read. But a snapshot is taken meanwhile that shows that, and not what
+/// waits.
+#[test]
+fn who_waits_for_space_in_the_log_decides_again() {
+    let (segment, space, space_wait) = (ByteSize::kib(16), ByteSize::kib(128), Duration::from_secs(30));
+    let log = ishigaki_wal::Settings { segment, space, space_wait, ..settings().log };
+    let checkpoint = CheckpointSettings { automatic: false, ..Default::default() };
+    let (database, table) = open(Settings { log, checkpoint, ..impatient() });
+    let session = database.session();
+    let put = |key: &[u8]| session.run(|txn| txn.put(table, key, b"")).unwrap();
+    for key in [b"x", b"y", b"z", b"z", b"z", b"z"] {
+        put(key);
+    }
+    // For all that its readers know, `y` is valid for long.
+    session.run(|txn| txn.get(table, b"z").and_then(|_| txn.get(table, b"y"))).unwrap();
+    let mut late = session.begin().unwrap();
+    late.get(table, b"y").unwrap();
+    late.put(table, b"x", &[1; 10_000]).unwrap();
+    put(b"y");
+    std::thread::scope(|scope| {
+        // Far more than there is space for: some are held back when they have committed, others before.
+        let fill = |key: u8| {
+            let session = database.session();
+            scope.spawn(move || session.run(|txn| txn.put(table, &[key], &[1; 9_000])).unwrap())
+        };
+        let others: Vec<_> = (0..40).map(fill).collect();
+        while database.log().space().live < database.log().space().bound {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let late = scope.spawn(|| commit(late));
+        // What it is going to write stays locked, unless there was room for it after all.
+        let mut looks = 0;
+        while looks < 20 && session.begin().unwrap().get(table, b"x").is_ok_and(|x| x == Some(Vec::new())) {
+            std::thread::sleep(Duration::from_millis(1));
+            looks += 1;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let waits = session.begin().unwrap().get(table, b"x").is_err();
+        let snapshot = session.snapshot().unwrap();
+        while !late.is_finished() || others.iter().any(|other| !other.is_finished()) {
+            database.checkpoint().unwrap();
+        }
+        assert_eq!(snapshot.get(table, b"x").unwrap().map(|x| x.len()), Some(if waits { 0 } else { 10_000 }));
+        assert_eq!(reason(late.join().unwrap()).is_some(), waits);
+    });
+}
+
 #[test]
 fn the_absence_of_a_name_is_validated() {
     let (database, _) = open(impatient());
@@ -264,6 +323,43 @@ fn who_comes_to_a_table_too_late_is_told_that_it_is_gone_and_waits_for_that() {
     assert!(!gone.is_durable() && !ticket.is_durable());
     ticket.wait().unwrap();
     assert!(gone.is_durable());
+}
+
+/// The transaction has the table at hand, and has not looked whether it is there.
+#[test]
+fn who_has_a_table_at_hand_that_is_dropped_is_told_that_it_is_gone() {
+    let (database, table) = open(settings());
+    database.session().run(|txn| txn.put(table, b"key", b"")).unwrap();
+    let mut reader = database.session().begin().unwrap();
+    assert!(matches!(reader.put(table, &vec![0; MAX_KEY + 1], b""), Err(Error::KeyTooLong { .. })));
+    database.session().run(|txn| txn.drop_table("table")).unwrap();
+    assert!(matches!(reader.get(table, b"key"), Err(Error::NoSuchTable { .. })));
+    reader.commit().unwrap().wait().unwrap();
+}
+
+/// Its name is another table's, so no row of the system table tells.
+#[test]
+fn who_misses_a_table_comes_behind_its_drop() {
+    let (database, table) = open(impatient());
+    let session = database.session();
+    session.run(|txn| txn.put(table, b"key", b"")).unwrap();
+    let gone = session.run(|txn| txn.create_table("gone")).unwrap();
+    for looks in [false, true] {
+        let mut reader = session.begin().unwrap();
+        reader.get(table, b"key").unwrap();
+        if looks {
+            let both = |txn: &mut Transaction| {
+                txn.drop_table("gone")?;
+                txn.create_table("gone")?;
+                txn.put(table, b"key", b"")
+            };
+            session.run(both).unwrap();
+            assert!(matches!(reader.get(gone, b"key"), Err(Error::NoSuchTable { .. })));
+        } else {
+            session.run(|txn| txn.put(table, b"key", b"")).unwrap();
+        }
+        assert_eq!(reason(commit(reader)).is_some(), looks);
+    }
 }
 
 #[test]
@@ -427,4 +523,63 @@ fn a_record_that_one_transaction_has_found_for_two_keys_is_not_written_for_both(
     database.session().run(|txn| txn.delete(table, b"old").map(drop)).unwrap();
     put_until_no_record_is_spare(&database, table, &mut late);
     assert!(reason(commit(late)).is_some());
+}
+
+/// What was announced is looked up then and used later. A record that has another version by now is looked up again: its key
+/// may be gone, have come back in another record, or have left this one to another key.
+#[test]
+fn what_became_of_an_announced_key_is_seen() {
+    type Act = fn(&mut Transaction, TableId) -> Result<(), Error>;
+    let changes: [(Act, Option<&[u8]>); 5] = [
+        (|_, _| Ok(()), Some(b"old")),
+        (|txn, table| txn.put(table, b"key", b"new"), Some(b"new")),
+        (|txn, table| txn.delete(table, b"key").map(drop), None),
+        (|txn, table| txn.delete(table, b"key").and_then(|_| txn.put(table, b"key", b"again")), Some(b"again")),
+        (|txn, table| txn.put(table, b"key", &[7; 300]), Some(&[7; 300])),
+    ];
+    let keys = [b"key".as_slice(), b"none"];
+    for (change, expected) in changes {
+        let (database, table) = open(impatient());
+        let session = database.session();
+        session.run(|txn| txn.put(table, b"key", b"old")).unwrap();
+        let mut reader = session.begin().unwrap();
+        let mut writer = session.begin().unwrap();
+        for txn in [&mut reader, &mut writer] {
+            txn.prefetch(table, &keys);
+        }
+        session.run(|txn| change(txn, table)).unwrap();
+        // The record of a key that has gone may be another key's.
+        for number in 0..100_u8 {
+            session.run(|txn| txn.put(table, &[number], b"other")).unwrap();
+        }
+        assert_eq!(reader.get(table, b"key").unwrap().as_deref(), expected);
+        assert_eq!(reader.get(table, b"none").unwrap(), None);
+        commit(reader).unwrap();
+        writer.put(table, b"key", b"last").unwrap();
+        writer.put(table, b"none", b"one").unwrap();
+        commit(writer).unwrap();
+        let mut after = session.begin().unwrap();
+        assert_eq!(after.get(table, b"key").unwrap().as_deref(), Some(b"last".as_slice()));
+        assert_eq!(after.get(table, &[99]).unwrap().as_deref(), Some(b"other".as_slice()));
+    }
+}
+
+#[test]
+fn an_announcement_has_no_effect() {
+    let (database, table) = open(impatient());
+    let session = database.session();
+    session.run(|txn| (0..200_u8).try_for_each(|n| txn.put(table, &[n], &[n]))).unwrap();
+    let all: Vec<_> = (0..=255_u8).map(|n| [n]).collect();
+    let mut idle = session.begin().unwrap();
+    idle.prefetch(table, &all);
+    idle.prefetch(TableId(99), &all);
+    idle.prefetch::<&[u8]>(table, &[]);
+    idle.prefetch(table, &[vec![1; 100_000]]);
+    session.run(|txn| (0..=255_u8).try_for_each(|n| txn.put(table, &[n], b"changed"))).unwrap();
+    idle.put(table, b"own", b"").unwrap();
+    commit(idle).unwrap();
+    let mut reader = session.begin().unwrap();
+    reader.prefetch(table, &all);
+    assert!(all.iter().all(|key| reader.get(table, key).unwrap().as_deref() == Some(b"changed".as_slice())));
+    commit(reader).unwrap();
 }

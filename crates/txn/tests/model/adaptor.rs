@@ -23,11 +23,12 @@ pub(crate) struct InTransaction<'a> {
     txn: &'a mut Transaction,
     table: TableId,
     pause: Option<&'a mut dyn FnMut()>,
+    steps: u64,
 }
 
 impl<'a> InTransaction<'a> {
     pub(crate) fn new(txn: &'a mut Transaction, table: TableId) -> Self {
-        Self { txn, table, pause: None }
+        Self { txn, table, pause: None, steps: 0 }
     }
 
     /// Something to do between the steps.
@@ -36,6 +37,12 @@ impl<'a> InTransaction<'a> {
     }
 
     fn pause(&mut self) {
+        self.steps += 1;
+        if self.steps.is_multiple_of(3) {
+            // It may say so and then do something else. Others come between this and whatever it does.
+            let keys: Vec<_> = (0..12).map(Key::to_be_bytes).collect();
+            self.txn.prefetch(self.table, &keys);
+        }
         if let Some(pause) = &mut self.pause {
             pause();
         }

@@ -202,7 +202,10 @@ impl<'a> ChunkReader<'a> {
         if header.length() as u64 > limit {
             return Err(self.damage("a chunk is longer than its segment allows"));
         }
-        let expected = self.last_batch.map_or(0, |(_, _, count)| count);
+        // A batch is one opening's, and all of it lies in one segment: once the segments before are gone, nobody could tell
+        // what else there was of one that goes on here.
+        let goes_on = self.place.offset > 0 && header.generation == self.generation;
+        let expected = self.last_batch.filter(|_| goes_on).map_or(0, |(_, _, count)| count);
         if header.batch != 0 && header.batch != expected || usize::from(header.batch) >= MAX_BATCH {
             return Err(self.damage("a chunk is no part of what was written together with it"));
         }

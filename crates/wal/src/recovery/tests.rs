@@ -8,6 +8,8 @@ use ishigaki_device::{AlignedBuffer, Directory, MemoryDirectory, SECTOR};
 use crate::format::{CHUNK_HEADER, CONTROL, ChunkHeader, Control, Kind, RECORD_HEADER, RecordHeader, segment_name};
 use crate::{CommitRule, Error, Log, Result, Settings, Start, inspect};
 
+const LOG: LogId = LogId(7);
+
 /// A log with one record.
 fn log_of(generation: Generation, lsn: Lsn) -> Arc<MemoryDirectory> {
     log_from(Start::default(), generation, lsn, 0)
@@ -15,21 +17,31 @@ fn log_of(generation: Generation, lsn: Lsn) -> Arc<MemoryDirectory> {
 
 /// A log with one record in a chunk of that sequence; with chunks before it that are gone with the first segment.
 fn log_from(start: Start, generation: Generation, lsn: Lsn, sequence: u64) -> Arc<MemoryDirectory> {
-    let directory = Arc::new(MemoryDirectory::new());
-    let log = LogId(7);
-    let mut control = AlignedBuffer::zeroed(4096);
-    Control { log, generation, base: Lsn(2), clean: None, start }.encode(&mut control[..SECTOR]);
-    directory.create(CONTROL, 4096).unwrap().write_at(0, &control).unwrap();
+    let directory = log_without_chunks(start, generation, Lsn(2));
+    let segment = directory.create(&segment_name(StreamId(0), sequence.min(1)), 16 << 10).unwrap();
+    segment.write_at(0, &chunk(Generation(1), sequence, 0, lsn)).unwrap();
+    directory
+}
 
+fn log_without_chunks(start: Start, generation: Generation, base: Lsn) -> Arc<MemoryDirectory> {
+    let directory = Arc::new(MemoryDirectory::new());
+    let mut control = AlignedBuffer::zeroed(4096);
+    Control { log: LOG, generation, base, clean: None, start }.encode(&mut control[..SECTOR]);
+    directory.create(CONTROL, 4096).unwrap().write_at(0, &control).unwrap();
+    directory
+}
+
+/// A chunk of one sector with one record, whose generation begins with the first LSN of that number.
+fn chunk(generation: Generation, sequence: u64, batch: u8, lsn: Lsn) -> AlignedBuffer {
     let record = RecordHeader { lsn, kind: Kind::Payload, dependencies: 0, length: 0 }.encode();
     let header = ChunkHeader {
         block: SECTOR,
         rule: CommitRule::Dependencies,
         stream: StreamId(0),
-        batch: 0,
-        log,
-        generation: Generation(1),
-        base: Lsn::FIRST,
+        batch,
+        log: LOG,
+        generation,
+        base: Lsn(generation.0),
         sequence,
         watermark: Lsn::ZERO,
         payload: RECORD_HEADER as u32,
@@ -39,15 +51,16 @@ fn log_from(start: Start, generation: Generation, lsn: Lsn, sequence: u64) -> Ar
     let mut chunk = AlignedBuffer::zeroed(SECTOR);
     header.encode(&mut chunk);
     chunk[CHUNK_HEADER..CHUNK_HEADER + RECORD_HEADER].copy_from_slice(&record);
-    let name = segment_name(StreamId(0), sequence.min(1));
-    let segment = directory.create(&name, 16 << 10).unwrap();
-    segment.write_at(0, &chunk).unwrap();
-    directory
+    chunk
 }
 
 fn open(directory: &Arc<MemoryDirectory>) -> Result<Arc<Log>> {
+    open_from(directory, Start::default())
+}
+
+fn open_from(directory: &Arc<MemoryDirectory>, start: Start) -> Result<Arc<Log>> {
     let settings = Settings { streams: 1, background: false, ..Settings::default() };
-    Ok(Log::open(directory.clone(), settings, &mut |_, _| Ok(()))?.0)
+    Ok(Log::open_from(directory.clone(), settings, start, &mut |_, _| Ok(()))?.0)
 }
 
 #[test]
@@ -74,5 +87,33 @@ fn a_log_that_has_used_up_its_numbers_is_refused() {
     for (generation, lsn) in [(Generation(1), Position::MAX_LSN), (Generation::MAX, Lsn::FIRST)] {
         let error = open(&log_of(generation, lsn)).unwrap_err();
         assert!(error.to_string().contains("used up"), "{error}");
+    }
+}
+
+/// Else a trim would take the beginning of the batch away, and what was accepted be refused from then on.
+#[test]
+fn what_was_written_together_lies_in_one_segment_and_is_of_one_generation() {
+    let log = |second: AlignedBuffer, segment: u64| {
+        let directory = log_without_chunks(Start::default(), Generation(3), Lsn(3));
+        let at = |segment, offset, chunk: &[u8]| {
+            let device = directory.open(&segment_name(StreamId(0), segment)).unwrap();
+            device.write_at(offset, chunk).unwrap();
+        };
+        for segment in 0..2 {
+            directory.create(&segment_name(StreamId(0), segment), 16 << 10).unwrap();
+        }
+        at(0, 0, &chunk(Generation(1), 0, 0, Lsn(1)));
+        at(segment, if segment == 0 { SECTOR as u64 } else { 0 }, &second);
+        directory
+    };
+    let of = |generation, batch| chunk(Generation(generation), 1, batch, Lsn(2));
+    let behind_the_first = Start { generation: Generation(1), lsn: Lsn(2) };
+    for directory in [log(of(1, 1), 0), log(of(1, 0), 1), log(of(2, 0), 0), log(of(2, 0), 1)] {
+        open_from(&directory, behind_the_first).unwrap().close().unwrap();
+        open(&directory).unwrap().close().unwrap();
+    }
+    for directory in [log(of(1, 1), 1), log(of(2, 1), 0), log(of(2, 1), 1)] {
+        let refused = open_from(&directory, behind_the_first).unwrap_err();
+        assert!(refused.to_string().contains("written together"), "{refused}");
     }
 }

@@ -43,9 +43,10 @@ const HOUSE: &[Room] = &[
     room("remote", Place::Floor(2), &["wal"]),
     room("page", Place::Floor(2), &[]),
     room("scan", Place::Floor(3), &[]),
-    room("sql", Place::Floor(3), &[]),
+    room("sql", Place::Floor(3), &["scan"]),
     room("bench", Place::Floor(4), &[]),
-    room("cli", Place::Floor(4), &["bench"]),
+    room("tpch", Place::Floor(4), &["bench"]),
+    room("cli", Place::Floor(4), &["bench", "tpch"]),
     room("testkit", Place::Harness, &["base"]),
     room("xtask", Place::Chores, &[]),
 ];

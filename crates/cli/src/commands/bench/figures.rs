@@ -9,7 +9,7 @@ use ishigaki_bench::figures::{self, Paper, p1, p2};
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::oltp::Engine;
 use ishigaki_bench::{Line, Target};
-use ishigaki_device::Place;
+use ishigaki_remote::Anywhere;
 
 use super::{Bar, EXAMPLES, Report};
 use crate::commands::parse_seconds;
@@ -35,9 +35,9 @@ enum Papers {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct P1Arguments {
-    /// Media to measure: a directory, ring:DIR, raw:PATH, mem, ssd, hdd, nvm:500ns
+    /// Media to measure: a directory, ring:DIR, raw:PATH, node://HOST:PORT/DIR, mem, ssd, hdd, nvm:500ns
     #[arg(long, value_name = "PLACES", value_delimiter = ',', default_value = "ssd", conflicts_with = "from")]
-    device: Vec<Place>,
+    device: Vec<Anywhere>,
 
     /// Time of long writing for each side and size; 0 leaves it out
     #[arg(long, value_name = "S", value_parser = parse_seconds, conflicts_with = "from")]
@@ -62,7 +62,7 @@ struct P2Arguments {
         default_value = "nvm:500ns,nvm:5us,nvm:50us",
         conflicts_with = "from"
     )]
-    device: Vec<Place>,
+    device: Vec<Anywhere>,
 
     /// Warehouses; so many as are in the middle are measured with the other mixes too
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
@@ -163,6 +163,6 @@ fn measure_p2(P2Arguments { device, warehouses, drawn }: &P2Arguments) -> Result
     Ok(lines?)
 }
 
-fn targets(places: &[Place]) -> ishigaki_bench::Result<Vec<Target>> {
+fn targets(places: &[Anywhere]) -> ishigaki_bench::Result<Vec<Target>> {
     places.iter().map(|place| Target::open(place, "figures")).collect()
 }

@@ -7,7 +7,7 @@ use ishigaki_base::ByteSize;
 use ishigaki_bench::long::Side;
 use ishigaki_bench::wal::{Variant, Workload};
 use ishigaki_bench::{Line, Target, long, wal};
-use ishigaki_device::Place;
+use ishigaki_remote::Anywhere;
 use ishigaki_wal::{CommitRule, LogKind};
 
 use super::{Bar, EXAMPLES, Report};
@@ -76,9 +76,9 @@ pub(super) struct LongArguments {
 /// What the workloads on the log alone have in common.
 #[derive(Debug, Args)]
 struct Measured {
-    /// Media to measure: a directory, ring:DIR, raw:PATH, mem, ssd, hdd, nvm:500ns
+    /// Media to measure: a directory, ring:DIR, raw:PATH, node://HOST:PORT/DIR, mem, ssd, hdd, nvm:500ns
     #[arg(long, value_name = "PLACES", value_delimiter = ',', required = true)]
-    device: Vec<Place>,
+    device: Vec<Anywhere>,
 
     /// Measured time of each run
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]

@@ -68,6 +68,10 @@ pub(super) struct YcsbArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     operations: usize,
 
+    /// Tell the engine all keys of a transaction before the first one is used, so that it looks them up side by side
+    #[arg(long)]
+    prefetch: bool,
+
     #[command(flatten)]
     swept: Swept,
 }
@@ -84,7 +88,7 @@ struct Swept {
     workers: Vec<usize>,
 
     /// How transactions are kept apart: locking, tictoc
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "locking")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tictoc")]
     protocol: Vec<ProtocolKind>,
 
     /// When locks are let go of: early (before the transaction is durable), normal
@@ -169,7 +173,7 @@ pub(super) fn run_tpcc(arguments: &TpccArguments) -> Result<(), Failure> {
 }
 
 pub(super) fn run_ycsb(arguments: &YcsbArguments) -> Result<(), Failure> {
-    let YcsbArguments { workload, skew, records, payload, operations, swept } = arguments;
+    let YcsbArguments { workload, skew, records, payload, operations, prefetch, swept } = arguments;
     swept.each("ycsb", |sweep, bar| {
         let settings = ycsb::Settings {
             workloads: workload.clone(),
@@ -177,6 +181,7 @@ pub(super) fn run_ycsb(arguments: &YcsbArguments) -> Result<(), Failure> {
             records: *records,
             payload: *payload,
             operations: *operations,
+            prefetch: *prefetch,
             sweep,
         };
         ycsb::run(&settings, bar)

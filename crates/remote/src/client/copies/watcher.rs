@@ -97,6 +97,9 @@ impl Shared {
             Some(Event::Reply { bytes, .. }) => Answer::decode(bytes),
             _ => None,
         };
+        if let Some(Answer::Failed(failure)) = answer {
+            return Err(failure.into_error(&self.address).into());
+        }
         let Some(Answer::Watching { watch, lease }) = answer else {
             return Err(Error::Protocol { peer: self.address.clone(), reason: "it gives no watch".to_owned() });
         };

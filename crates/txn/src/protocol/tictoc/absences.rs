@@ -16,8 +16,9 @@ use ishigaki_base::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::word::{Stamp, Timestamp};
 
-/// The validity of all absences of a table.
+/// The validity of all absences of a table. Written by whoever reads one, so it is apart from what else a table has.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Absences {
     /// The largest timestamp of a deletion.
     since: AtomicU64,
@@ -55,5 +56,21 @@ impl Absences {
     /// The last timestamp that anything of this was valid at.
     pub fn last(&self) -> Timestamp {
         self.since().max(self.until.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_record_has_been_absent_as_long_as_its_key_and_was_read_so_as_late() {
+        let absences = Absences::default();
+        absences.take_over(Stamp::new(5, true).extended(7));
+        let stamp = absences.of_new_record(0);
+        assert!(stamp.is_absent() && (stamp.wts(), stamp.rts()) == (5, 7));
+        absences.extend(9);
+        let stamp = absences.of_new_record(6);
+        assert_eq!((stamp.wts(), stamp.rts(), absences.last()), (6, 9, 9));
     }
 }

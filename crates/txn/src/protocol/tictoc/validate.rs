@@ -114,12 +114,8 @@ impl Sets {
     /// A version that was read: it must be valid at the timestamp, or the one that this transaction overwrites.
     fn validate_row(&self, slot: usize, Row { id, stamp }: Row, timestamp: Timestamp) -> Result<(), Refused> {
         let extended = self.tables[slot].table.rows.at(id).word.extend(stamp, timestamp);
-        if extended == Err(Refused::Locked)
-            && let Some(before) = self.writes.before(slot, id)
-        {
-            return if before.is_same_version(stamp) { Ok(()) } else { Err(Refused::Changed) };
-        }
-        extended
+        // It is the same version, then, and the lock may be this transaction's own.
+        if extended == Err(Refused::Locked) && self.writes.before(slot, id).is_some() { Ok(()) } else { extended }
     }
 
     fn scan_again(&self, scan: &Scan, timestamp: Timestamp) -> Result<()> {
@@ -163,6 +159,7 @@ fn meet_again<'a>(
         // It is about to leave; whether that matters, the absences tell.
         return Ok(());
     }
+    // Also of one that has just become absent: since when that is so, nobody else is told before it has left.
     if own.is_none() && stamp.is_locked() {
         return Err(Refused::Locked);
     }

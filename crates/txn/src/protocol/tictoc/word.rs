@@ -76,8 +76,9 @@ impl Stamp {
         if rts <= self.rts() {
             return self;
         }
-        let wts = self.wts().max(rts.saturating_sub(DELTA));
-        Self(self.0 & (LOCK | ABSENT | DEAD) | (rts - wts) << WTS_BITS | wts)
+        // By as little as leaves room again: the next overflow is far away then.
+        let delta = (rts - self.wts()) & DELTA;
+        Self(self.0 & (LOCK | ABSENT | DEAD) | delta << WTS_BITS | (rts - delta))
     }
 
     /// The same and locked.
@@ -115,6 +116,7 @@ pub enum Refused {
 
 /// The word itself.
 #[derive(Debug, Default)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 pub struct Word(AtomicU64);
 
 impl Word {
@@ -200,23 +202,13 @@ impl Word {
         least
     }
 
-    /// Says that no key has the record, after all. Only for whoever has it for himself.
-    pub(crate) fn bury(&self) {
-        self.store(self.load().dead());
-    }
-
     /// True if the record of a key that is gone can be another key's.
     pub(crate) fn can_begin_again(&self) -> bool {
         self.load().wts() < LAST
     }
 
-    /// Lets nobody read by the word, under a protocol that has no other use for it. Only for whoever may write.
-    pub(crate) fn lock_alone(&self) {
-        self.0.store(self.load().locked().0, Ordering::Relaxed);
-    }
-
-    /// The other end of [`lock_alone`](Self::lock_alone): another version.
-    pub(crate) fn unlock_alone(&self) {
+    /// Says that there is another version, of a key that is there. For whoever may write while nobody reads by the word.
+    pub(crate) fn renew(&self) {
         self.store(Stamp::new((self.load().wts() + 1) & LAST, false));
     }
 
@@ -250,10 +242,12 @@ mod tests {
         let stamp = Stamp::new(5, false);
         assert_eq!(stamp.extended(5 + DELTA).wts(), 5);
         let moved = stamp.extended(6 + DELTA);
-        assert_eq!((moved.wts(), moved.rts()), (6, 6 + DELTA));
+        assert_eq!((moved.wts(), moved.rts()), (6 + DELTA, 6 + DELTA));
         assert!(!moved.is_same_version(stamp), "it can not be told from another version any more");
+        let next = moved.extended(moved.rts() + DELTA);
+        assert!(next.is_same_version(moved), "there is room again");
         let far = stamp.extended(LAST);
-        assert_eq!((far.wts(), far.rts()), (LAST - DELTA, LAST));
+        assert!(far.rts() == LAST && (LAST - DELTA..=LAST).contains(&far.wts()));
         assert_eq!(far.extended(7), far, "a range never shrinks");
     }
 

@@ -107,21 +107,26 @@ impl WriteLock {
     /// said before.
     fn acquire(&self, table: &Table, patience: &Patience) -> Result<Stamp> {
         let record = table.rows.at(self.id);
-        let attempt = || {
-            // As long as this is there, a record that is its key's now can leave the index, but not be another key's.
-            let guard = Guard::new();
-            if !record.word.load().is_same_version(self.found)
-                && table.rows.find(&self.key, &guard).is_none_or(|(id, _)| id != self.id)
-            {
-                return Err(Refused::Changed);
-            }
-            record.word.try_lock()
+        let attempt = || match record.word.try_lock_version(self.found) {
+            Err(Refused::Changed) => self.acquire_newer(table, record),
+            outcome => outcome,
         };
         let locked = attempt().or_else(|refused| {
             let again = refused == Refused::Locked && patience.unblock();
             if again { attempt() } else { Err(refused) }
         });
         locked.map_err(conflict)
+    }
+
+    /// The same for a record that has another version than when it was found.
+    #[cold]
+    fn acquire_newer(&self, table: &Table, record: Record<'_>) -> Result<Stamp, Refused> {
+        // As long as this is there, a record that is its key's now can leave the index, but not be another key's.
+        let guard = Guard::new();
+        if table.rows.find(&self.key, &guard).is_none_or(|(id, _)| id != self.id) {
+            return Err(Refused::Changed);
+        }
+        record.word.try_lock()
     }
 
     /// Takes a locked record out of the index.

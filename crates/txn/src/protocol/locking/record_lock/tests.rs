@@ -125,6 +125,10 @@ fn who_waits_for_a_record_that_dies_is_told_so() {
         assert_eq!(waiter.join().unwrap().unwrap(), Grant::Dead);
     }
     assert_eq!(lock.acquire_shared(LIFE, id(20), &never()).unwrap(), Grant::Dead);
+    // Found by its key before it left the index, and asked which life this is when it had.
+    let between = lock.generation();
+    assert_eq!(lock.acquire_shared(between, id(20), &never()).unwrap(), Grant::Dead);
+    assert_eq!(lock.acquire_exclusive(between, id(20), &never()).unwrap(), Grant::Dead);
     lock.await_no_writer(LIFE, id(20), &never()).unwrap();
     lock.await_nobody(LIFE, id(20), &never()).unwrap();
 }

@@ -1,0 +1,175 @@
+//! Rows of things that begin as zeros: memory is touched only where it is used, and large rows lie in huge pages.
+//!
+//! What comes from the allocator as zeros is no work for anybody until it is written to, so a row may be made far longer
+//! than what will be used of it soon. That is so only for ordinary alignments: here things are aligned by hand. Rows of two
+//! megabytes and more ask for huge pages: who looks at a thing and misses the cache then does not miss the TLB as well.
+
+#![cfg_attr(not(loom), allow(unsafe_code, reason = "rows are made of zeros"))]
+
+#[cfg(not(loom))]
+pub use zeros::Zeroed;
+
+/// A thing for which zeros are a value, the one that it begins with, and which has nothing to drop. Derive
+/// `zerocopy::FromZeros`, unless for the model checker, whose atomics are no zeros.
+#[cfg(not(loom))]
+pub trait Blank: zerocopy::FromZeros {}
+#[cfg(not(loom))]
+impl<T: zerocopy::FromZeros> Blank for T {}
+
+/// A thing that begins with its default.
+#[cfg(loom)]
+pub trait Blank: Default {}
+#[cfg(loom)]
+impl<T: Default> Blank for T {}
+
+#[cfg(not(loom))]
+mod zeros {
+    use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+    use std::fmt;
+    use std::ops::Deref;
+    use std::ptr::NonNull;
+
+    use super::Blank;
+
+    /// A huge page.
+    const HUGE: usize = 2 << 20;
+
+    /// What every allocator aligns to.
+    const ALIGNMENT: usize = 16;
+
+    /// A row of things that begin as zeros. Shows them by shared reference only, so they are atomics, or cells of another
+    /// kind, or stay as they are.
+    pub struct Zeroed<T> {
+        first: NonNull<T>,
+        count: usize,
+        /// Bytes of the allocation before the first thing.
+        before: usize,
+    }
+
+    // SAFETY: a row owns its things.
+    unsafe impl<T: Send> Send for Zeroed<T> {}
+    // SAFETY: it shows them by shared reference only.
+    unsafe impl<T: Sync> Sync for Zeroed<T> {}
+
+    impl<T: Blank> Zeroed<T> {
+        /// So many things.
+        ///
+        /// # Panics
+        /// If there are none, or more than an address space has room for.
+        pub fn new(count: usize) -> Self {
+            const { assert!(size_of::<T>() > 0 && !std::mem::needs_drop::<T>(), "a thing has bytes and nothing to drop") };
+            let (layout, alignment) = layout::<T>(count);
+            // SAFETY: the size is not zero.
+            let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+            let before = memory.addr().get().next_multiple_of(alignment) - memory.addr().get();
+            // SAFETY: less than the alignment lies before, and the allocation is that much larger than the things.
+            let first = unsafe { memory.add(before) };
+            advise_huge(first, count * size_of::<T>());
+            Self { first: first.cast(), count, before }
+        }
+    }
+
+    /// Of an allocation for so many things, and how they are aligned in it.
+    fn layout<T>(count: usize) -> (Layout, usize) {
+        let bytes = count.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0);
+        let bytes = bytes.expect("a row has things, and fits in an address space");
+        let alignment = if bytes >= HUGE { HUGE.max(align_of::<T>()) } else { align_of::<T>() };
+        let layout = Layout::from_size_align(bytes.saturating_add(alignment), ALIGNMENT);
+        (layout.expect("a row fits in an address space"), alignment)
+    }
+
+    impl<T> Deref for Zeroed<T> {
+        type Target = [T];
+
+        #[inline]
+        fn deref(&self) -> &[T] {
+            // SAFETY: the things are aligned, lie within the allocation, and live as long as the row. They were zeros,
+            // which are a value of `T`, and nobody has had one of them for himself.
+            unsafe { NonNull::slice_from_raw_parts(self.first, self.count).as_ref() }
+        }
+    }
+
+    impl<T> Drop for Zeroed<T> {
+        fn drop(&mut self) {
+            let (layout, _) = layout::<T>(self.count);
+            // SAFETY: the allocation began so many bytes before; it came from the same allocator with this layout. Nothing
+            // in it has anything to drop.
+            unsafe { dealloc(self.first.cast::<u8>().sub(self.before).as_ptr(), layout) };
+        }
+    }
+
+    impl<T> fmt::Debug for Zeroed<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Zeroed").field("count", &self.count).finish_non_exhaustive()
+        }
+    }
+
+    /// Asks for huge pages, where that means something. A kernel without them refuses: slower, and no less right.
+    fn advise_huge(first: NonNull<u8>, bytes: usize) {
+        #[cfg(target_os = "linux")]
+        if bytes >= HUGE {
+            // SAFETY: the pages lie within one allocation. The advice changes only how they are backed, not what they hold.
+            let _ = unsafe {
+                rustix::mm::madvise(first.cast().as_ptr(), bytes / HUGE * HUGE, rustix::mm::Advice::LinuxHugepage)
+            };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (first, bytes);
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::sync::atomic::{AtomicU64, Ordering};
+
+        use super::*;
+
+        #[derive(zerocopy::FromZeros)]
+        #[repr(C, align(64))]
+        struct Line([AtomicU64; 8]);
+
+        #[test]
+        fn things_begin_as_zeros_and_are_aligned() {
+            for count in [1, 3, 1000, 100_000] {
+                let row = Zeroed::<Line>::new(count);
+                assert_eq!(row.len(), count);
+                let alignment = if count * size_of::<Line>() >= HUGE { HUGE } else { align_of::<Line>() };
+                assert!(row.as_ptr().addr().is_multiple_of(alignment));
+                for (at, Line(words)) in row.iter().enumerate() {
+                    assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+                    for word in words {
+                        word.store(at as u64, Ordering::Relaxed);
+                    }
+                }
+                assert!(row.iter().enumerate().all(|(at, Line(words))| words[7].load(Ordering::Relaxed) == at as u64));
+            }
+        }
+
+        #[test]
+        #[should_panic(expected = "fits in an address space")]
+        fn a_row_that_no_address_space_has_room_for_is_refused() {
+            drop(Zeroed::<Line>::new(usize::MAX / 4));
+        }
+    }
+}
+
+/// A row of things.
+#[cfg(loom)]
+#[derive(Debug)]
+pub struct Zeroed<T>(Box<[T]>);
+
+#[cfg(loom)]
+impl<T: Blank> Zeroed<T> {
+    /// So many things.
+    pub fn new(count: usize) -> Self {
+        Self((0..count).map(|_| T::default()).collect())
+    }
+}
+
+#[cfg(loom)]
+impl<T> std::ops::Deref for Zeroed<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}

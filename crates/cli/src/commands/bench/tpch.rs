@@ -1,0 +1,112 @@
+//! `ishigaki bench tpch`: queries on paged tables.
+
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use ishigaki_base::ByteSize;
+use ishigaki_scan::Wish;
+use ishigaki_tpch::{LoadSettings, Query, Settings};
+
+use super::{Bar, EXAMPLES, Report};
+use crate::failure::Failure;
+use crate::human;
+
+/// TPC-H: the 22 queries on paged tables, each answer checked
+///
+/// `--load` makes the data of the specification's generator, all eight tables in page files below the directory. Then each
+/// query is run once to warm up, and `--rounds` times for the figure. At scales 0.01, 0.1 and 1 an answer must be the one
+/// that another database gives; at others, each round must give the first one's.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TpchArguments {
+    /// The directory of the data; made by `--load`
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Make the data, and run nothing unless `--query` is given
+    #[arg(long)]
+    load: bool,
+
+    /// The scale of data to load; 1 is about a gigabyte of text
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, requires = "load")]
+    scale: f64,
+
+    /// The size of a page of data to load, from 4KiB to 1MiB
+    #[arg(long, value_name = "SIZE", default_value = "128KiB", requires = "load")]
+    page_size: ByteSize,
+
+    /// Queries to run: numbers as in 1,3,6, or all
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    query: Vec<String>,
+
+    /// Where the work on pages is done: auto, local
+    #[arg(long, value_name = "WHERE", default_value = "local")]
+    placement: Wish,
+
+    /// Rounds of each query
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    rounds: usize,
+
+    /// Threads that run a query, or fill tables; all cores if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<NonZeroUsize>,
+
+    /// What pages may take in memory between queries; 0 reads all of them from the medium each time
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    page_memory: ByteSize,
+
+    #[command(flatten)]
+    report: Report,
+}
+
+pub(super) fn run(arguments: &TpchArguments) -> Result<(), Failure> {
+    if arguments.load {
+        load(arguments)?;
+        if arguments.query.is_empty() {
+            return Ok(());
+        }
+    }
+    let words = if arguments.query.is_empty() { &["all".to_owned()][..] } else { &arguments.query[..] };
+    let settings = Settings {
+        data: arguments.data.clone(),
+        queries: Query::list(words)?,
+        rounds: arguments.rounds,
+        placement: arguments.placement,
+        threads: arguments.threads,
+        page_memory: Some(arguments.page_memory),
+    };
+    let mut bar = Bar::new();
+    let lines = ishigaki_tpch::run(&settings, &arguments.report.origin(), &mut bar);
+    bar.0.finish_and_clear();
+    arguments.report.show(&lines?)
+}
+
+fn load(arguments: &TpchArguments) -> Result<(), Failure> {
+    let settings = LoadSettings {
+        data: arguments.data.clone(),
+        scale: arguments.scale,
+        page_size: arguments.page_size,
+        threads: arguments.threads.map(NonZeroUsize::get),
+    };
+    let mut bar = Bar::new();
+    let begin = Instant::now();
+    let loaded = ishigaki_tpch::load(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    let loaded = loaded?;
+    // Figures alone are on stdout if they are JSON.
+    if !arguments.report.json {
+        let bytes = ByteSize(loaded.pages * arguments.page_size.as_u64());
+        let (rows, pages) = (human::counted(loaded.rows, "row"), human::counted(loaded.pages, "page"));
+        writeln!(io::stdout(), "Loaded {rows} in {pages}, {bytes}, in {}.", human::duration(begin.elapsed()))?;
+    }
+    Ok(())
+}
+
+impl From<ishigaki_tpch::Error> for Failure {
+    fn from(error: ishigaki_tpch::Error) -> Self {
+        Self::of(error.kind(), error)
+    }
+}

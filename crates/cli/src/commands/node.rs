@@ -1,0 +1,245 @@
+//! `ishigaki node`: a storage node, until somebody ends it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use clap::Args;
+use ishigaki_base::ByteSize;
+use ishigaki_remote::{Access, Credentials, Export, Mode, NodeSettings, Status, StorageNode};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::parse_seconds;
+use crate::failure::Failure;
+use crate::human;
+
+const EXAMPLES: &str = "\
+Examples:
+  ishigaki node --data /srv/pages                                 for this host alone, at 127.0.0.1:7117
+  head -c 32 /dev/urandom | base64 > token
+  ishigaki node --data /srv/pages --listen 0.0.0.0:7117 --token-file token    for others who have the token
+  ishigaki node --data /srv/pages --listen 127.0.0.1:0 --json     any free port, told on stdout
+  ishigaki media probe 'node://10.0.0.7:7117/tables?token-file=token'         use it, here from another host";
+
+/// How long requests that were taken may go on when the node is to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Serve the files of a folder to other hosts
+///
+/// Others name it node://HOST:PORT/DIRECTORY wherever a directory can be given. Ctrl-C or SIGTERM ends it: what was taken is
+/// done and answered; a second one ends it at once.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The folder; clients get no further
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// Where to listen; port 0 takes one that is free. Without a token or certificates, an address of this host alone
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7117")]
+    listen: String,
+
+    /// Clients may read and change nothing
+    #[arg(long)]
+    read_only: bool,
+
+    /// How files are read: ring (many at once by `io_uring`), static (a pool of threads for each connection), dynamic (a
+    /// thread for each request)
+    #[arg(long, value_name = "WAY", default_value_t)]
+    io: Mode,
+
+    #[command(flatten)]
+    files: Files,
+
+    /// Connections at a time; who comes later is told so
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024)]
+    max_connections: usize,
+
+    /// Bytes that are being read for one connection at a time
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    max_memory: ByteSize,
+
+    /// Requests of one connection that may be unanswered
+    #[arg(long, value_name = "NUMBER", default_value_t = 128)]
+    max_requests: u16,
+
+    /// Threads of each connection's pool
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    threads: usize,
+
+    /// How long clients may use copies after they were last heard of, and a write waits for one that is gone
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    lease: Duration,
+
+    /// Print one JSON object when it serves and one when it has ended, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// What node and clients show each other.
+#[derive(Debug, Args)]
+struct Files {
+    /// A file with the secret that clients must have, too: 16 bytes at least
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// For TLS: certificates of the authorities that clients' certificates must come from (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// For TLS: the node's own certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// For TLS: its private key (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { data, listen, read_only, io, files, json, .. } = arguments;
+    let Files { token_file, tls_ca, tls_cert, tls_key } = files;
+    let credentials =
+        Credentials::of(token_file, tls_ca, tls_cert, tls_key).map_err(|error| Failure::usage(error.to_string()))?;
+    let security = credentials.security().map_err(failed)?;
+    let defaults = NodeSettings::default();
+    let settings = NodeSettings {
+        listen,
+        access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
+        mode: io,
+        threads: arguments.threads,
+        connections: arguments.max_connections,
+        memory: arguments.max_memory,
+        lease: arguments.lease,
+        fabric: ishigaki_fabric::Settings { window: arguments.max_requests, ..defaults.fabric },
+    };
+    // Before anybody can know of the node, so that no signal finds it unprepared.
+    let ends = Ends::new()?;
+    let node = StorageNode::start(&Export::Folder(data.clone()), settings, security).map_err(failed)?;
+    let serving = Serving { node: &node, data: &data, read_only, credentials: &credentials };
+    say(&if json { serving.json().to_string() } else { serving.text() })?;
+    ends.wait();
+    if !json {
+        say("ending: what was taken is still done; once more ends it at once")?;
+    }
+    // Meanwhile the next one ends the process.
+    std::thread::spawn(move || {
+        ends.wait();
+        std::process::exit(INTERRUPTED);
+    });
+    let status = node.stop(PATIENCE);
+    say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+}
+
+/// The exit code of a process that was interrupted.
+const INTERRUPTED: i32 = 130;
+
+fn failed(error: ishigaki_remote::Error) -> Failure {
+    Failure::of(error.kind(), error).without_hint()
+}
+
+/// One line, at once also into a pipe.
+fn say(line: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// What a node that has begun tells of itself.
+struct Serving<'a> {
+    node: &'a StorageNode,
+    data: &'a Path,
+    read_only: bool,
+    credentials: &'a Credentials,
+}
+
+impl Serving<'_> {
+    fn text(&self) -> String {
+        let address = self.node.address();
+        let whom = match self.credentials {
+            Credentials::None => "this host alone, without authentication",
+            Credentials::Token(_) => "who has the token; nothing is encrypted",
+            Credentials::Tls { .. } => "who has a certificate, by TLS",
+        };
+        let how = if self.read_only { "reading" } else { "reading and writing" };
+        format!(
+            "Serving {} for {how} ({}), to {whom}.\nIts name is node://{address}/; Ctrl-C ends it.",
+            self.data.display(),
+            self.node.mode()
+        )
+    }
+
+    fn json(&self) -> Value {
+        let address = self.node.address();
+        json!({
+            "node": address.to_string(),
+            "port": address.port(),
+            "data": self.data.display().to_string(),
+            "access": if self.read_only { "read-only" } else { "read-write" },
+            "io": self.node.mode().to_string(),
+            "security": self.credentials.to_string(),
+            "pid": std::process::id(),
+        })
+    }
+}
+
+fn ended_text(status: &Status) -> String {
+    format!(
+        "Ended after {}: {}, {} read, {} written.",
+        human::duration(Duration::from_nanos(status.uptime_nanos)),
+        human::counted(status.requests, "request"),
+        ByteSize(status.bytes_read),
+        ByteSize(status.bytes_written)
+    )
+}
+
+fn ended_json(status: &Status) -> Value {
+    json!({
+        "ended": true,
+        "seconds": status.uptime_nanos as f64 / 1e9,
+        "requests": status.requests,
+        "bytes_read": status.bytes_read,
+        "bytes_written": status.bytes_written,
+    })
+}
+
+/// SIGINT and SIGTERM, caught.
+struct Ends {
+    signals: Receiver<()>,
+}
+
+impl Ends {
+    fn new() -> Result<Self, Failure> {
+        let deaf = |error: io::Error| Failure::invalid(format!("signals can not be caught: {error}"));
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
+        let entered = runtime.enter();
+        let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+        let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+        drop(entered);
+        let (tell, signals) = mpsc::channel();
+        // Waits beside the node and ends with the process.
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                loop {
+                    tokio::select! {
+                        _ = interrupts.recv() => {}
+                        _ = terminations.recv() => {}
+                    }
+                    if tell.send(()).is_err() {
+                        return;
+                    }
+                }
+            });
+        });
+        Ok(Self { signals })
+    }
+
+    /// Until the next one comes.
+    fn wait(&self) {
+        // The other side never ends; if it did, the process would be on its end.
+        let _ = self.signals.recv();
+    }
+}

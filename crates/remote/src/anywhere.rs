@@ -1,0 +1,76 @@
+//! A place on this host or a directory of a storage node, in one word.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ishigaki_device::{Directory, Place};
+
+use crate::{Error, Location, Result};
+
+/// Where a directory is: a [`Place`] on this host, or a [`Location`] at a storage node.
+///
+/// ```
+/// use ishigaki_remote::Anywhere;
+///
+/// assert!(matches!("ring:/srv/data".parse()?, Anywhere::Here(_)));
+/// assert!(matches!("node://10.0.0.7:7117/tables".parse()?, Anywhere::Node(_)));
+/// "mem".parse::<Anywhere>()?.open()?.create("log", 4096)?;
+/// # Ok::<(), ishigaki_remote::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Anywhere {
+    /// This host.
+    Here(Place),
+    /// A storage node.
+    Node(Location),
+}
+
+impl Anywhere {
+    /// Opens the directory; a node is connected to with what its location says.
+    pub fn open(&self) -> Result<Arc<dyn Directory>> {
+        match self {
+            Self::Here(place) => Ok(place.open()?),
+            Self::Node(location) => Ok(Arc::new(location.connect()?)),
+        }
+    }
+}
+
+impl FromStr for Anywhere {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.starts_with("node:") { text.parse().map(Self::Node) } else { Ok(Self::Here(text.parse()?)) }
+    }
+}
+
+impl fmt::Display for Anywhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here(place) => place.fmt(f),
+            Self::Node(location) => location.fmt(f),
+        }
+    }
+}
+
+impl From<Place> for Anywhere {
+    fn from(place: Place) -> Self {
+        Self::Here(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_and_every_location_is_read_as_it_is_written() {
+        for text in ["file:/srv/data", "mem", "nvm:500ns", "node://localhost:7117/a/b?connections=2"] {
+            assert_eq!(text.parse::<Anywhere>().expect("somewhere").to_string(), text);
+        }
+        for (text, words) in [("node:x", "node://host:port/dir"), ("tape:/dev/st0", "no such kind")] {
+            let error = text.parse::<Anywhere>().expect_err(text).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The operator that reads a table's pages.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+
+use super::filter::Filter;
+use super::reading::Reading;
+use super::units::Units;
+use super::{PagedTable, statistics};
+use crate::Placement;
+
+/// Reads some columns of the rows of a table that pass a filter.
+#[derive(Clone, Debug)]
+pub(super) struct PageScan {
+    pub(super) table: Arc<PagedTable>,
+    /// Of what comes out.
+    pub(super) schema: SchemaRef,
+    /// Positions of the table's columns, in the order in which they come out.
+    pub(super) projection: Vec<usize>,
+    pub(super) filter: Option<Arc<Filter>>,
+    /// Filters over `schema` that become sharper while the query runs. They skip pages; rows are left to who made them.
+    pub(super) dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    /// So many rows are enough of each partition.
+    pub(super) limit: Option<usize>,
+    pub(super) units: Arc<Units>,
+    properties: Arc<PlanProperties>,
+    pub(super) metrics: ExecutionPlanMetricsSet,
+}
+
+impl PageScan {
+    pub(super) fn new(
+        table: Arc<PagedTable>,
+        projection: Vec<usize>,
+        filter: Option<Arc<Filter>>,
+        limit: Option<usize>,
+        units: Units,
+    ) -> Result<Self> {
+        let schema = Arc::new(table.schema.project(&projection)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(units.partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Ok(Self {
+            table,
+            schema,
+            projection,
+            filter,
+            dynamic: Vec::new(),
+            limit,
+            units: Arc::new(units),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// Where the work is done, each placement once.
+    fn placements(&self) -> String {
+        let mut found: Vec<Placement> = Vec::new();
+        for part in self.table.parts() {
+            if !found.contains(&part.placement) {
+                found.push(part.placement);
+            }
+        }
+        if found.is_empty() {
+            found.push(Placement::Local);
+        }
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join("+")
+    }
+
+    /// How many rows come out.
+    fn rows(&self) -> Precision<usize> {
+        let rows = self.units.rows as usize;
+        match (&self.filter, self.limit) {
+            (None, None) => Precision::Exact(rows),
+            (None, Some(limit)) => Precision::Inexact(rows.min(limit)),
+            (Some(filter), limit) => {
+                let guessed = (self.table.rows() as f64 * filter.selectivity()) as usize;
+                Precision::Inexact(guessed.min(rows).min(limit.unwrap_or(usize::MAX)))
+            }
+        }
+    }
+}
+
+impl DisplayAs for PageScan {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, placement) = (self.table.name(), self.placements());
+        let (pages, all) = (self.units.pages, self.units.pages + self.units.skipped);
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return write!(f, "table={name}\nplacement={placement}\npages={pages} of {all}");
+        }
+        write!(f, "IshigakiPageScan: table={name}, placement={placement}, pages={pages} of {all}")?;
+        if let Some(filter) = &self.filter {
+            write!(f, ", filter=[{}]", filter.expression())?;
+        }
+        if !self.dynamic.is_empty() {
+            let filters: Vec<String> = self.dynamic.iter().map(ToString::to_string).collect();
+            write!(f, ", skips pages by=[{}]", filters.join(", "))?;
+        }
+        let columns: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, ", columns=[{}]", columns.join(", "))?;
+        match self.limit {
+            Some(limit) => write!(f, ", limit={limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for PageScan {
+    fn name(&self) -> &'static str {
+        "IshigakiPageScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for expression in &self.dynamic {
+            if visit(expression)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let rows = if args.partition().is_none() {
+            self.rows()
+        } else {
+            // Units are alike.
+            let share = |rows: usize| rows / self.units.partitions;
+            self.rows().to_inexact().map(share)
+        };
+        Ok(Arc::new(statistics::of_scan(&self.table, &self.projection, rows)?))
+    }
+
+    /// Filters that are known before the query runs came by [`TableProvider::scan`](datafusion::catalog::TableProvider).
+    /// Those of joins, aggregates and TOP-K come here, and only skip pages: rows are still to be judged above.
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let filters: Vec<_> = child_pushdown_result.parent_filters.into_iter().map(|result| result.filter).collect();
+        let unanswered = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]);
+        if phase == FilterPushdownPhase::Pre || filters.is_empty() {
+            return Ok(unanswered);
+        }
+        let mut with = self.clone();
+        with.dynamic.extend(filters);
+        Ok(unanswered.with_updated_node(Arc::new(with) as _))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let reading = Reading::new(self, partition, context.session_config().batch_size())?;
+        let batches = futures::stream::try_unfold(reading, |mut reading| async move {
+            Ok::<_, DataFusionError>(reading.next().await?.map(|batch| (batch, reading)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+}

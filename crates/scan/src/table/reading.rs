@@ -1,0 +1,328 @@
+//! One partition of a scan, from pages to batches.
+//!
+//! The next unit is read while this one is worked on. What others may have in mind is looked at before each unit: a join
+//! that has read its other side, a TOP-K that has found better rows, and pages that can no longer matter are not read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatchOptions;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, Time};
+use ishigaki_page::{Page, PageDecoder, Reader};
+
+use super::exec::PageScan;
+use super::filter::Filter;
+use super::units::Unit;
+use super::{PageCache, PagedTable, prune, through};
+
+/// Pages of one unit, as they become known.
+type Pages = Vec<Arc<Page>>;
+
+/// What is still to be done of one partition.
+pub(super) struct Reading {
+    table: Arc<PagedTable>,
+    schema: SchemaRef,
+    projection: Vec<usize>,
+    filter: Option<Arc<Filter>>,
+    dynamic: Dynamic,
+    units: VecDeque<Unit>,
+    /// The unit that is being read.
+    ahead: Option<(usize, Fetch)>,
+    /// Decoders of the part that is worked on.
+    decoders: Option<Decoders>,
+    ready: VecDeque<RecordBatch>,
+    batch_rows: usize,
+    /// Rows until the limit.
+    left: usize,
+    metrics: Metrics,
+}
+
+/// A unit on its way.
+enum Fetch {
+    /// All of it was in the cache.
+    Here(Pages),
+    Coming(SpawnedTask<ishigaki_page::Result<Pages>>),
+}
+
+struct Decoders {
+    part: usize,
+    /// Of the columns that the filter looks at.
+    filter: Option<PageDecoder>,
+    /// Of the columns that come out.
+    output: PageDecoder,
+}
+
+struct Metrics {
+    baseline: BaselineMetrics,
+    read: Count,
+    cached: Count,
+    skipped: Count,
+    waiting: Time,
+}
+
+impl Reading {
+    pub(super) fn new(scan: &PageScan, partition: usize, batch_rows: usize) -> Result<Self> {
+        if partition >= scan.units.partitions {
+            return Err(DataFusionError::Internal(format!("a scan has no partition {partition}")));
+        }
+        let counter = |name: &'static str| MetricBuilder::new(&scan.metrics).counter(name, partition);
+        let metrics = Metrics {
+            baseline: BaselineMetrics::new(&scan.metrics, partition),
+            read: counter("pages_read"),
+            cached: counter("pages_from_cache"),
+            skipped: counter("pages_skipped"),
+            waiting: MetricBuilder::new(&scan.metrics).subset_time("time_waiting_for_pages", partition),
+        };
+        if partition == 0 {
+            metrics.skipped.add(scan.units.skipped as usize);
+        }
+        Ok(Self {
+            table: Arc::clone(&scan.table),
+            schema: Arc::clone(&scan.schema),
+            projection: scan.projection.clone(),
+            filter: scan.filter.clone(),
+            dynamic: Dynamic::new(scan),
+            units: scan.units.of_partition(partition).into(),
+            ahead: None,
+            decoders: None,
+            ready: VecDeque::new(),
+            batch_rows,
+            left: scan.limit.unwrap_or(usize::MAX),
+            metrics,
+        })
+    }
+
+    /// The next batch; none behind the last.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.left == 0 {
+                return Ok(None);
+            }
+            if let Some(batch) = self.ready.pop_front() {
+                let batch = if batch.num_rows() > self.left { batch.slice(0, self.left) } else { batch };
+                self.left -= batch.num_rows();
+                self.metrics.baseline.output_rows().add(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            let Some((part, fetch)) = self.take_unit()? else {
+                if self.flush()? {
+                    continue;
+                }
+                return Ok(None);
+            };
+            let pages = arrive(fetch, &self.metrics.waiting).await?;
+            let compute = self.metrics.baseline.elapsed_compute().clone();
+            let _timer = compute.timer();
+            self.work(part, &pages)?;
+        }
+    }
+
+    /// The unit that was read ahead, and sees to the next one.
+    fn take_unit(&mut self) -> Result<Option<(usize, Fetch)>> {
+        if self.ahead.is_none() {
+            self.ahead = self.begin()?;
+        }
+        let now = self.ahead.take();
+        if now.is_some() {
+            self.ahead = self.begin()?;
+        }
+        Ok(now)
+    }
+
+    /// Begins to read the next unit of which something may matter.
+    fn begin(&mut self) -> Result<Option<(usize, Fetch)>> {
+        while let Some(unit) = self.units.pop_front() {
+            let wanted = self.dynamic.wanted(&self.table, &unit)?;
+            let all = unit.pages.end - unit.pages.start;
+            self.metrics.skipped.add(all as usize - wanted.len());
+            if !wanted.is_empty() {
+                let reader = &self.table.parts()[unit.part].reader;
+                let fetch = fetch(reader, &self.table.cache, wanted, &self.metrics.cached, &self.metrics.read)?;
+                return Ok(Some((unit.part, fetch)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Decodes pages of one part.
+    fn work(&mut self, part: usize, pages: &[Arc<Page>]) -> Result<()> {
+        if self.decoders.as_ref().is_none_or(|decoders| decoders.part != part) {
+            self.flush()?;
+            self.decoders = Some(self.decoders_of(part)?);
+        }
+        let Some(decoders) = &mut self.decoders else { return Ok(()) };
+        let mut done = Vec::new();
+        match (&self.filter, &mut decoders.filter) {
+            (Some(filter), Some(narrow)) => {
+                pages.iter().try_for_each(|page| narrow.push(page)).map_err(through)?;
+                let passing = filter.passing(&narrow.finish().map_err(through)?)?;
+                let mut first = 0;
+                for page in pages {
+                    let of_page = passing.slice(first, page.rows());
+                    first += page.rows();
+                    match of_page.count_set_bits() {
+                        0 => continue,
+                        all if all == page.rows() => decoders.output.push(page),
+                        _ => decoders.output.push_rows(page, &of_page.set_indices_u32().collect::<Vec<u32>>()),
+                    }
+                    .map_err(through)?;
+                    if decoders.output.rows() >= self.batch_rows {
+                        done.push(decoders.output.finish().map_err(through)?);
+                    }
+                }
+            }
+            _ => {
+                for page in pages {
+                    decoders.output.push(page).map_err(through)?;
+                    if decoders.output.rows() >= self.batch_rows {
+                        done.push(decoders.output.finish().map_err(through)?);
+                    }
+                }
+            }
+        }
+        done.into_iter().try_for_each(|batch| self.hand_out(&batch))
+    }
+
+    fn decoders_of(&self, part: usize) -> Result<Decoders> {
+        let reader = &self.table.parts()[part].reader;
+        let filter = self.filter.as_ref().map(|filter| reader.decoder(filter.columns())).transpose();
+        let output = reader.decoder(&self.projection);
+        Ok(Decoders { part, filter: filter.map_err(through)?, output: output.map_err(through)? })
+    }
+
+    /// Hands out what is decoded and not enough for a whole batch. False if there is nothing.
+    fn flush(&mut self) -> Result<bool> {
+        match &mut self.decoders {
+            Some(decoders) if decoders.output.rows() > 0 => {
+                let batch = decoders.output.finish().map_err(through)?;
+                self.hand_out(&batch)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Puts a batch of the file's columns in line, as the plan has them.
+    fn hand_out(&mut self, batch: &RecordBatch) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)?;
+        self.ready.push_back(batch);
+        Ok(())
+    }
+}
+
+/// The pages of a unit, when all are there.
+async fn arrive(fetch: Fetch, waiting: &Time) -> Result<Pages> {
+    match fetch {
+        Fetch::Here(pages) => Ok(pages),
+        Fetch::Coming(task) => {
+            let _timer = waiting.timer();
+            let pages = task.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+            pages.map_err(through)
+        }
+    }
+}
+
+/// Begins to read pages; those in the cache are not read.
+fn fetch(
+    reader: &Arc<Reader>,
+    cache: &Arc<PageCache>,
+    wanted: Vec<u64>,
+    cached: &Count,
+    read: &Count,
+) -> Result<Fetch> {
+    let mut pages: Vec<(u64, Option<Arc<Page>>)> = Vec::with_capacity(wanted.len());
+    let mut missing = 0;
+    for page in wanted {
+        let found = cache.get(&reader.address(page).map_err(through)?);
+        missing += usize::from(found.is_none());
+        pages.push((page, found));
+    }
+    cached.add(pages.len() - missing);
+    read.add(missing);
+    if missing == 0 {
+        return Ok(Fetch::Here(pages.into_iter().filter_map(|(_, page)| page).collect()));
+    }
+    let (reader, cache) = (Arc::clone(reader), Arc::clone(cache));
+    Ok(Fetch::Coming(SpawnedTask::spawn_blocking(move || read_missing(&reader, &cache, pages))))
+}
+
+/// Reads what is missing, pages that follow each other by one request.
+fn read_missing(
+    reader: &Reader,
+    cache: &PageCache,
+    pages: Vec<(u64, Option<Arc<Page>>)>,
+) -> ishigaki_page::Result<Pages> {
+    let mut all = Vec::with_capacity(pages.len());
+    let mut pages = pages.into_iter().peekable();
+    while let Some((number, found)) = pages.next() {
+        if let Some(page) = found {
+            all.push(page);
+            continue;
+        }
+        let mut end = number + 1;
+        while pages.next_if(|(next, found)| *next == end && found.is_none()).is_some() {
+            end += 1;
+        }
+        for page in reader.page_run(number..end)? {
+            let page = Arc::new(page);
+            cache.keep(&reader.address(page.number())?, &page);
+            all.push(page);
+        }
+    }
+    Ok(all)
+}
+
+/// Filters that become sharper, and what they say of pages now.
+struct Dynamic {
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
+    generation: Option<u64>,
+    /// For each part whether its pages are wanted; nothing if all are.
+    wanted: Vec<Option<Vec<bool>>>,
+}
+
+impl Dynamic {
+    fn new(scan: &PageScan) -> Self {
+        let (filters, schema) = (scan.dynamic.clone(), Arc::clone(&scan.schema));
+        Self { filters, schema, generation: None, wanted: vec![None; scan.table.parts().len()] }
+    }
+
+    /// The pages of a unit that may matter.
+    fn wanted(&mut self, table: &PagedTable, unit: &Unit) -> Result<Vec<u64>> {
+        if !self.filters.is_empty() {
+            self.look(table)?;
+        }
+        let wanted = self.wanted.get(unit.part).and_then(Option::as_ref);
+        let is_wanted =
+            |page: &u64| wanted.is_none_or(|wanted| wanted.get(*page as usize).is_none_or(|&wanted| wanted));
+        Ok(unit.pages.clone().filter(is_wanted).collect())
+    }
+
+    /// Judges all pages again if a filter has changed.
+    fn look(&mut self, table: &PagedTable) -> Result<()> {
+        let now = self.filters.iter().map(snapshot_generation).fold(0, u64::wrapping_add);
+        if self.generation == Some(now) {
+            return Ok(());
+        }
+        self.generation = Some(now);
+        self.wanted.fill(None);
+        for filter in &self.filters {
+            let sharp = snapshot_physical_expr(Arc::clone(filter))?;
+            for (wanted, part) in self.wanted.iter_mut().zip(table.parts()) {
+                let Some(kept) = prune::pages(&part.reader, &sharp, &self.schema)? else { continue };
+                match wanted {
+                    None => *wanted = Some(kept),
+                    Some(wanted) => wanted.iter_mut().zip(kept).for_each(|(wanted, kept)| *wanted &= kept),
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! The pages of a scan in units: what is read by one request and worked on by one thread.
+
+use std::ops::Range;
+
+use datafusion::error::Result;
+
+use super::filter::Filter;
+use super::{PagedTable, prune, through};
+
+/// How many bytes a unit has at most.
+const UNIT: u64 = 1 << 20;
+
+/// Pages that follow each other in one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// The part of the table.
+    pub(super) part: usize,
+    pub(super) pages: Range<u64>,
+}
+
+/// What a scan reads.
+#[derive(Debug)]
+pub(super) struct Units {
+    pub(super) runs: Vec<Unit>,
+    /// How many of them are worked on at a time.
+    pub(super) partitions: usize,
+    /// Pages in them.
+    pub(super) pages: u64,
+    /// Rows in these pages.
+    pub(super) rows: u64,
+    /// Pages that the filter can not need.
+    pub(super) skipped: u64,
+}
+
+impl Units {
+    /// All pages of the table that may have a row that passes. Small tables get units so small that each thread has some.
+    pub(super) fn plan(table: &PagedTable, filter: Option<&Filter>, threads: usize) -> Result<Self> {
+        let all = table.pages();
+        let mut planned = Self { runs: Vec::new(), partitions: 1, pages: 0, rows: 0, skipped: 0 };
+        for (part, file) in table.parts().iter().enumerate() {
+            let reader = &file.reader;
+            let kept = match filter {
+                Some(filter) => prune::pages(reader, filter.expression(), &table.schema)?,
+                None => None,
+            };
+            let fair = (all / (4 * threads.max(1)) as u64).max(1);
+            let most = (UNIT / reader.page_size().as_u64()).clamp(1, fair);
+            planned.add(part, reader.pages(), kept.as_deref(), most);
+            planned.rows += match &kept {
+                None => reader.rows(),
+                Some(kept) => {
+                    let rows = reader.page_rows().map_err(through)?;
+                    let of_kept = rows.values().iter().zip(kept).filter(|(_, kept)| **kept);
+                    of_kept.map(|(&rows, _)| u64::from(rows)).sum()
+                }
+            };
+        }
+        planned.skipped = all - planned.pages;
+        planned.partitions = planned.runs.len().clamp(1, threads.max(1));
+        Ok(planned)
+    }
+
+    fn add(&mut self, part: usize, pages: u64, kept: Option<&[bool]>, most: u64) {
+        let mut next = 0;
+        while next < pages {
+            let is_kept = |page: u64| kept.is_none_or(|kept| kept.get(page as usize).is_none_or(|&kept| kept));
+            if !is_kept(next) {
+                next += 1;
+                continue;
+            }
+            let end = (next + 1..pages.min(next + most)).find(|&page| !is_kept(page)).unwrap_or(pages.min(next + most));
+            self.runs.push(Unit { part, pages: next..end });
+            self.pages += end - next;
+            next = end;
+        }
+    }
+
+    /// The units of one partition, in their order.
+    pub(super) fn of_partition(&self, partition: usize) -> Vec<Unit> {
+        self.runs.iter().skip(partition).step_by(self.partitions).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(kept: &[bool], most: u64) -> Vec<Range<u64>> {
+        let mut units = Units { runs: Vec::new(), partitions: 1, pages: 0, rows: 0, skipped: 0 };
+        units.add(0, kept.len() as u64, Some(kept), most);
+        assert_eq!(units.pages, kept.iter().filter(|kept| **kept).count() as u64);
+        units.runs.into_iter().map(|unit| unit.pages).collect()
+    }
+
+    #[test]
+    fn units_are_runs_of_kept_pages_that_are_not_too_long() {
+        assert_eq!(runs(&[true; 5], 2), [0..2, 2..4, 4..5]);
+        assert_eq!(runs(&[false, true, true, false, true], 8), [1..3, 4..5]);
+        assert_eq!(runs(&[false; 3], 8), []);
+    }
+
+    #[test]
+    fn partitions_share_all_units_and_none_twice() {
+        let units = (0..7).map(|page| Unit { part: 0, pages: page..page + 1 }).collect();
+        let units = Units { runs: units, partitions: 3, pages: 7, rows: 0, skipped: 0 };
+        let mut shared: Vec<u64> =
+            (0..3).flat_map(|partition| units.of_partition(partition)).map(|unit| unit.pages.start).collect();
+        shared.sort_unstable();
+        assert_eq!(shared, (0..7).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,23 @@
+//! Paged tables: their rows lie in page files, which are scanned fast, appended to atomically, and never changed.
+//!
+//! ```text
+//! CREATE TABLE ── options: WITH (…) ── store: the files are made ── a row of the catalog
+//! SELECT       ── store: each file as it is now, kept for the transaction ── ishigaki-scan reads
+//! INSERT, COPY ── append: a thread fills pages of one file ── one rename makes all of it visible
+//! DROP TABLE   ── files: removed when the transaction is durable
+//! ```
+//!
+//! A page file obeys its own commits, not the log's. So what changes one is a statement by itself, outside of `BEGIN …
+//! COMMIT`; a transaction that reads one sees it all the time as it was when it first looked. CREATE TABLE and DROP TABLE
+//! are transactional: files of a table that came to nothing are removed, and those of a dropped table only go when it is
+//! gone for good. A crash at the wrong moment may leave files behind, which are never taken for another table's.
+
+mod append;
+mod files;
+mod options;
+mod store;
+
+pub(crate) use append::Appender;
+pub(crate) use files::Files;
+pub(crate) use options::{Wish, of as options_of};
+pub(crate) use store::Store;
