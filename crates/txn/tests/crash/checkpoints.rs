@@ -66,7 +66,7 @@ fn cut_everywhere(name: &str, check: impl Fn(&SimDirectory, &Model, Seed, Way) +
         assert!(way.raw || complete.devices().iter().any(|(name, _)| is_of_checkpoint(name)));
         cut_each(operations, |operation| {
             let (directory, model, _, result) = run_into(Some(Fault::PowerCut { operation }), seed, way);
-            assert!(result.is_err() || !directory.power_is_on(), "operation {operation} was not cut");
+            assert_was_cut(&directory, &result, operation, way);
             for survivors in (0..SEEDS).map(|index| seed.derive(operation * SEEDS + index)) {
                 check(&directory.survivors(survivors), &model, survivors, way);
             }

@@ -1,5 +1,5 @@
-//! A workload that does exactly the same for the same seed: several sessions in one thread, their transactions open side by
-//! side, until the medium stops it.
+//! A workload that does the same for the same seed: several sessions in one thread, their transactions open side by side,
+//! until the medium stops it.
 //!
 //! Every transaction writes several keys with its own mark in every value, so that a part of one is seen at once. Some keys
 //! are overwritten, some deleted; tables come and go; some transactions roll back, some to a savepoint; some commits
