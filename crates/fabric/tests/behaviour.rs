@@ -189,6 +189,24 @@ fn a_wait_that_was_too_short_loses_nothing() {
 }
 
 #[test]
+fn what_came_before_the_end_is_not_lost_with_it() {
+    for security in kit::securities() {
+        for wait in [Wait::No, Wait::Until(soon())] {
+            let (client, server) = kit::pair(&security);
+            server.send(&[Outgoing::Reply { id: 5, credits: 0, bytes: b"goodbye" }]).expect("sent");
+            drop(server);
+            // Both are here.
+            moment();
+            let mut events = Vec::new();
+            client.receive(&mut events, wait).expect("received");
+            assert_eq!(events, [Event::Reply { id: 5, credits: 0, bytes: b"goodbye"[..].into() }], "{security:?}");
+            let outcome = client.receive(&mut events, wait);
+            assert!(matches!(outcome, Err(Error::Lost { .. })) && events.len() == 1, "{security:?}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
 fn whoever_polls_the_socket_misses_nothing_that_has_come() {
     for security in kit::securities() {
         let (client, server) = kit::pair(&security);

@@ -260,7 +260,6 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-#[ignore = "fails now and then: descriptors of the last clients are still open when it looks, not understood yet"]
 fn a_thousand_clients_that_come_and_go_leave_nothing_behind() {
     let folder = database();
     let node = Served::start(folder.path(), &[]);
@@ -291,12 +290,14 @@ fn a_thousand_clients_that_come_and_go_leave_nothing_behind() {
         }
     });
     let client = Client::connect(node.address(), &ClientSettings::default(), &Security::Open).expect("connected");
+    // A thread has left the node's count before it closes its files. The client's own connection stays: its socket and
+    // ring, and its thread.
+    let is_left = |(files, threads): (usize, usize)| files > before.0 + 2 || threads > before.1 + 1;
     let deadline = Instant::now() + Duration::from_secs(30);
-    while client.status().expect("told").connections > 1 || resources().1 > before.1 + 1 {
+    while client.status().expect("told").connections > 1 || is_left(resources()) {
         assert!(Instant::now() < deadline, "{:?}, {:?} before", resources(), before);
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(resources().0 <= before.0 + 2, "{:?}, {before:?} before", resources());
 }
 
 #[test]

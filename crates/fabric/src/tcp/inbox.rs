@@ -30,6 +30,8 @@ pub(crate) struct Inbox {
     /// How many requests the peer may still send. Whoever gives it credits counts them before they are on their way.
     allowed: Arc<AtomicU32>,
     patience: Patience,
+    /// The end that was found behind the last events, until somebody is told.
+    end_of_all: Option<Fault>,
 }
 
 #[derive(Debug)]
@@ -45,11 +47,26 @@ struct Placing {
 impl Inbox {
     pub(crate) fn new(regions: Regions, allowed: Arc<AtomicU32>) -> Self {
         let (buffer, patience) = (vec![0; ROOM], Patience::default());
-        Self { regions, buffer, begin: 0, end: 0, placing: None, allowed, patience }
+        Self { regions, buffer, begin: 0, end: 0, placing: None, allowed, patience, end_of_all: None }
     }
 
-    /// Takes what is there; waits for at least one event if that is wanted.
+    /// Takes what is there; waits for at least one event if that is wanted. What came before the end of the connection is
+    /// not lost with it: the end is told to who receives next.
     pub(super) fn receive(&mut self, wire: &Wire, events: &mut Vec<Event>, wait: Wait) -> Result<(), Fault> {
+        if let Some(fault) = self.end_of_all.take() {
+            return Err(fault);
+        }
+        let before = events.len();
+        self.receive_some(wire, events, wait).or_else(|fault| {
+            if events.len() == before {
+                return Err(fault);
+            }
+            self.end_of_all = Some(fault);
+            Ok(())
+        })
+    }
+
+    fn receive_some(&mut self, wire: &Wire, events: &mut Vec<Event>, wait: Wait) -> Result<(), Fault> {
         let before = events.len();
         self.take_apart(events)?;
         if events.len() > before {

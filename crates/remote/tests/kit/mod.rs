@@ -41,7 +41,7 @@ pub(crate) fn settings(mode: Mode) -> NodeSettings {
         listen: "127.0.0.1:0".to_owned(),
         mode,
         access: Access::ReadWrite,
-        // Nobody keeps copies.
+        // Where nobody keeps copies.
         lease: Duration::from_millis(1),
         ..NodeSettings::default()
     }
