@@ -17,9 +17,9 @@ impl<T, const FIRST: u32, const PARTS: usize> Default for Grown<T, FIRST, PARTS>
     }
 }
 
-/// In which part a number is, and where there.
+/// In which part of such an array a number is, and where there.
 #[inline]
-fn place<const FIRST: u32>(number: usize) -> (usize, usize) {
+pub fn place_of<const FIRST: u32>(number: usize) -> (usize, usize) {
     let number = number as u64 + (1 << FIRST);
     let level = number.ilog2();
     ((level - FIRST) as usize, (number - (1 << level)) as usize)
@@ -29,7 +29,7 @@ impl<T: Blank, const FIRST: u32, const PARTS: usize> Grown<T, FIRST, PARTS> {
     /// What has a number, if its part has been made.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
-        let (part, at) = place::<FIRST>(number);
+        let (part, at) = place_of::<FIRST>(number);
         self.parts.get(part)?.get()?.get(at)
     }
 
@@ -39,7 +39,7 @@ impl<T: Blank, const FIRST: u32, const PARTS: usize> Grown<T, FIRST, PARTS> {
     /// If that would be one part too many.
     #[inline]
     pub fn make(&self, number: usize) -> &T {
-        let (part, at) = place::<FIRST>(number);
+        let (part, at) = place_of::<FIRST>(number);
         &self.parts[part].get_or_init(|| Zeroed::new(1 << (part + FIRST as usize)))[at]
     }
 
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn every_number_has_a_place_of_its_own() {
-        let places: Vec<_> = (0..60).map(place::<2>).collect();
+        let places: Vec<_> = (0..60).map(place_of::<2>).collect();
         let expected = (0..4).flat_map(|part| (0..4 << part).map(move |at| (part, at)));
         assert_eq!(places, expected.collect::<Vec<_>>());
     }

@@ -21,5 +21,5 @@ pub use bytesize::ByteSize;
 pub use crc32c::{crc32c, crc32c_append};
 pub use error::ErrorKind;
 pub use fields::Fields;
-pub use grown::Grown;
+pub use grown::{Grown, place_of};
 pub use ids::{Generation, LogId, Lsn, Position, StreamId};

@@ -77,13 +77,7 @@ impl Settings {
 /// Measures and checks. The figures come in the order of the session counts: engine, device, then one against the other.
 pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>> {
     settings.validate()?;
-    let site = Site::new(&settings.data, NAME)?;
-    let result = measure(settings, &site, progress);
-    // What was found wrong stays for a closer look.
-    if matches!(result, Err(Error::Wrong { .. })) {
-        site.keep();
-    }
-    result
+    Site::new(&settings.data, NAME)?.used_by(|site| measure(settings, site, progress))
 }
 
 fn measure(settings: &Settings, site: &Site, progress: &mut dyn Progress) -> Result<Vec<Line>> {

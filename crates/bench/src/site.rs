@@ -36,6 +36,15 @@ impl Site {
         self.path.join(name)
     }
 
+    /// Does something there. What was found wrong stays for a closer look.
+    pub(crate) fn used_by<T>(self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let result = work(&self);
+        if matches!(result, Err(Error::Wrong { .. })) {
+            self.keep();
+        }
+        result
+    }
+
     /// Leaves everything where it is.
     pub(crate) fn keep(&self) {
         self.keep.store(true, Ordering::Relaxed);

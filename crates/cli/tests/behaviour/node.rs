@@ -268,7 +268,18 @@ fn a_thousand_clients_that_come_and_go_leave_nothing_behind() {
         let count = |what: &str| fs::read_dir(format!("/proc/{}/{what}", node.id())).expect("listed").count();
         (count("fd"), count("task"))
     };
-    let before = resources();
+    // One client stays: what it takes is there before and after.
+    let client = Client::connect(node.address(), &ClientSettings::default(), &Security::Open).expect("connected");
+    let is_alone = || client.status().expect("told").connections == 1;
+    eventually(is_alone);
+    // A connection is not counted any more a moment before its files are closed.
+    let before = loop {
+        let seen = resources();
+        std::thread::sleep(Duration::from_millis(100));
+        if resources() == seen {
+            break seen;
+        }
+    };
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let address = node.address();
@@ -289,13 +300,14 @@ fn a_thousand_clients_that_come_and_go_leave_nothing_behind() {
             });
         }
     });
-    let client = Client::connect(node.address(), &ClientSettings::default(), &Security::Open).expect("connected");
-    // A thread has left the node's count before it closes its files. The client's own connection stays: its socket and
-    // ring, and its thread.
-    let is_left = |(files, threads): (usize, usize)| files > before.0 + 2 || threads > before.1 + 1;
+    eventually(|| is_alone() && resources() == before);
+}
+
+/// Looks again and again until it is so.
+fn eventually(is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while client.status().expect("told").connections > 1 || is_left(resources()) {
-        assert!(Instant::now() < deadline, "{:?}, {:?} before", resources(), before);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never was");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use ishigaki_base::place_of;
+
 use crate::protocol::RecordLock;
 
 /// Locks of a chunk.
@@ -18,25 +20,18 @@ pub(super) struct Locks {
     levels: [OnceLock<Box<[Chunk]>>; LEVELS],
 }
 
-/// Level and place of a chunk.
-#[inline]
-fn place(chunk: usize) -> (usize, usize) {
-    let level = (chunk + 1).ilog2() as usize;
-    (level, chunk + 1 - (1 << level))
-}
-
 impl Locks {
     /// The lock of a number, if it has been made.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&RecordLock> {
-        let (level, chunk) = place(number / CHUNK);
+        let (level, chunk) = place_of::<0>(number / CHUNK);
         Some(&self.levels[level].get()?[chunk].get()?[number % CHUNK])
     }
 
     /// The lock of a number; makes its chunk if need be.
     #[inline]
     pub(super) fn make(&self, number: usize) -> &RecordLock {
-        let (level, chunk) = place(number / CHUNK);
+        let (level, chunk) = place_of::<0>(number / CHUNK);
         let chunks = self.levels[level].get_or_init(|| (0..1_usize << level).map(|_| OnceLock::new()).collect());
         &chunks[chunk].get_or_init(new_chunk)[number % CHUNK]
     }
