@@ -5,8 +5,11 @@
 //! Loads rows (10 million of 100 bytes by default), lets one writer change random rows alone for a while, four in a
 //! transaction and two by the same amount up and down, so that the sum of all never changes; then the same beside one scan
 //! after another on snapshots. Says whether every scan had the right sum and number of rows, what the writer did in a second
-//! alone and beside the scans, how often it gave way, and the most that old versions took.
+//! alone and beside the scans, how often it gave way, and the most that old versions took. Between the two it runs beside
+//! a thread that only counts and beside one that only reads memory: what they cost the writer, the machine does, not the
+//! engine.
 
+use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -51,6 +54,16 @@ impl Arguments {
 struct Tally {
     commits: AtomicU64,
     conflicts: AtomicU64,
+    /// Nanoseconds that the writer's thread was at work.
+    work: AtomicU64,
+}
+
+impl Tally {
+    /// By the writer itself.
+    fn note_work(&self) {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        self.work.store(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, Ordering::Relaxed);
+    }
 }
 
 /// What the scans have done.
@@ -92,9 +105,11 @@ fn main() -> Result<()> {
         let measured = measure(&database, table, arguments, tally);
         done.store(true, Ordering::Relaxed);
         writer.join().map_err(|_| "the writer panicked")??;
-        let (alone, beside, scans, peak) = measured?;
-        println!("writer alone      {alone:>12.0} transactions/s");
-        println!("writer beside     {beside:>12.0} transactions/s ({:.1} %)", 100.0 * beside / alone);
+        let (paces, scans, peak) = measured?;
+        let alone = paces.first().map_or(1.0, |(_, pace)| pace.rate);
+        for (beside, Pace { rate, work }) in paces {
+            println!("writer {beside:<16} {rate:>7.0} transactions/s, {:5.1} %, {work:.2?} each", 100.0 * rate / alone);
+        }
         println!("scans             {:>12}, the slowest in {:.2?}", scans.count, scans.slowest);
         println!("wrong sums        {:>12}", scans.wrong);
         println!("scans given up    {:>12}", scans.given_up);
@@ -141,44 +156,99 @@ fn write(session: &Session, table: TableId, arguments: &Arguments, tally: &Tally
             txn.put(table, &key, &filled(new, arguments.bytes))
         });
         match moved.and_then(|()| txn.commit()) {
-            Ok(_) => tally.commits.fetch_add(1, Ordering::Relaxed),
-            Err(Error::Conflict { .. }) => tally.conflicts.fetch_add(1, Ordering::Relaxed),
+            Ok(_) if tally.commits.fetch_add(1, Ordering::Relaxed) % 256 == 0 => tally.note_work(),
+            Ok(_) => {}
+            Err(Error::Conflict { .. }) => {
+                tally.conflicts.fetch_add(1, Ordering::Relaxed);
+            }
             Err(other) => return Err(other.into()),
-        };
+        }
     }
     Ok(())
 }
 
-/// The writer's rate alone and beside scans, what the scans did, and the most that old versions took.
+/// What runs beside the writer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// A thread that only counts: it takes a core from the log's threads, and nothing else from anybody.
+    Counting,
+    /// A thread that reads plain memory, as much as the rows take, from one end to the other: it also takes its share of the
+    /// caches and of the way to memory.
+    Memory,
+    /// One scan after another.
+    Scans,
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nothing => "alone",
+            Self::Counting => "beside a counter",
+            Self::Memory => "beside a reader",
+            Self::Scans => "beside scans",
+        })
+    }
+}
+
+/// The writer's rate and what its thread worked for one transaction.
+struct Pace {
+    rate: f64,
+    work: Duration,
+}
+
+/// The writer beside each of them, what the scans did, and the most that old versions took.
 fn measure(
     database: &Database,
     table: TableId,
     arguments: &Arguments,
     tally: &Tally,
-) -> Result<(f64, f64, Scans, u64)> {
+) -> Result<(Vec<(Beside, Pace)>, Scans, u64)> {
     let session = database.session();
-    let commits = || tally.commits.load(Ordering::Relaxed);
-    let rate = |before: u64, begun: Instant| (commits() - before) as f64 / begun.elapsed().as_secs_f64();
-
-    // Warm up, then alone.
+    let memory = vec![1_u64; arguments.rows as usize * arguments.bytes / size_of::<u64>()];
+    let (mut scans, mut peak, mut paces) = (Scans::default(), 0, Vec::new());
+    // Warm up.
     std::thread::sleep(arguments.time / 4);
-    let (before, begun) = (commits(), Instant::now());
-    std::thread::sleep(arguments.time);
-    let alone = rate(before, begun);
-
-    let (mut scans, mut peak) = (Scans::default(), 0);
-    let (before, begun) = (commits(), Instant::now());
-    while begun.elapsed() < arguments.time || scans.count == 0 {
-        let at = Instant::now();
-        match look(&session.snapshot()?, database, table, &mut peak) {
-            Ok(seen) => scans.wrong += u64::from(seen != (arguments.rows, arguments.rows.wrapping_mul(EACH))),
-            Err(Error::SnapshotTooOld { .. }) => scans.given_up += 1,
-            Err(other) => return Err(other.into()),
+    for beside in [Beside::Nothing, Beside::Counting, Beside::Memory, Beside::Scans] {
+        let seen = || (tally.commits.load(Ordering::Relaxed), tally.work.load(Ordering::Relaxed));
+        let (before, begun) = (seen(), Instant::now());
+        let mut sum = 0_u64;
+        while begun.elapsed() < arguments.time || beside == Beside::Scans && scans.count == 0 {
+            match beside {
+                Beside::Nothing => std::thread::sleep(arguments.time / 20),
+                Beside::Counting => sum = (0..1_u64 << 20).fold(sum, |sum, number| std::hint::black_box(sum + number)),
+                Beside::Memory => {
+                    sum = std::hint::black_box(&memory).iter().fold(sum, |sum, number| sum.wrapping_add(*number))
+                }
+                Beside::Scans => scan(&session, database, table, arguments, &mut scans, &mut peak)?,
+            }
         }
-        scans.count += 1;
-        scans.slowest = scans.slowest.max(at.elapsed());
+        std::hint::black_box(sum);
+        let ((commits, work), took) = (seen(), begun.elapsed());
+        let done = commits - before.0;
+        let work = Duration::from_nanos((work - before.1) / done.max(1));
+        paces.push((beside, Pace { rate: done as f64 / took.as_secs_f64(), work }));
     }
-    Ok((alone, rate(before, begun), scans, peak))
+    Ok((paces, scans, peak))
+}
+
+fn scan(
+    session: &Session,
+    database: &Database,
+    table: TableId,
+    arguments: &Arguments,
+    scans: &mut Scans,
+    peak: &mut u64,
+) -> Result<()> {
+    let at = Instant::now();
+    match look(&session.snapshot()?, database, table, peak) {
+        Ok(seen) => scans.wrong += u64::from(seen != (arguments.rows, arguments.rows.wrapping_mul(EACH))),
+        Err(Error::SnapshotTooOld { .. }) => scans.given_up += 1,
+        Err(other) => return Err(other.into()),
+    }
+    scans.count += 1;
+    scans.slowest = scans.slowest.max(at.elapsed());
+    Ok(())
 }
 
 /// How many rows a snapshot shows, and their sum.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ishigaki_device::{AlignedBuffer, Landed, Reads};
+use ishigaki_device::{Landed, Reads};
 use ishigaki_fabric::{Outgoing, Target, Wait};
 
 use super::pool::{self, Pool};
@@ -44,7 +44,8 @@ pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
         tracing::warn!("no io_uring here; this connection is served by a pool of threads");
         return pool::serve(session);
     };
-    Ring { session, reads, pool: Pool::new(session), bytes: 0, later: VecDeque::new() }.serve()
+    let (pool, later) = (Pool::new(session), VecDeque::new());
+    Ring { session, reads, pool, bytes: 0, later, blanks: Vec::new() }.serve()
 }
 
 struct Ring<'a> {
@@ -55,6 +56,8 @@ struct Ring<'a> {
     bytes: usize,
     /// Reads that have to wait until fewer bytes are.
     later: VecDeque<(u32, ishigaki_fabric::Message)>,
+    /// Zeros that were asked for; they have nothing to wait for, and are sent together as reads are.
+    blanks: Vec<Landed<Asked>>,
 }
 
 impl Ring<'_> {
@@ -92,6 +95,7 @@ impl Ring<'_> {
                     return Ok(());
                 }
             }
+            self.send_blanks()?;
             if self.reads.in_flight() > 0 {
                 readable = self.wait(&mut landed)?;
                 self.answer(&mut landed)?;
@@ -122,7 +126,17 @@ impl Ring<'_> {
                     self.session.reply(id, Done::Said(Answer::Failed(Failure::of(&error))))?;
                 }
             }
-            Request::Blank { .. } | Request::Hello | Request::Load | Request::Renew { .. } | Request::Close { .. } => {
+            Request::Blank { .. } => match self.session.execute(&request) {
+                Done::Read { buffer, length, target } => {
+                    self.bytes += length;
+                    self.blanks.push(Landed { token: Asked { id, length, target }, buffer, outcome: Ok(()) });
+                    if self.bytes > self.session.node.settings.memory.0 as usize {
+                        self.send_blanks()?;
+                    }
+                }
+                refused @ Done::Said(_) => self.session.reply(id, refused)?,
+            },
+            Request::Hello | Request::Load | Request::Renew { .. } | Request::Close { .. } => {
                 let done = self.session.execute(&request);
                 self.session.reply(id, done)?;
             }
@@ -155,8 +169,20 @@ impl Ring<'_> {
         Ok(())
     }
 
-    /// Sends what has landed, all at once, and begins what had to wait.
+    /// Sends what has landed.
     fn answer(&mut self, landed: &mut Vec<Landed<Asked>>) -> Result<()> {
+        let bytes: usize = landed.iter().map(|read| read.token.length).sum();
+        self.session.node.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.send(landed)
+    }
+
+    fn send_blanks(&mut self) -> Result<()> {
+        let mut blanks = std::mem::take(&mut self.blanks);
+        self.send(&mut blanks)
+    }
+
+    /// Sends all of it in one batch, takes the memory back, and begins what had to wait for that.
+    fn send(&mut self, landed: &mut Vec<Landed<Asked>>) -> Result<()> {
         if landed.is_empty() {
             return Ok(());
         }
@@ -177,17 +203,12 @@ impl Ring<'_> {
         let mut bytes = 0;
         for Landed { token, buffer, .. } in landed.drain(..) {
             bytes += token.length;
-            self.give_back(buffer);
+            self.session.buffers.put(buffer);
         }
         self.bytes -= bytes;
-        self.session.node.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
         for (id, message) in std::mem::take(&mut self.later) {
             self.begin(id, message)?;
         }
         Ok(())
-    }
-
-    fn give_back(&self, buffer: AlignedBuffer) {
-        self.session.buffers.put(buffer);
     }
 }
