@@ -42,7 +42,7 @@ impl Arguments {
         Ok(Self {
             rows: text(0, "10000000").parse()?,
             bytes: text(1, "100").parse::<usize>()?.max(size_of::<u64>()),
-            time: Duration::from_secs(text(2, "10").parse()?),
+            time: Duration::from_secs(text(2, "5").parse()?),
             protocol: text(3, "tictoc").parse()?,
             medium: text(4, "none").parse()?,
         })
@@ -218,7 +218,7 @@ fn measure(
                 Beside::Nothing => std::thread::sleep(arguments.time / 20),
                 Beside::Counting => sum = (0..1_u64 << 20).fold(sum, |sum, number| std::hint::black_box(sum + number)),
                 Beside::Memory => {
-                    sum = std::hint::black_box(&memory).iter().fold(sum, |sum, number| sum.wrapping_add(*number))
+                    sum = std::hint::black_box(&memory).iter().fold(sum, |sum, number| sum.wrapping_add(*number));
                 }
                 Beside::Scans => scan(&session, database, table, arguments, &mut scans, &mut peak)?,
             }
