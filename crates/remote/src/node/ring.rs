@@ -1,12 +1,14 @@
 //! Many reads at once by `io_uring`, in the thread that receives: no other thread is woken for a read.
 //!
 //! The thread waits in the kernel for two things at once, requests and reads that have landed; what has landed together is
-//! sent together. Requests that may block (writes, syncs, names) go to a pool.
+//! sent together. Requests that may block (writes, syncs, names) go to a pool. A read that comes alone, while nothing is under
+//! way, is done at once if reads are quick: there is nothing to do side by side, and who asks meanwhile waits no longer than
+//! for a wake-up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ishigaki_device::{Landed, Reads};
 use ishigaki_fabric::{Outgoing, Target, Wait};
@@ -26,6 +28,12 @@ const MANY: usize = 32;
 /// For so long at most.
 const GATHER: Duration = Duration::from_micros(100);
 
+/// Where reads take longer, the ring does lone ones, too.
+const QUICK: Duration = Duration::from_micros(250);
+
+/// So many of them, before it is tried again.
+const REST: u32 = 256;
+
 /// What is kept with a read.
 struct Asked {
     id: u32,
@@ -44,8 +52,8 @@ pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
         tracing::warn!("no io_uring here; this connection is served by a pool of threads");
         return pool::serve(session);
     };
-    let (pool, later) = (Pool::new(session), VecDeque::new());
-    Ring { session, reads, pool, bytes: 0, later, blanks: Vec::new() }.serve()
+    let (pool, later, blanks) = (Pool::new(session), VecDeque::new(), Vec::new());
+    Ring { session, reads, pool, bytes: 0, later, blanks, lone: Lone::default() }.serve()
 }
 
 struct Ring<'a> {
@@ -58,6 +66,33 @@ struct Ring<'a> {
     later: VecDeque<(u32, ishigaki_fabric::Message)>,
     /// Zeros that were asked for; they have nothing to wait for, and are sent together as reads are.
     blanks: Vec<Landed<Asked>>,
+    lone: Lone,
+}
+
+/// How quick reads are that came alone.
+#[derive(Debug, Default)]
+struct Lone {
+    /// What they took lately.
+    took: Duration,
+    /// So many more go to the ring.
+    rest: u32,
+}
+
+impl Lone {
+    /// Whether the next one is to be done at once.
+    fn may(&mut self) -> bool {
+        let may = self.rest == 0;
+        self.rest = self.rest.saturating_sub(1);
+        may
+    }
+
+    fn learn(&mut self, took: Duration) {
+        // An eighth of the way towards the new one, which a single slow read must not outweigh.
+        self.took = (self.took * 7 + took.min(QUICK * 4)) / 8;
+        if self.took > QUICK {
+            *self = Self { took: Duration::ZERO, rest: REST };
+        }
+    }
 }
 
 impl Ring<'_> {
@@ -90,6 +125,12 @@ impl Ring<'_> {
                 self.session.endpoint.receive(&mut events, Wait::No)?;
                 self.session.requests(&mut events, &mut requests)?;
             }
+            if let [(id, message)] = &requests[..]
+                && self.reads.in_flight() == 0
+                && self.did_at_once(*id, message)?
+            {
+                requests.clear();
+            }
             for (id, message) in requests.drain(..) {
                 if self.begin(id, message)? {
                     return Ok(());
@@ -111,6 +152,19 @@ impl Ring<'_> {
         let many = self.reads.in_flight() >= MANY;
         let (wanted, timeout) = if many { (2, GATHER) } else { (1, LOOK) };
         Ok(self.reads.wait_for(wanted, landed, Some(timeout))?)
+    }
+
+    /// Does a request that came alone, if it is a read and reads are quick.
+    fn did_at_once(&mut self, id: u32, message: &ishigaki_fabric::Message) -> Result<bool> {
+        let Some(read @ Request::Read { .. }) = Request::decode(message) else { return Ok(false) };
+        if !self.lone.may() {
+            return Ok(false);
+        }
+        let begin = Instant::now();
+        let done = self.session.execute(&read);
+        self.lone.learn(begin.elapsed());
+        self.session.reply(id, done)?;
+        Ok(true)
     }
 
     /// Begins a request; true: the connection is a watch now.
@@ -210,5 +264,25 @@ impl Ring<'_> {
             self.begin(id, message)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_reads_are_done_at_once_unless_they_are_slow() {
+        let mut lone = Lone::default();
+        for _ in 0..1000 {
+            assert!(lone.may());
+            lone.learn(Duration::from_micros(100));
+        }
+        lone.learn(Duration::from_secs(1));
+        assert!(lone.may(), "one that was slow says little");
+        (0..8).for_each(|_| lone.learn(Duration::from_millis(5)));
+        assert_eq!((0..10_000).take_while(|_| !lone.may()).count(), REST as usize);
+        lone.learn(Duration::from_micros(100));
+        assert!(lone.may());
     }
 }
