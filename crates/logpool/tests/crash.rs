@@ -187,6 +187,38 @@ fn a_round_that_is_cut_leaves_only_what_was_durable_before_it() {
     });
 }
 
+/// A file at home, then cut off at a block's end, so that no block is changed, then a round.
+fn a_truncation_and_a_round(medium: &SimDirectory, models: &mut [Model]) -> Result<()> {
+    let pool = open(medium, models)?;
+    let (member, model) = (pool.member("b")?, &mut models[1]);
+    let file = member.create("log")?;
+    model.accept(Files::from([("log".to_owned(), Some(Vec::new()))]));
+    for length in [8192, 16_384, 24_576] {
+        model.accept(Files::from([("log".to_owned(), Some(vec![1; length]))]));
+        file.write(length as u64 - 8192, &[1; 8192], Durability::Later)?;
+    }
+    member.sync()?;
+    model.synced();
+    pool.bring_home()?;
+    model.accept(Files::from([("log".to_owned(), Some(vec![1; 8192]))]));
+    file.truncate(8192, Durability::Later)?;
+    pool.bring_home()
+}
+
+#[test]
+fn an_extent_that_a_cut_round_made_zero_behind_the_end_is_not_taken_for_damaged() {
+    seeded_runs("an_extent_that_a_cut_round_made_zero_behind_the_end_is_not_taken_for_damaged", 4, |seed| {
+        let medium = SimDirectory::with_seed(seed);
+        a_truncation_and_a_round(&medium, &mut models()).unwrap();
+        for operation in 0..medium.operations() {
+            let (medium, mut models) = (SimDirectory::with_seed(seed), models());
+            medium.inject(Fault::PowerCut { operation });
+            let _ = a_truncation_and_a_round(&medium, &mut models);
+            check_offline(&medium.survivors(seed), &models);
+        }
+    });
+}
+
 #[test]
 fn what_a_failed_round_left_is_durable_before_anything_is_built_on_it() {
     seeded_runs("what_a_failed_round_left_is_durable_before_anything_is_built_on_it", 8, |seed| {

@@ -337,12 +337,12 @@ impl Contents {
 
     /// The extents that are at home as the file is, whole: those whose checksum must fit.
     pub(crate) fn whole_extents(&self) -> impl Iterator<Item = Extent> {
-        let end = self.length.min(self.valid);
         let is_whole = move |(index, extent): (usize, &Option<Extent>)| {
             let (from, to) = (index as u64 * EXTENT, (index as u64 + 1) * EXTENT);
             let mut blocks = self.blocks.range(from / BLOCK..to / BLOCK);
-            let is_changed = to.min(self.length) > end || blocks.any(|(_, block)| block.version > self.home);
-            extent.filter(|_| from < end && !is_changed)
+            // A round makes zero what was cut off, although no block says so, and may have been cut off itself.
+            let is_changed = to > self.valid || blocks.any(|(_, block)| block.version > self.home);
+            extent.filter(|_| from < self.length && !is_changed)
         };
         self.extents.iter().enumerate().filter_map(is_whole)
     }
