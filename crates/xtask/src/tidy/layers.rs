@@ -42,6 +42,7 @@ const HOUSE: &[Room] = &[
     // The log is what its tests put on a remote disk.
     room("remote", Place::Floor(2), &["wal"]),
     room("page", Place::Floor(2), &[]),
+    room("logpool", Place::Floor(2), &["wal"]),
     room("scan", Place::Floor(3), &[]),
     room("sql", Place::Floor(3), &["scan"]),
     room("bench", Place::Floor(4), &[]),

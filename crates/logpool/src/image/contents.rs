@@ -1,0 +1,349 @@
+//! The bytes of one file: blocks in memory over extents at home.
+//!
+//! A block in memory hides what is at home. It is *dirty* until a round has brought it home, and stays a while longer, so
+//! that later writes can be compared with it. Home counts only up to [`Contents::valid`]: what a truncation cut off is zero,
+//! although the extent still has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::compare::{BLOCK, Known};
+use crate::Result;
+use crate::format::Extent;
+use crate::home::{Base, EXTENT};
+
+/// A moment in the life of an image; each change has a larger one.
+pub(crate) type Version = u64;
+
+/// A block in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    /// `None`: all zero.
+    pub(crate) bytes: Option<Arc<[u8]>>,
+    /// Of its last change; 0 if it is as at home.
+    version: Version,
+}
+
+/// A block at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    block: u64,
+    /// The extent.
+    place: u32,
+    /// Where the block begins in it.
+    offset: u64,
+}
+
+impl Piece {
+    /// Its index in the file.
+    pub(crate) fn block(self) -> u64 {
+        self.block
+    }
+
+    pub(crate) fn read(self, base: &dyn Base) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; BLOCK as usize];
+        base.read(self.place, self.offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Into the buffer of a request that begins at `from`.
+    pub(crate) fn read_into(self, base: &dyn Base, from: u64, buffer: &mut [u8]) -> Result<()> {
+        let bytes = self.read(base)?;
+        for (at, part) in parts(from, buffer) {
+            if at / BLOCK == self.block {
+                let within = (at % BLOCK) as usize;
+                part.copy_from_slice(&bytes[within..within + part.len()]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A buffer taken apart by blocks, with the place where each part begins.
+fn parts(offset: u64, buffer: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
+    let (mut at, mut rest) = (offset, buffer);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let length = rest.len().min((BLOCK - at % BLOCK) as usize);
+        let (part, behind) = std::mem::take(&mut rest).split_at_mut(length);
+        rest = behind;
+        at += length as u64;
+        Some((at - length as u64, part))
+    })
+}
+
+/// The bytes of one file.
+#[derive(Clone, Debug)]
+pub(crate) struct Contents {
+    /// In bytes.
+    length: u64,
+    /// Where they are at home, as the newest ledger says.
+    extents: Vec<Option<Extent>>,
+    /// From here on home means nothing; whole blocks.
+    valid: u64,
+    /// The same for what the round under way will leave at home.
+    valid_next: u64,
+    blocks: BTreeMap<u64, Block>,
+    /// Changes up to here are home.
+    home: Version,
+    /// Blocks with a later change.
+    dirty: u64,
+}
+
+impl Contents {
+    /// As it is at home.
+    pub(crate) fn at_home(length: u64, extents: Vec<Option<Extent>>, home: Version) -> Self {
+        Self { length, extents, valid: u64::MAX, valid_next: u64::MAX, blocks: BTreeMap::new(), home, dirty: 0 }
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where it is at home.
+    pub(crate) fn extents(&self) -> &[Option<Extent>] {
+        &self.extents
+    }
+
+    /// Up to where home counts.
+    pub(crate) fn valid(&self) -> u64 {
+        self.valid
+    }
+
+    /// Bytes in memory of blocks that are not home.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.dirty * BLOCK
+    }
+
+    /// The place at home of that block, if it counts.
+    fn place(&self, block: u64) -> Option<(u32, u64)> {
+        let at = block * BLOCK;
+        let extent = self.extents.get((at / EXTENT) as usize).copied().flatten()?;
+        (at < self.valid).then_some((extent.place, at % EXTENT))
+    }
+
+    /// What is known of a block without asking home.
+    pub(super) fn known(&self, block: u64) -> Known<'_> {
+        match self.blocks.get(&block) {
+            Some(Block { bytes: Some(bytes), .. }) => Known::Bytes(bytes),
+            Some(Block { bytes: None, .. }) => Known::Zero,
+            None if self.place(block).is_none() => Known::Zero,
+            None => Known::Nothing,
+        }
+    }
+
+    /// The blocks that a change of these bytes covers in part, and of which nothing is known.
+    pub(crate) fn unknown_edges(&self, offset: u64, length: u64) -> Vec<Piece> {
+        let end = offset + length;
+        if length == 0 {
+            return Vec::new();
+        }
+        let edges = [(offset, !offset.is_multiple_of(BLOCK)), (end - 1, !end.is_multiple_of(BLOCK))];
+        let mut blocks: Vec<u64> = edges.iter().filter(|(_, in_part)| *in_part).map(|(at, _)| at / BLOCK).collect();
+        blocks.dedup();
+        blocks.into_iter().filter_map(|block| self.unknown(block)).collect()
+    }
+
+    /// Where a block is at home, if nothing is known of it in memory.
+    pub(crate) fn unknown(&self, block: u64) -> Option<Piece> {
+        if self.blocks.contains_key(&block) {
+            return None;
+        }
+        self.place(block).map(|(place, offset)| Piece { block, place, offset })
+    }
+
+    /// Brings such blocks into memory.
+    pub(crate) fn prepare(&mut self, base: &dyn Base, offset: u64, length: u64) -> Result<()> {
+        for piece in self.unknown_edges(offset, length) {
+            self.learn(piece, &piece.read(base)?);
+        }
+        Ok(())
+    }
+
+    /// A block was read at home.
+    pub(crate) fn learn(&mut self, piece: Piece, bytes: &[u8]) {
+        if self.unknown(piece.block) == Some(piece) {
+            self.blocks.insert(piece.block, Block { bytes: Some(bytes.into()), version: 0 });
+        }
+    }
+
+    /// Reads bytes, zeros behind the end. Blocks of which nothing is known are left out, and said.
+    pub(crate) fn read_known(&self, offset: u64, buffer: &mut [u8]) -> Vec<Piece> {
+        let mut unknown = Vec::new();
+        for (at, part) in parts(offset, buffer) {
+            let within = (at % BLOCK) as usize;
+            match self.known(at / BLOCK) {
+                _ if at >= self.length => part.fill(0),
+                Known::Bytes(bytes) => part.copy_from_slice(&bytes[within..within + part.len()]),
+                Known::Zero => part.fill(0),
+                Known::Nothing => unknown.extend(self.unknown(at / BLOCK)),
+            }
+        }
+        unknown
+    }
+
+    /// Reads bytes, zeros behind the end.
+    pub(crate) fn read(&self, base: &dyn Base, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let unknown = self.read_known(offset, buffer);
+        unknown.into_iter().try_for_each(|piece| piece.read_into(base, offset, buffer))
+    }
+
+    /// Changes bytes, which were [prepared](Self::prepare). The length stays.
+    pub(crate) fn put(&mut self, offset: u64, bytes: &[u8], version: Version) {
+        let mut at = offset;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
+            let (part, behind) = rest.split_at(rest.len().min(BLOCK as usize - within));
+            self.change(block, version, |memory| {
+                let memory = memory.get_or_insert_with(|| Arc::from(vec![0; BLOCK as usize]));
+                Arc::make_mut(memory)[within..within + part.len()].copy_from_slice(part);
+            });
+            at += part.len() as u64;
+            rest = behind;
+        }
+    }
+
+    /// Makes bytes zero, which were [prepared](Self::prepare). The length stays. However long the run is, this takes as long
+    /// as there are blocks in memory and extents at home.
+    pub(crate) fn zero(&mut self, offset: u64, length: u64, version: Version) {
+        let end = offset + length;
+        let whole = offset.div_ceil(BLOCK)..end / BLOCK;
+        if whole.start > whole.end {
+            self.zero_within(offset, end, version);
+            return;
+        }
+        self.zero_within(offset, whole.start * BLOCK, version);
+        for block in self.present(whole.clone()) {
+            self.change(block, version, |memory| *memory = None);
+        }
+        self.zero_within(whole.end * BLOCK, end, version);
+    }
+
+    /// A part of one block.
+    fn zero_within(&mut self, from: u64, to: u64, version: Version) {
+        if from < to {
+            let within = (from % BLOCK) as usize;
+            self.change(from / BLOCK, version, |memory| {
+                if let Some(memory) = memory {
+                    Arc::make_mut(memory)[within..within + (to - from) as usize].fill(0);
+                }
+            });
+        }
+    }
+
+    /// Blocks of which there is something, in memory or at home.
+    fn present(&self, within: Range<u64>) -> BTreeSet<u64> {
+        const IN_EXTENT: u64 = EXTENT / BLOCK;
+        let mut present: BTreeSet<u64> = self.blocks.range(within.clone()).map(|(&block, _)| block).collect();
+        let first = within.start / IN_EXTENT;
+        let extents = self.extents.iter().enumerate().skip(first as usize).take_while(|(index, _)| {
+            let block = *index as u64 * IN_EXTENT;
+            block < within.end && block * BLOCK < self.valid
+        });
+        for (index, _) in extents.filter(|(_, extent)| extent.is_some()) {
+            let block = index as u64 * IN_EXTENT;
+            let end = within.end.min(block + IN_EXTENT);
+            present.extend((block.max(within.start)..end).filter(|&block| self.place(block).is_some()));
+        }
+        present
+    }
+
+    fn change(&mut self, block: u64, version: Version, how: impl FnOnce(&mut Option<Arc<[u8]>>)) {
+        let entry = self.blocks.entry(block).or_insert(Block { bytes: None, version: 0 });
+        self.dirty += u64::from(entry.version <= self.home);
+        entry.version = version;
+        how(&mut entry.bytes);
+    }
+
+    /// Makes it at least so long.
+    pub(crate) fn extend(&mut self, length: u64) {
+        self.length = self.length.max(length);
+    }
+
+    /// Gives it another length. The last block, if it is cut in part, was [prepared](Self::prepare).
+    pub(crate) fn truncate(&mut self, length: u64, version: Version) {
+        if length < self.length {
+            let whole = length.next_multiple_of(BLOCK);
+            self.zero(length, whole.min(self.length) - length, version);
+            for (_, block) in self.blocks.split_off(&(whole / BLOCK)) {
+                self.dirty -= u64::from(block.version > self.home);
+            }
+            self.valid = self.valid.min(whole);
+            self.valid_next = self.valid_next.min(whole);
+        }
+        self.length = length;
+    }
+
+    /// The blocks that are not home, ascending.
+    pub(crate) fn dirty_blocks(&self) -> impl Iterator<Item = (u64, &Option<Arc<[u8]>>)> {
+        let home = self.home;
+        self.blocks.iter().filter(move |(_, block)| block.version > home).map(|(&index, block)| (index, &block.bytes))
+    }
+
+    /// Runs of bytes within the file that home still has, that do not count any more, and that no block in memory hides.
+    pub(crate) fn voids(&self) -> Vec<(u64, u64)> {
+        let end = self.length.min(self.extents.len() as u64 * EXTENT);
+        let mut voids: Vec<(u64, u64)> = Vec::new();
+        let mut at = self.valid;
+        while at < end {
+            let next = end.min((at / BLOCK + 1) * BLOCK);
+            if !self.blocks.contains_key(&(at / BLOCK)) {
+                match voids.last_mut() {
+                    Some((_, last)) if *last == at => *last = next,
+                    _ => voids.push((at, next)),
+                }
+            }
+            at = next;
+        }
+        voids
+    }
+
+    /// A round begins: what is changed from now on will not be in it.
+    pub(crate) fn round_begins(&mut self) {
+        self.valid_next = u64::MAX;
+    }
+
+    /// A round has brought home everything up to that version, into these extents. Gives the blocks that are now as at home.
+    pub(crate) fn round_ended(&mut self, home: Version, extents: Vec<Option<Extent>>) -> Vec<u64> {
+        self.extents = extents;
+        self.valid = self.valid_next;
+        let before = std::mem::replace(&mut self.home, home);
+        self.dirty = self.blocks.values().filter(|block| block.version > home).count() as u64;
+        // Zero blocks that home has no place for need not be kept: it says the same.
+        let is_void = |block: &u64| self.extents.get((block * BLOCK / EXTENT) as usize).copied().flatten().is_none();
+        let gone: Vec<u64> = self
+            .blocks
+            .iter()
+            .filter(|(index, block)| block.version <= home && block.bytes.is_none() && is_void(index))
+            .map(|(&index, _)| index)
+            .collect();
+        for index in gone {
+            self.blocks.remove(&index);
+        }
+        let clean = self.blocks.iter().filter(|(_, block)| block.version > before && block.version <= home);
+        clean.map(|(&index, _)| index).collect()
+    }
+
+    /// Lets go of a block in memory if home has the same.
+    pub(crate) fn forget(&mut self, block: u64) {
+        if self.blocks.get(&block).is_some_and(|block| block.version <= self.home) {
+            self.blocks.remove(&block);
+        }
+    }
+
+    /// The extents that are at home as the file is, whole: those whose checksum must fit.
+    pub(crate) fn whole_extents(&self) -> impl Iterator<Item = Extent> {
+        let is_whole = move |(index, extent): (usize, &Option<Extent>)| {
+            let (from, to) = (index as u64 * EXTENT, (index as u64 + 1) * EXTENT);
+            let mut blocks = self.blocks.range(from / BLOCK..to / BLOCK);
+            // A round makes zero what was cut off, although no block says so, and may have been cut off itself.
+            let is_changed = to > self.valid || blocks.any(|(_, block)| block.version > self.home);
+            extent.filter(|_| from < self.length && !is_changed)
+        };
+        self.extents.iter().enumerate().filter_map(is_whole)
+    }
+}

@@ -1,0 +1,268 @@
+//! A pool: the one log, its members, and how it opens, grows and closes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::JoinHandle;
+
+use ishigaki_base::{ErrorKind, LogId, Lsn};
+use ishigaki_device::Directory;
+use ishigaki_wal::{Log, Stream};
+use parking_lot::Mutex;
+
+use crate::areas::Areas;
+use crate::format::{Roster, RosterMember};
+use crate::home::Home;
+use crate::keeper::Keeper;
+use crate::member::{Resident, State};
+use crate::meter::Meter;
+use crate::process::Process;
+use crate::recovery::Homes;
+use crate::{Error, LogStatistics, Member, MemberId, MemberSettings, Result, Settings, paths};
+
+mod opening;
+pub(crate) mod roster;
+
+/// One log for many database servers.
+///
+/// *Threads*: everything takes `&self` and may be called from any number of threads. *Drop* closes the pool as
+/// [`close`](Self::close) does. *A crash* at any moment loses nothing that was answered as durable; the next
+/// [`open`](Self::open) rebuilds every member's files before it returns. *The first failed write or sync of the log* closes
+/// the pool for all members and for good; one of a member's home closes that member.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use ishigaki_device::MemoryDirectory;
+/// use ishigaki_logpool::{Durability, MemberSettings, Pool, Settings};
+///
+/// let directory = Arc::new(MemoryDirectory::new());
+/// let pool = Pool::open_together(directory.clone(), Settings::default())?;
+/// let member = pool.add("accounts", MemberSettings::default())?;
+/// let file = member.create("000000010000000000000001")?;
+/// file.write(0, b"begin", Durability::Later)?;
+/// file.write(5, b" and commit", Durability::Now)?;
+/// pool.close()?;
+///
+/// let pool = Pool::open_together(directory, Settings::default())?;
+/// let file = pool.member("accounts")?.open("000000010000000000000001")?;
+/// let mut bytes = [0; 16];
+/// assert_eq!(file.read(0, &mut bytes)?, 16);
+/// assert_eq!(&bytes, b"begin and commit");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pool {
+    core: Arc<Core>,
+    keeper: Arc<Keeper>,
+    directory: Arc<dyn Directory>,
+    homes: Arc<dyn Homes>,
+    roster: Mutex<Roster>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// How closing went, once it is over.
+    ended: Mutex<Option<Result<()>>>,
+}
+
+/// What the pool and its members share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) log: Arc<Log>,
+    pub(crate) stream: Stream,
+    pub(crate) process: Process,
+    pub(crate) settings: Settings,
+    /// The first LSN of this opening.
+    pub(crate) base: Lsn,
+    pub(crate) meter: Arc<Meter>,
+    /// Bytes of entries appended since space was looked at.
+    appended: AtomicU64,
+    closed: AtomicBool,
+    keeper: OnceLock<Weak<Keeper>>,
+}
+
+impl Core {
+    /// Fails once the pool was closed or its log has failed.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(failure) = self.log.failure() {
+            return Err(failure.into());
+        }
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn log_id(&self) -> LogId {
+        self.log.id()
+    }
+
+    /// Entries of so many bytes were appended: now and then somebody must look at the space. No lock is held.
+    pub(crate) fn appended(&self, bytes: u64) {
+        let often = (self.settings.segment.0 / 8).min(256 << 10);
+        let before = self.appended.fetch_add(bytes, Ordering::Relaxed);
+        if (before + bytes) / often > before / often
+            && let Some(keeper) = self.keeper()
+        {
+            keeper.nudge();
+        }
+    }
+
+    /// Who sees to the space, as long as the pool is open.
+    pub(crate) fn keeper(&self) -> Option<Arc<Keeper>> {
+        self.keeper.get().and_then(Weak::upgrade)
+    }
+}
+
+impl Pool {
+    /// Takes in another member: its home is made, its files are none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`] for a name that is in use, [`Error::Invalid`] for one that can not be, or when the shares of all
+    /// members together were more than a quarter of the log. A full medium leaves the pool as it was.
+    pub fn add(&self, name: &str, settings: MemberSettings) -> Result<Member> {
+        paths::check_member(name)?;
+        settings.quota.validate()?;
+        let mut roster = self.roster.lock();
+        self.core.check()?;
+        if roster.members.iter().any(|member| member.name == name) {
+            return Err(Error::Exists { name: name.to_owned() });
+        }
+        let shares: u64 = roster.members.iter().map(|member| member.settings.quota.share.0).sum();
+        let limit = self.core.log.space().bound.0 / 4;
+        if shares.saturating_add(settings.quota.share.0) > limit {
+            let reason = format!(
+                "the shares of all members would be more than a quarter of the log; give `{name}` less, or the log more"
+            );
+            return Err(Error::invalid(reason));
+        }
+        let id = MemberId(roster.next);
+        let next = roster.next.checked_add(1).ok_or_else(|| Error::invalid("there have been 65535 members"))?;
+        let (home, areas) = self.make_home(name, id, &settings)?;
+        let mut changed = roster.clone();
+        changed.next = next;
+        changed.members.push(RosterMember { id, name: name.to_owned(), settings: settings.clone() });
+        roster::write(self.directory.as_ref(), &changed)?;
+        *roster = changed;
+        let resident = Resident::new(self.core.clone(), id, name, settings, home, areas, State::default());
+        Ok(Member::new(self.move_in(resident)?))
+    }
+
+    fn make_home(&self, name: &str, id: MemberId, settings: &MemberSettings) -> Result<(Home, Areas)> {
+        let directory = self.homes.directory(name)?;
+        let log = self.core.log_id();
+        let region = self.core.settings.region.0.min(settings.quota.home.0.next_multiple_of(crate::home::EXTENT));
+        let made = Home::create(directory.clone(), name, log, id, region, &settings.quota).and_then(|home| {
+            let areas = Areas::create(directory.as_ref(), name, log, id, &settings.profile)?;
+            directory.sync()?;
+            Ok((home, areas))
+        });
+        made.map_err(|error| match error {
+            Error::Device(cause) if cause.kind() == ErrorKind::Exhausted => {
+                Error::Full { member: name.to_owned(), what: format!("its home could not be made ({cause})") }
+            }
+            error => error,
+        })
+    }
+
+    /// A member takes part from now on.
+    fn move_in(&self, resident: Resident) -> Result<Arc<Resident>> {
+        let resident = Arc::new(resident);
+        if self.core.settings.background {
+            let body = resident.clone();
+            self.threads.lock().push(spawn(&format!("home-{}", resident.name()), move || body.follow())?);
+        }
+        self.keeper.move_in(resident.clone());
+        Ok(resident)
+    }
+
+    /// Removes a member with all of its files. Its handles are of no use from then on.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let mut roster = self.roster.lock();
+        self.core.check()?;
+        let resident = self.keeper.resident(name)?;
+        let mut changed = roster.clone();
+        changed.members.retain(|member| member.name != name);
+        roster::write(self.directory.as_ref(), &changed)?;
+        *roster = changed;
+        self.keeper.move_out(name);
+        resident.leave();
+        let directory = self.homes.directory(name)?;
+        Home::clear(directory.as_ref(), name, self.core.log_id())?;
+        directory.sync()?;
+        Ok(())
+    }
+
+    /// A member.
+    pub fn member(&self, name: &str) -> Result<Member> {
+        self.core.check()?;
+        self.keeper.resident(name).map(Member::new)
+    }
+
+    /// The names of all members, sorted.
+    pub fn members(&self) -> Vec<String> {
+        self.keeper.residents().iter().map(|resident| resident.name().to_owned()).collect()
+    }
+
+    /// What the log has done and what it takes.
+    pub fn statistics(&self) -> LogStatistics {
+        LogStatistics::of(&self.core)
+    }
+
+    /// Brings all members home and gives log space free, now. Returns the first failure; the others are brought home all the
+    /// same.
+    pub fn bring_home(&self) -> Result<()> {
+        self.core.check()?;
+        let outcomes: Vec<_> = self.keeper.residents().iter().map(|resident| resident.go_home()).collect();
+        self.keeper.trim()?;
+        outcomes.into_iter().collect()
+    }
+
+    /// Says a member's changes again at the end of the log, and gives the space before free, now: as is done by itself with
+    /// a member whose home does not keep up.
+    pub fn carry_on(&self, name: &str) -> Result<()> {
+        self.core.check()?;
+        self.keeper.resident(name)?.restate()?;
+        self.keeper.trim()
+    }
+
+    /// Takes no more requests, makes everything durable, checkpoint areas as well, and ends. What is not home stays in the log.
+    pub fn close(&self) -> Result<()> {
+        let mut ended = self.ended.lock();
+        ended.get_or_insert_with(|| self.end()).clone()
+    }
+
+    fn end(&self) -> Result<()> {
+        self.core.closed.store(true, Ordering::SeqCst);
+        self.keeper.stop();
+        self.keeper.residents().iter().for_each(|resident| resident.stop());
+        self.core.process.stop();
+        // First of all the log: a home may take its time, or stand still.
+        let closed = self.core.log.close();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the pool panicked");
+            }
+        }
+        closed?;
+        let outcomes: Vec<_> = self.keeper.residents().iter().map(|resident| resident.close_areas()).collect();
+        outcomes.into_iter().collect()
+    }
+}
+
+/// Starts a thread of the pool.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|source| {
+        ishigaki_device::Error::Io { name: "pool".to_owned(), operation: "start of a thread", source }.into()
+    })
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "the pool could not be closed cleanly");
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("members", &self.members()).finish_non_exhaustive()
+    }
+}

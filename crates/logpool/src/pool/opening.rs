@@ -1,0 +1,144 @@
+//! How a pool opens: everything is rebuilt, made durable where it might not be, and only then served.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use ishigaki_base::ByteSize;
+use ishigaki_device::{Directory, VigilantDirectory};
+use ishigaki_wal::{CommitRule, Group, Log, LogKind, Settings as LogSettings};
+use parking_lot::Mutex;
+
+use super::{Core, Pool, roster, spawn};
+use crate::format::Roster;
+use crate::keeper::Keeper;
+use crate::member::{Resident, State};
+use crate::meter::{Meter, MeteredDirectory};
+use crate::process::Process;
+use crate::recovery::{Homes, Rebuilt, Together};
+use crate::{Error, Result, Settings};
+
+/// Groups of entries that nobody waits for are written after this time.
+const HELD: Duration = Duration::from_millis(100);
+
+impl Settings {
+    /// The log's: one stream, which holds what nobody waits for.
+    fn of_log(&self) -> LogSettings {
+        LogSettings {
+            kind: LogKind::Parallel,
+            commit: CommitRule::Watermark,
+            streams: 1,
+            relief: 0,
+            group: Group { transactions: usize::MAX, bytes: ByteSize::mib(1), time: HELD },
+            segment: self.segment,
+            space: self.log,
+            space_wait: self.patience,
+            background: self.background,
+            ..LogSettings::default()
+        }
+    }
+}
+
+impl Pool {
+    /// Opens the pool whose log is in `directory`, or makes one there. The homes of its members are where `homes` says. The
+    /// caller holds the directories' locks.
+    ///
+    /// When this returns, every member's files are as they were after its last entry that the log has: all that was answered
+    /// as durable, and perhaps more, in the order in which it was accepted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for anything that is not as it was written, and for anything that is missing.
+    pub fn open(directory: Arc<dyn Directory>, homes: Arc<dyn Homes>, settings: Settings) -> Result<Self> {
+        let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
+        Self::begin(directory, homes, settings)
+    }
+
+    /// Opens a pool with everything in one directory.
+    pub fn open_together(directory: Arc<dyn Directory>, settings: Settings) -> Result<Self> {
+        let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
+        Self::begin(directory.clone(), Arc::new(Together(directory)), settings)
+    }
+
+    fn begin(directory: Arc<dyn Directory>, homes: Arc<dyn Homes>, settings: Settings) -> Result<Self> {
+        settings.validate()?;
+        let found = roster::read(directory.as_ref())?;
+        let mut rebuilt = match &found {
+            Some(roster) => Rebuilt::begin(roster, homes.as_ref())?,
+            None => Rebuilt::default(),
+        };
+        let meter = Arc::new(Meter::default());
+        let metered: Arc<dyn Directory> = Arc::new(MeteredDirectory::new(directory.clone(), meter.clone()));
+        let (log, recovery) = Log::open(metered, settings.of_log(), &mut |position, payload| {
+            rebuilt.take(position.lsn(), payload).map_err(Into::into)
+        })
+        .map_err(unwrap_replay)?;
+        let roster = match found {
+            Some(roster) if roster.log == log.id() => roster,
+            Some(roster) => {
+                return Err(Error::corrupt(format!(
+                    "its roster is that of pool {}, its log is {}",
+                    roster.log,
+                    log.id()
+                )));
+            }
+            None if recovery.records > 0 => return Err(Error::corrupt("its log has entries, and there is no roster")),
+            None => Roster { log: log.id(), next: 0, members: Vec::new() },
+        };
+        rebuilt.finish()?;
+        // Whoever wrote it may have died before it was durable.
+        roster::write(directory.as_ref(), &roster)?;
+        let core = Arc::new(Core {
+            stream: log.assign(),
+            process: Process::new(log.clone(), settings.waiting, settings.background),
+            base: recovery.cut.next(),
+            log,
+            settings,
+            meter,
+            appended: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            keeper: OnceLock::new(),
+        });
+        let keeper = Arc::new(Keeper::new(core.clone()));
+        let _ = core.keeper.set(Arc::downgrade(&keeper));
+        let (ended, threads) = (Mutex::new(None), Mutex::default());
+        let pool = Self { core, keeper, directory, homes, roster: Mutex::new(roster), threads, ended };
+        pool.settle(rebuilt)?;
+        Ok(pool)
+    }
+
+    /// Makes the members' homes durable as they were found, and lets everybody in.
+    fn settle(&self, rebuilt: Rebuilt) -> Result<()> {
+        for member in rebuilt.members {
+            member.home.secure()?;
+            member.home.reserve(member.image.extents())?;
+            member.areas.secure()?;
+            let state = State::rebuilt(&member);
+            let (id, settings) = (member.id, member.settings);
+            let resident =
+                Resident::new(self.core.clone(), id, &member.name, settings, member.home, member.areas, state);
+            self.move_in(resident)?;
+        }
+        if self.core.settings.background {
+            let keeper = self.keeper.clone();
+            self.threads.lock().push(spawn("pool-keeper", move || keeper.run())?);
+            if self.core.process.has_thread() {
+                let core = self.core.clone();
+                self.threads.lock().push(spawn("pool-log", move || core.process.run())?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An entry's own error, out of the log's.
+fn unwrap_replay(error: ishigaki_wal::Error) -> Error {
+    match error {
+        ishigaki_wal::Error::Replay { lsn, cause } => match cause.downcast_ref::<Error>() {
+            Some(error) => error.clone(),
+            None => Error::corrupt(format!("record {lsn}: {cause}")),
+        },
+        error => error.into(),
+    }
+}

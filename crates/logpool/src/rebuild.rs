@@ -1,0 +1,166 @@
+//! Rebuilding a member's files offline: into another directory, as plain files (paper 4, section 4.2).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ishigaki_device::Directory;
+use ishigaki_wal::Changes;
+
+use crate::format::Roster;
+use crate::pool::roster;
+use crate::recovery::{Homes, Rebuilt, RebuiltMember};
+use crate::{Error, Result};
+
+/// Bytes handed to a sink at once.
+const PIECE: usize = 1 << 20;
+
+/// What takes the files of a rebuild: directories before what is in them, each file with its bytes behind it.
+pub trait Sink {
+    /// A directory.
+    fn directory(&mut self, path: &str) -> Result<()>;
+    /// A file of so many bytes, all zero at first. What is written goes to the last one.
+    fn file(&mut self, path: &str, length: u64) -> Result<()>;
+    /// Bytes of the file.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// All was given.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// Rebuilds the files of a member from its home, its checkpoint file and the log. Nothing of the pool is written, and nobody
+/// has it open. Gives the number of files.
+///
+/// # Errors
+///
+/// [`Error::NotFound`] for an unknown member; [`Error::Corrupt`] where opening the pool would refuse.
+pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink: &mut dyn Sink) -> Result<u64> {
+    let mut roster = read_roster(directory)?;
+    roster.members.retain(|other| other.name == member);
+    let mut rebuilt = replay(directory, homes, &roster)?;
+    rebuilt.finish()?;
+    let member = rebuilt.members.pop().ok_or_else(|| Error::NotFound { name: member.to_owned() })?;
+    if let Some(path) = check_home(&member)?.1.first() {
+        return Err(Error::of_member(member.id, &format!("`{path}` at its home does not fit its checksum")));
+    }
+    let mut files = 0;
+    for (path, file) in member.image.names.iter() {
+        let Some(file) = file else {
+            sink.directory(path)?;
+            continue;
+        };
+        files += 1;
+        let contents = member.image.contents(file)?;
+        sink.file(path, contents.length())?;
+        let mut buffer = vec![0; PIECE];
+        let mut at = 0;
+        while at < contents.length() {
+            let piece = &mut buffer[..PIECE.min((contents.length() - at) as usize)];
+            contents.read(&member.home, at, piece)?;
+            if piece.iter().any(|&byte| byte != 0) {
+                sink.write(at, piece)?;
+            }
+            at += piece.len() as u64;
+        }
+    }
+    sink.finish()?;
+    Ok(files)
+}
+
+/// The roster of a pool that there must be.
+pub(crate) fn read_roster(directory: &dyn Directory) -> Result<Roster> {
+    roster::read(directory)?.ok_or_else(|| Error::NotFound { name: "the roster of the pool".to_owned() })
+}
+
+/// The members of that roster after all that the log has; not finished.
+pub(crate) fn replay(directory: &dyn Directory, homes: &dyn Homes, roster: &Roster) -> Result<Rebuilt> {
+    let log = ishigaki_wal::inspect(directory)?;
+    if log.log != roster.log {
+        return Err(Error::corrupt(format!("its roster is that of pool {}, its log is {}", roster.log, log.log)));
+    }
+    let mut rebuilt = Rebuilt::begin(roster, homes)?;
+    for record in Changes::of(directory, log.start.lsn)? {
+        let (position, payload) = record?;
+        rebuilt.take(position.lsn(), &payload)?;
+    }
+    Ok(rebuilt)
+}
+
+/// Bytes at home of a member that fit their checksum, and of those that do not, by path.
+pub(crate) fn check_home(member: &RebuiltMember) -> Result<(u64, Vec<String>)> {
+    let (mut sound, mut damaged) = (0, Vec::new());
+    for (path, file) in member.image.names.iter() {
+        let Some(file) = file else { continue };
+        for extent in member.image.contents(file)?.whole_extents() {
+            if member.home.check(extent)? {
+                sound += crate::home::EXTENT;
+            } else {
+                damaged.push(path.to_owned());
+            }
+        }
+    }
+    damaged.dedup();
+    Ok((sound, damaged))
+}
+
+/// A [`Sink`] that makes plain files in a directory of the file system, which must be empty or not there yet. All is
+/// durable when the rebuild returns.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    last: Option<File>,
+    directories: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// Into that directory.
+    pub fn new(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        fs::create_dir_all(&root).map_err(failed(&root))?;
+        if fs::read_dir(&root).map_err(failed(&root))?.next().is_some() {
+            return Err(failed(&root)(io::Error::from(io::ErrorKind::DirectoryNotEmpty)));
+        }
+        Ok(Self { last: None, directories: vec![root.clone()], root })
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        self.last.take().map_or(Ok(()), |file| file.sync_all().map_err(failed(&self.root)))
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
+    let path = path.display().to_string();
+    move |cause| Error::Output { path: path.clone(), cause: Arc::new(cause) }
+}
+
+impl Sink for Folder {
+    fn directory(&mut self, path: &str) -> Result<()> {
+        let path = self.root.join(path);
+        fs::create_dir(&path).map_err(failed(&path))?;
+        self.directories.push(path);
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, length: u64) -> Result<()> {
+        self.end_file()?;
+        let path = self.root.join(path);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed(&path))?;
+        file.set_len(length).map_err(failed(&path))?;
+        self.last = Some(file);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        match &self.last {
+            Some(file) => file.write_all_at(bytes, offset).map_err(failed(&self.root)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.end_file()?;
+        let mut directories = self.directories.iter().rev();
+        directories.try_for_each(|path| File::open(path).and_then(|file| file.sync_all()).map_err(failed(path)))
+    }
+}

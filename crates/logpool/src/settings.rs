@@ -1,0 +1,140 @@
+//! How a pool waits, how much each may have, and when a request is answered.
+
+use std::time::Duration;
+
+use ishigaki_base::ByteSize;
+
+use crate::{Error, Profile, Result};
+
+/// Settings of a [`Pool`](crate::Pool). The default works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How the log process waits for requests. Default [`Waiting::Auto`].
+    pub waiting: Waiting,
+    /// Bytes that the log may take. Default 1 GiB.
+    pub log: ByteSize,
+    /// Bytes of one preallocated segment of the log. Default 16 MiB; a log has four at least.
+    pub segment: ByteSize,
+    /// Bytes by which a member's home grows, a multiple of 64 KiB. Default 16 MiB.
+    pub region: ByteSize,
+    /// Bytes of blocks that are home already and yet kept in memory, per member, so that writes can be compared with them.
+    /// Default 4 MiB.
+    pub cache: ByteSize,
+    /// How long a member over its share waits for its own home before it is told that it is full. Default 10 s.
+    pub patience: Duration,
+    /// Whether threads of the pool write the log, bring members home and reclaim space. Without them all is done by the
+    /// callers' own threads: the same calls do the same writes, which crash tests need. Default true.
+    pub background: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            waiting: Waiting::Auto,
+            log: ByteSize::gib(1),
+            segment: ByteSize::mib(16),
+            region: ByteSize::mib(16),
+            cache: ByteSize::mib(4),
+            patience: Duration::from_secs(10),
+            background: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Says what about the settings can not be. The log's own are checked when it opens.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.region.0 == 0 || !self.region.0.is_multiple_of(crate::home::EXTENT) || self.region > ByteSize::gib(4) {
+            let reason = format!("a home grows by a multiple of 64 KiB, 4 GiB at most, not by {}", self.region);
+            return Err(Error::invalid(reason));
+        }
+        Ok(())
+    }
+}
+
+/// How the log process waits (paper 4, section 4.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// A thread of its own takes all queued requests, writes them in one go with one sync, and answers all.
+    Fixed {
+        /// It spins on its queue instead of sleeping.
+        polling: bool,
+        /// After the first request it waits so long for more.
+        delay: Duration,
+    },
+    /// Whoever comes first writes for all, in its own thread; what comes meanwhile is the next write. Who waits polls while
+    /// that pays, and a write is held back for members that are about to come back, never for nobody.
+    Auto,
+}
+
+impl Waiting {
+    /// The log process sleeps until a request comes.
+    pub const SLEEP: Self = Self::Fixed { polling: false, delay: Duration::ZERO };
+    /// It polls.
+    pub const POLL: Self = Self::Fixed { polling: true, delay: Duration::ZERO };
+}
+
+/// When a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is durable, as of a file opened with `O_DSYNC`.
+    Now,
+    /// At once. A later sync makes it durable, or any durable request of the same member; until then a power cut may undo
+    /// it, and with it whatever came after it.
+    Later,
+}
+
+/// What a member is and may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberSettings {
+    /// What its server does to its log files. Default [`Profile::GENERIC`].
+    pub profile: Profile,
+    /// Its limits.
+    pub quota: Quota,
+}
+
+impl Default for MemberSettings {
+    fn default() -> Self {
+        Self { profile: Profile::GENERIC, quota: Quota::default() }
+    }
+}
+
+/// A member's limits. Who is over one is refused with [`Error::Full`]; nobody else notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of log, and of blocks in memory, that are not home yet. The shares of all members together are at most a
+    /// quarter of the log. Default 16 MiB.
+    pub share: ByteSize,
+    /// Bytes that its files may have together, each rounded up to 64 KiB. Default 1 GiB.
+    pub home: ByteSize,
+    /// Files and directories. Default 1024.
+    pub files: u32,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self { share: ByteSize::mib(16), home: ByteSize::gib(1), files: 1024 }
+    }
+}
+
+impl Quota {
+    /// The smallest share: several entries of the largest kind.
+    pub const LEAST_SHARE: ByteSize = ByteSize::kib(64);
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.share < Self::LEAST_SHARE {
+            return Err(Error::invalid(format!(
+                "a member's share is {} at least, not {}",
+                Self::LEAST_SHARE,
+                self.share
+            )));
+        }
+        if self.home.0 < crate::home::EXTENT || self.home > ByteSize::tib(1) {
+            return Err(Error::invalid(format!("a member's home has 64 KiB to 1 TiB, not {}", self.home)));
+        }
+        if self.files == 0 || self.files > 1 << 16 {
+            return Err(Error::invalid(format!("a member has 1 to 65536 files, not {}", self.files)));
+        }
+        Ok(())
+    }
+}
