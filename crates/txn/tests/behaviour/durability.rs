@@ -52,6 +52,28 @@ fn who_only_reads_waits_until_what_was_read_is_durable() {
 }
 
 #[test]
+fn who_uses_a_table_by_its_number_waits_for_its_creation() {
+    type Use = fn(&mut Transaction, TableId);
+    let uses: [(&str, Use); 3] = [
+        ("a write", |txn, table| txn.put(table, b"key", b"").unwrap()),
+        ("a read", |txn, table| assert_eq!(txn.get(table, b"key").unwrap(), None)),
+        ("a scan", |txn, table| assert!(keys(txn, table, ALL).is_empty())),
+    ];
+    for (name, used) in uses {
+        let (database, _) = open(settings());
+        let mut maker = database.session().begin().unwrap();
+        let table = maker.create_table("made").unwrap();
+        let created = maker.commit().unwrap();
+        let mut user = database.session().begin().unwrap();
+        used(&mut user, table);
+        let ticket = user.commit().unwrap();
+        assert!(!created.is_durable(), "{name}");
+        ticket.wait().unwrap();
+        assert!(created.is_durable(), "{name}");
+    }
+}
+
+#[test]
 fn who_deletes_what_he_overwrote_unread_waits_for_what_he_deleted() {
     let (database, table) = open(settings());
     let mut first = database.session().begin().unwrap();
