@@ -64,9 +64,9 @@ fn who_uses_a_table_by_its_number_waits_for_its_creation() {
         let mut maker = database.session().begin().unwrap();
         let table = maker.create_table("made").unwrap();
         let created = maker.commit().unwrap();
-        let mut user = database.session().begin().unwrap();
-        used(&mut user, table);
-        let ticket = user.commit().unwrap();
+        let mut txn = database.session().begin().unwrap();
+        used(&mut txn, table);
+        let ticket = txn.commit().unwrap();
         assert!(!created.is_durable(), "{name}");
         ticket.wait().unwrap();
         assert!(created.is_durable(), "{name}");
