@@ -59,8 +59,11 @@ struct Tally {
 }
 
 impl Tally {
-    /// By the writer itself.
-    fn note_work(&self) {
+    /// By the writer itself, which looks at its clock now and then.
+    fn note_commit(&self) {
+        if !self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(256) {
+            return;
+        }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         self.work.store(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, Ordering::Relaxed);
     }
@@ -105,7 +108,7 @@ fn main() -> Result<()> {
         let measured = measure(&database, table, arguments, tally);
         done.store(true, Ordering::Relaxed);
         writer.join().map_err(|_| "the writer panicked")??;
-        let (paces, scans, peak) = measured?;
+        let Measured { paces, scans, peak } = measured?;
         let alone = paces.first().map_or(1.0, |(_, pace)| pace.rate);
         for (beside, Pace { rate, work }) in paces {
             println!("writer {beside:<16} {rate:>7.0} transactions/s, {:5.1} %, {work:.2?} each", 100.0 * rate / alone);
@@ -156,8 +159,7 @@ fn write(session: &Session, table: TableId, arguments: &Arguments, tally: &Tally
             txn.put(table, &key, &filled(new, arguments.bytes))
         });
         match moved.and_then(|()| txn.commit()) {
-            Ok(_) if tally.commits.fetch_add(1, Ordering::Relaxed) % 256 == 0 => tally.note_work(),
-            Ok(_) => {}
+            Ok(_) => tally.note_commit(),
             Err(Error::Conflict { .. }) => {
                 tally.conflicts.fetch_add(1, Ordering::Relaxed);
             }
@@ -198,12 +200,13 @@ struct Pace {
 }
 
 /// The writer beside each of them, what the scans did, and the most that old versions took.
-fn measure(
-    database: &Database,
-    table: TableId,
-    arguments: &Arguments,
-    tally: &Tally,
-) -> Result<(Vec<(Beside, Pace)>, Scans, u64)> {
+struct Measured {
+    paces: Vec<(Beside, Pace)>,
+    scans: Scans,
+    peak: u64,
+}
+
+fn measure(database: &Database, table: TableId, arguments: &Arguments, tally: &Tally) -> Result<Measured> {
     let session = database.session();
     let memory = vec![1_u64; arguments.rows as usize * arguments.bytes / size_of::<u64>()];
     let (mut scans, mut peak, mut paces) = (Scans::default(), 0, Vec::new());
@@ -229,7 +232,7 @@ fn measure(
         let work = Duration::from_nanos((work - before.1) / done.max(1));
         paces.push((beside, Pace { rate: done as f64 / took.as_secs_f64(), work }));
     }
-    Ok((paces, scans, peak))
+    Ok(Measured { paces, scans, peak })
 }
 
 fn scan(
