@@ -11,27 +11,23 @@ use std::time::SystemTime;
 
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_logpool::{MemberSettings, Pool, Settings};
-use ishigaki_logpool_fs::{Access, Calendar, Mount, MountSettings};
+use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Served, Service};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let data = arguments.next().ok_or("serve DATA NAME:PROFILE:FOLDER[:USER:GROUP] …")?;
+    let members = arguments.map(|argument| served(&argument)).collect::<Result<Vec<_>, _>>()?;
     let directory = Arc::new(FileDirectory::open(&data)?);
     let _lock = directory.lock()?;
-    let pool = Pool::open_together(directory, Settings::default())?;
-    let mut mounts = Vec::new();
-    for argument in arguments {
-        mounts.push(mount(&pool, &argument)?);
-    }
+    let service = Service::start(Pool::open_together(directory, Settings::default())?, &members)?;
     println!("serving");
     std::io::stdout().flush()?;
     std::io::stdin().read_line(&mut String::new())?;
-    drop(mounts);
-    pool.close()?;
+    service.stop()?;
     Ok(())
 }
 
-fn mount(pool: &Pool, argument: &str) -> Result<Mount, Box<dyn Error>> {
+fn served(argument: &str) -> Result<Served, Box<dyn Error>> {
     let parts: Vec<&str> = argument.split(':').collect();
     let (name, profile, folder, access) = match parts[..] {
         [name, profile, folder] => (name, profile, folder, Access::own()),
@@ -40,11 +36,10 @@ fn mount(pool: &Pool, argument: &str) -> Result<Mount, Box<dyn Error>> {
         }
         _ => return Err(format!("`{argument}` is not NAME:PROFILE:FOLDER[:USER:GROUP]").into()),
     };
-    let member = if pool.members().iter().any(|member| member == name) {
-        pool.member(name)?
-    } else {
-        pool.add(name, MemberSettings { profile: profile.parse()?, ..MemberSettings::default() })?
-    };
-    let settings = MountSettings { access, threads: MountSettings::THREADS, calendar: Calendar::new(SystemTime::now) };
-    Ok(Mount::new(member, folder, &settings)?)
+    Ok(Served {
+        name: name.to_owned(),
+        member: MemberSettings { profile: profile.parse()?, ..MemberSettings::default() },
+        folder: folder.into(),
+        mount: MountSettings { access, threads: MountSettings::THREADS, calendar: Calendar::new(SystemTime::now) },
+    })
 }

@@ -1,13 +1,13 @@
-//! What can go wrong with a mount.
+//! What can go wrong with a mount or a service.
 
 use std::path::PathBuf;
 
 use fuse_backend_rs::transport::Error as TransportError;
 
-/// The result of mounting.
+/// The result of mounting and serving.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a member has no mount.
+/// Why a member is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,6 +26,19 @@ pub enum Error {
         path: PathBuf,
         /// What they say.
         cause: TransportError,
+    },
+    /// The pool refused.
+    #[error(transparent)]
+    Pool(#[from] ishigaki_logpool::Error),
+    /// A member is there already, for another kind of server.
+    #[error("member `{name}` has the profile {found}, not {wanted}; give it that, or take another name")]
+    Profile {
+        /// The member.
+        name: String,
+        /// The profile that it was made with.
+        found: &'static str,
+        /// The one that it is to be served with.
+        wanted: &'static str,
     },
     /// A thread could not be started.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]

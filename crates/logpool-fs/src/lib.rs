@@ -8,6 +8,7 @@
 //!
 //! - [`PoolFs`] is the file system of one member, and knows nothing of how requests come: FUSE brings them today.
 //! - [`Mount`] brings it to a folder, with some threads; who drops it unmounts.
+//! - [`Service`] is a pool with a mount for each of its members.
 //! - [`Access`] says whose the files are.
 //!
 //! # What is durable when
@@ -29,8 +30,10 @@ mod errno;
 mod error;
 mod mount;
 mod pool_fs;
+mod service;
 
 pub use attributes::{Access, Calendar};
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings};
 pub use pool_fs::PoolFs;
+pub use service::{Served, Service};

@@ -1,6 +1,7 @@
 //! A member's file system on a folder: the kernel's requests, answered by some threads.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -31,6 +32,9 @@ impl MountSettings {
     /// Requests at a time, unless told otherwise: a server writes its log from one thread or two, and reads from others.
     pub const THREADS: usize = 4;
 }
+
+/// The kind of file system that `statfs` gives for FUSE.
+const FUSE: i64 = 0x6573_5546;
 
 /// A mounted member.
 ///
@@ -110,11 +114,21 @@ fn prepare(path: &Path) -> Result<()> {
             refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
         })?;
     }
+    let is_fuse = || rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == FUSE);
+    if is_mounted_on(path) && is_fuse() {
+        return Err(refuse("somebody serves it already".to_owned()));
+    }
     let mut inside = fs::read_dir(path).map_err(|error| refuse(error.to_string()))?;
     if inside.next().is_some() {
         return Err(refuse("it is not empty; what is in it would not be seen any more".to_owned()));
     }
     Ok(())
+}
+
+/// Whether a file system begins at that folder.
+fn is_mounted_on(path: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    device(path) != device(&path.join(".."))
 }
 
 /// Answers requests until there is no mount any more.

@@ -53,7 +53,7 @@ fn client(mut command: Command, number: u32, insert: fn(Row) -> String) -> JoinH
 /// Runs a statement, as soon as somebody answers; gives what it prints.
 pub(crate) fn run_when_up<S: Server>(data: &Path, statement: &str) -> String {
     let mut printed = String::new();
-    until("the server does not come up", || {
+    until("the server does not come up", data, || {
         let mut client =
             S::client(data).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         // It may have gone already, because nobody listens.

@@ -85,7 +85,7 @@ fn kill_again_and_again<S: Server>(test: &str) {
         server.kill();
         acknowledged.extend(load.end());
         if victim != Victim::Server {
-            service = Service::start(place.path(), S::PROFILE, user);
+            service.start_again();
         }
         server = Running(S::start(&data, &log, user));
         let there = load::rows::<S>(&data);

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::Server;
 use super::load::Row;
+use super::service;
 
 pub(crate) struct MariaDb;
 
@@ -47,7 +48,7 @@ impl Server for MariaDb {
             .gid(user.1)
             .current_dir(data)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(service::told(data))
             .spawn()
             .unwrap()
     }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::Server;
 use super::load::Row;
+use super::service;
 
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
@@ -44,7 +45,7 @@ impl Server for PostgreSql {
             .gid(user.1)
             .current_dir(data)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(service::told(data))
             .spawn()
             .unwrap()
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_logpool::{MemberSettings, Pool, Settings};
-use ishigaki_logpool_fs::{Access, Mount, MountSettings};
+use ishigaki_logpool_fs::{Access, MountSettings, Served};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -26,8 +26,10 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// This test's program again, as the service.
 pub(crate) struct Service {
+    place: PathBuf,
+    profile: &'static str,
+    user: (u32, u32),
     child: Child,
-    log: PathBuf,
 }
 
 /// A server that runs; killed with all of its own when a test ends, however it does.
@@ -48,23 +50,14 @@ impl Drop for Running {
 
 impl Service {
     /// Starts it, with the log in `place/log` and the pool in `place/pool`, and waits until it serves.
-    pub(crate) fn start(place: &Path, profile: &str, user: (u32, u32)) -> Self {
-        let _ = fs::remove_file(place.join(READY));
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "serves_until_it_is_told_to_end", "--ignored", "--nocapture"])
-            .env(TASK, format!("{}:{profile}:{}:{}", place.display(), user.0, user.1))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut service = Self { child, log: place.join("log") };
-        let began = Instant::now();
-        while !place.join(READY).exists() {
-            assert!(service.child.try_wait().unwrap().is_none(), "the service has ended");
-            assert!(began.elapsed() < PATIENCE, "the service does not serve");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        service
+    pub(crate) fn start(place: &Path, profile: &'static str, user: (u32, u32)) -> Self {
+        let child = begin(place, profile, user);
+        Self { place: place.to_owned(), profile, user, child }
+    }
+
+    /// Starts it once more, after it was killed.
+    pub(crate) fn start_again(&mut self) {
+        self.child = begin(&self.place, self.profile, self.user);
     }
 
     pub(crate) fn kill(&mut self) {
@@ -84,8 +77,26 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // What it has left, if it was killed.
-        let _ = unmount(&self.log, UnmountFlags::DETACH);
+        let _ = unmount(self.place.join("log"), UnmountFlags::DETACH);
     }
+}
+
+fn begin(place: &Path, profile: &str, user: (u32, u32)) -> Child {
+    let _ = fs::remove_file(place.join(READY));
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "serves_until_it_is_told_to_end", "--ignored", "--nocapture"])
+        .env(TASK, format!("{}:{profile}:{}:{}", place.display(), user.0, user.1))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while !place.join(READY).exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the service has ended");
+        assert!(began.elapsed() < PATIENCE, "the service does not serve");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
 }
 
 /// The body of the service.
@@ -97,16 +108,17 @@ pub(crate) fn serve() {
     let directory = Arc::new(FileDirectory::open(place.join("pool")).unwrap());
     let _lock = directory.lock().unwrap();
     let pool = Pool::open_together(directory, Settings::default()).unwrap();
-    let member = pool
-        .member("a")
-        .or_else(|_| pool.add("a", MemberSettings { profile: profile.parse().unwrap(), ..MemberSettings::default() }));
     let access = Access { user: user.parse().unwrap(), group: group.parse().unwrap() };
-    let mount =
-        Mount::new(member.unwrap(), place.join("log"), &MountSettings { access, ..stage::mount_settings() }).unwrap();
+    let served = Served {
+        name: "a".to_owned(),
+        member: MemberSettings { profile: profile.parse().unwrap(), ..MemberSettings::default() },
+        folder: place.join("log"),
+        mount: MountSettings { access, ..stage::mount_settings() },
+    };
+    let service = ishigaki_logpool_fs::Service::start(pool, &[served]).unwrap();
     fs::write(place.join(READY), "").unwrap();
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    drop(mount);
-    pool.close().unwrap();
+    service.stop().unwrap();
 }
 
 /// The number of a user of the host, and of its group.
@@ -148,11 +160,20 @@ fn kill_all(server: &mut Child) {
     }
 }
 
+/// Where a server tells what it does; of its last start.
+const TOLD: &str = "told";
+
+/// For a server's words.
+pub(crate) fn told(data: &Path) -> fs::File {
+    fs::File::create(data.join(TOLD)).unwrap()
+}
+
 /// Waits until that is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, data: &Path, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
+        let told = || fs::read_to_string(data.join(TOLD)).unwrap_or_default();
+        assert!(began.elapsed() < PATIENCE, "{what}:\n{}", told());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
