@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::format::Change;
-use crate::{Error, File, FileId, MemberStatistics, Quota, Result, paths};
+use crate::{Error, File, FileId, MemberStatistics, Profile, Quota, Result, paths};
 
 mod checkpoint;
 mod request;
@@ -110,6 +110,11 @@ impl Member {
     /// Returns when every change of the member, of names and of bytes, is durable.
     pub fn sync(&self) -> Result<()> {
         self.resident.sync()
+    }
+
+    /// The kind of server that it is for.
+    pub fn profile(&self) -> Profile {
+        self.resident.profile()
     }
 
     /// Its limits.

@@ -18,7 +18,7 @@ use crate::home::{Home, Snapshot};
 use crate::image::{BLOCK, Image};
 use crate::pool::Core;
 use crate::statistics::Commits;
-use crate::{Error, FileId, MemberId, MemberSettings, MemberStatistics, Quota, Result};
+use crate::{Error, FileId, MemberId, MemberSettings, MemberStatistics, Profile, Quota, Result};
 
 /// A member.
 #[derive(Debug)]
@@ -71,6 +71,10 @@ impl Resident {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn profile(&self) -> Profile {
+        self.settings.profile.clone()
     }
 
     pub(crate) fn quota(&self) -> Quota {

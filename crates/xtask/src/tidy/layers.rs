@@ -44,6 +44,7 @@ const HOUSE: &[Room] = &[
     room("page", Place::Floor(2), &[]),
     room("logpool", Place::Floor(2), &["wal"]),
     room("scan", Place::Floor(3), &[]),
+    room("logpool-fs", Place::Floor(3), &[]),
     room("sql", Place::Floor(3), &["scan"]),
     room("bench", Place::Floor(4), &[]),
     room("tpch", Place::Floor(4), &["bench"]),

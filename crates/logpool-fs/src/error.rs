@@ -1,0 +1,51 @@
+//! What can go wrong with a mount or a service.
+
+use std::path::PathBuf;
+
+use fuse_backend_rs::transport::Error as TransportError;
+
+/// The result of mounting and serving.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a member is not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The folder can not be mounted on.
+    #[error("`{path}` can not be mounted on: {reason}", path = path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not, and what helps.
+        reason: String,
+    },
+    /// The kernel, or `fusermount3`, refused.
+    #[error("`{path}` could not be mounted ({cause}); it takes /dev/fuse, and root or fusermount3", path = path.display())]
+    Mount {
+        /// The folder.
+        path: PathBuf,
+        /// What they say.
+        cause: TransportError,
+    },
+    /// The pool refused.
+    #[error(transparent)]
+    Pool(#[from] ishigaki_logpool::Error),
+    /// A member is there already, for another kind of server.
+    #[error("member `{name}` has the profile {found}, not {wanted}; give it that, or take another name")]
+    Profile {
+        /// The member.
+        name: String,
+        /// The profile that it was made with.
+        found: &'static str,
+        /// The one that it is to be served with.
+        wanted: &'static str,
+    },
+    /// A thread could not be started.
+    #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
+    Thread {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
+}

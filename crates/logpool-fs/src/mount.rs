@@ -1,0 +1,150 @@
+//! A member's file system on a folder: the kernel's requests, answered by some threads.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use fuse_backend_rs::api::server::Server;
+use fuse_backend_rs::transport::{FuseChannel, FuseSession};
+use ishigaki_logpool::Member;
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::{Access, Calendar, Error, PoolFs, Result};
+
+/// What programs see in `/proc/mounts`.
+const FILE_SYSTEM: &str = "ishigaki-log";
+
+/// How a member is mounted.
+#[derive(Clone, Debug)]
+pub struct MountSettings {
+    /// Whose the files are.
+    pub access: Access,
+    /// Requests that are worked on at a time; each takes a thread and 1 MiB.
+    pub threads: usize,
+    /// For the times of files.
+    pub calendar: Calendar,
+}
+
+impl MountSettings {
+    /// Requests at a time, unless told otherwise: a server writes its log from one thread or two, and reads from others.
+    pub const THREADS: usize = 4;
+}
+
+/// The kind of file system that `statfs` gives for FUSE.
+const FUSE: i64 = 0x6573_5546;
+
+/// A mounted member.
+///
+/// *Drop* unmounts: programs that have files open get `ENOTCONN` from then on. *A crash* of the process leaves a folder that
+/// answers so to everybody; the next mount on it puts that right.
+pub struct Mount {
+    session: FuseSession,
+    path: PathBuf,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Mount {
+    /// Mounts a member on an empty folder.
+    pub fn new(member: Member, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self> {
+        let path = path.as_ref();
+        prepare(path)?;
+        let refused = |cause| Error::Mount { path: path.to_owned(), cause };
+        let mut session = FuseSession::new(path, FILE_SYSTEM, "", false).map_err(refused)?;
+        // Who is not root may let others in only if the host's configuration says so.
+        session.set_allow_other(rustix::process::geteuid().is_root());
+        session.mount().map_err(refused)?;
+        let fs = PoolFs::new(member, settings.access, settings.calendar.clone());
+        let server = Arc::new(Server::new(fs));
+        let mut mount = Self { session, path: path.to_owned(), threads: Vec::new() };
+        for number in 0..settings.threads.max(1) {
+            let channel = mount.session.new_channel().map_err(refused)?;
+            let server = server.clone();
+            let started = Builder::new().name(format!("log-fs-{number}")).spawn(move || serve(channel, &server));
+            mount.threads.push(started.map_err(|cause| Error::Thread { path: path.to_owned(), cause })?);
+        }
+        tracing::info!(path = %path.display(), "mounted");
+        Ok(mount)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether requests are answered. Somebody else may have unmounted it.
+    pub fn is_alive(&self) -> bool {
+        self.threads.iter().any(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = self.session.umount() {
+            tracing::warn!(path = %self.path.display(), %error, "could not be unmounted");
+        }
+        if let Err(error) = self.session.wake() {
+            tracing::warn!(path = %self.path.display(), %error, "its threads could not be told to end");
+            return;
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Mount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mount").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Takes away what a process that died has left, and sees whether the folder is empty.
+fn prepare(path: &Path) -> Result<()> {
+    let refuse = |reason: String| Error::Folder { path: path.to_owned(), reason };
+    if let Err(error) = fs::metadata(path)
+        && error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
+    {
+        tracing::info!(path = %path.display(), "a mount that nobody answers for is taken away");
+        unmount(path, UnmountFlags::DETACH).map_err(|errno| {
+            refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
+        })?;
+    }
+    let is_fuse = || rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == FUSE);
+    if is_mounted_on(path) && is_fuse() {
+        return Err(refuse("somebody serves it already".to_owned()));
+    }
+    let mut inside = fs::read_dir(path).map_err(|error| refuse(error.to_string()))?;
+    if inside.next().is_some() {
+        return Err(refuse("it is not empty; what is in it would not be seen any more".to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether a file system begins at that folder.
+fn is_mounted_on(path: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    device(path) != device(&path.join(".."))
+}
+
+/// Answers requests until there is no mount any more.
+fn serve(mut channel: FuseChannel, server: &Server<PoolFs>) {
+    loop {
+        let (reader, writer) = match channel.get_request() {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::debug!(%error, "the kernel has ended the connection");
+                return;
+            }
+        };
+        // Who has asked may be gone: then there is nobody to tell, and others go on.
+        if let Err(error) = server.handle_message(reader, writer.into(), None, None) {
+            tracing::debug!(%error, "an answer did not arrive");
+        }
+    }
+}

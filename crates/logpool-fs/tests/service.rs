@@ -1,0 +1,88 @@
+//! A pool with its members mounted: begun, ended, and begun again.
+
+mod stage;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ishigaki_device::{Directory, MemoryDirectory};
+use ishigaki_logpool::{MemberSettings, Pool, Profile};
+use ishigaki_logpool_fs::{Error, Mount, Served, Service};
+
+use stage::can_mount;
+
+fn served(name: &str, profile: Profile, folder: &Path) -> Served {
+    Served {
+        name: name.to_owned(),
+        member: MemberSettings { profile, quota: stage::quota() },
+        folder: folder.to_owned(),
+        mount: stage::mount_settings(),
+    }
+}
+
+#[test]
+fn every_member_has_its_own_files_and_has_them_again_after_a_stop() {
+    if !can_mount("every_member_has_its_own_files_and_has_them_again_after_a_stop") {
+        return;
+    }
+    let (medium, place) = (MemoryDirectory::new(), tempfile::tempdir().unwrap());
+    let open = || {
+        let medium: Arc<dyn Directory> = Arc::new(medium.clone());
+        Pool::open_together(medium, stage::settings()).unwrap()
+    };
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    fs::create_dir(&one).unwrap();
+    fs::create_dir(&two).unwrap();
+    let members = [served("a", Profile::POSTGRESQL, &one), served("b", Profile::MARIADB, &two)];
+
+    let service = Service::start(open(), &members).unwrap();
+    fs::write(one.join("log"), b"of a").unwrap();
+    fs::write(two.join("log"), b"of b").unwrap();
+    assert!(service.is_alive());
+    assert_eq!(service.pool().members(), ["a", "b"]);
+    // Nobody is served twice on one folder.
+    let again = Mount::new(service.pool().member("a").unwrap(), &one, &stage::mount_settings()).unwrap_err();
+    assert!(matches!(&again, Error::Folder { reason, .. } if reason.contains("serves it already")), "{again}");
+    service.stop().unwrap();
+    assert_eq!(fs::read_dir(&one).unwrap().count(), 0);
+
+    let service = Service::start(open(), &members[..1]).unwrap();
+    assert_eq!(fs::read(one.join("log")).unwrap(), b"of a");
+    assert_eq!(fs::read_dir(&two).unwrap().count(), 0);
+    drop(service);
+
+    let service = Service::start(open(), &members).unwrap();
+    assert_eq!(fs::read(two.join("log")).unwrap(), b"of b");
+    // Somebody else's unmounting is noticed.
+    rustix::mount::unmount(&two, rustix::mount::UnmountFlags::DETACH).unwrap();
+    let began = std::time::Instant::now();
+    while service.is_alive() {
+        assert!(began.elapsed().as_secs() < 20, "the mount that is gone still counts");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    service.stop().unwrap();
+}
+
+#[test]
+fn a_service_that_can_not_serve_all_serves_nobody() {
+    if !can_mount("a_service_that_can_not_serve_all_serves_nobody") {
+        return;
+    }
+    let (medium, place) = (MemoryDirectory::new(), tempfile::tempdir().unwrap());
+    let open = || {
+        let medium: Arc<dyn Directory> = Arc::new(medium.clone());
+        Pool::open_together(medium, stage::settings()).unwrap()
+    };
+    let one = place.path().join("one");
+    fs::create_dir(&one).unwrap();
+    let nowhere = served("b", Profile::GENERIC, &place.path().join("nowhere"));
+    let error = Service::start(open(), &[served("a", Profile::GENERIC, &one), nowhere]).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    fs::write(one.join("host's own"), b"").unwrap();
+    fs::remove_file(one.join("host's own")).unwrap();
+    assert_eq!(open().member("a").unwrap().list(None).unwrap(), []);
+
+    let error = Service::start(open(), &[served("a", Profile::MARIADB, &one)]).unwrap_err();
+    assert!(error.to_string().contains("has the profile generic, not mariadb"), "{error}");
+}

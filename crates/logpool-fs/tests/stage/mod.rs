@@ -1,0 +1,126 @@
+//! A pool with one member, mounted for as long as a test runs.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ishigaki_base::ByteSize;
+use ishigaki_base::random::Seed;
+use ishigaki_device::{Directory, MemoryDirectory, SimDirectory};
+use ishigaki_logpool::{Member, MemberSettings, Pool, Profile, Quota, Settings};
+use ishigaki_logpool_fs::{Access, Calendar, Mount, MountSettings};
+use rustix::fs::OFlags;
+
+/// Says why a test does nothing, or nothing if it can mount.
+pub(crate) fn can_mount(test: &str) -> bool {
+    let reason = match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Err(error) => format!("/dev/fuse: {error}"),
+        Ok(_) if !rustix::process::geteuid().is_root() => "mounting takes root".to_owned(),
+        Ok(_) => return true,
+    };
+    // Past the capture of a test's output.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+    false
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings {
+        log: ByteSize::mib(8),
+        segment: ByteSize::kib(256),
+        region: ByteSize::kib(256),
+        background: false,
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn quota() -> Quota {
+    Quota { share: ByteSize::mib(1), home: ByteSize::mib(4), files: 32 }
+}
+
+pub(crate) fn mount_settings() -> MountSettings {
+    MountSettings { access: Access::own(), threads: MountSettings::THREADS, calendar: Calendar::new(SystemTime::now) }
+}
+
+/// What a test stands on; unmounted when it ends, however it does.
+pub(crate) struct Stage {
+    // In the order in which they go.
+    mount: Option<Mount>,
+    pub(crate) pool: Pool,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    pub(crate) fn new(medium: Arc<dyn Directory>) -> Self {
+        let pool = Pool::open_together(medium, settings()).unwrap();
+        let member = match pool.member("a") {
+            Ok(member) => member,
+            Err(_) => pool.add("a", MemberSettings { profile: Profile::GENERIC, quota: quota() }).unwrap(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mount = Some(Mount::new(member, folder.path(), &mount_settings()).unwrap());
+        Self { mount, pool, folder }
+    }
+
+    pub(crate) fn in_memory() -> Self {
+        Self::new(Arc::new(MemoryDirectory::new()))
+    }
+
+    pub(crate) fn member(&self) -> Member {
+        self.pool.member("a").unwrap()
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    /// Opens a file to read and write, makes it if it is not there, with more flags.
+    pub(crate) fn open(&self, name: &str, flags: OFlags) -> File {
+        open(&self.path(name), flags)
+    }
+
+    /// Forgets all that the kernel and the mount know, and mounts again.
+    pub(crate) fn mount_again(&mut self) {
+        self.mount = None;
+        self.mount = Some(Mount::new(self.member(), self.folder.path(), &mount_settings()).unwrap());
+    }
+
+    pub(crate) fn unmount(&mut self) {
+        self.mount = None;
+    }
+}
+
+pub(crate) fn open(path: &Path, flags: OFlags) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .unwrap()
+}
+
+/// A member's files after the power was cut at this moment, in order of their names.
+pub(crate) fn after_a_power_cut(medium: &SimDirectory, stage: Stage) -> Vec<(String, Vec<u8>)> {
+    medium.power_cut_now();
+    drop(stage);
+    let pool = Pool::open_together(Arc::new(medium.survivors(Seed(1))), settings()).unwrap();
+    let member = pool.member("a").unwrap();
+    let names = member.list(None).unwrap();
+    let read = |name: String| {
+        let file = member.open(&name).unwrap();
+        let mut bytes = vec![0; file.length().unwrap() as usize];
+        file.read(0, &mut bytes).unwrap();
+        (name, bytes)
+    };
+    names.into_iter().map(|(name, _)| read(name)).collect()
+}
