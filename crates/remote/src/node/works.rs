@@ -269,13 +269,17 @@ impl Works {
     pub(super) fn console(&self) {
         if self.asking.load(Ordering::Relaxed) > 0 {
             let works: Vec<_> = self.works.lock().values().cloned().collect();
-            works.iter().for_each(|work| work.console());
+            for work in works {
+                work.console();
+            }
         }
     }
 
     /// The client has gone.
     pub(super) fn close(&self) {
         let works = std::mem::take(&mut *self.works.lock());
-        works.values().for_each(|work| work.stop());
+        for work in works.values() {
+            work.stop();
+        }
     }
 }
