@@ -2,7 +2,8 @@
 //!
 //! Parts: [`link`] is one connection, made anew when it was lost; [`regions`] the memory that the node writes into;
 //! [`staging`] the node's memory that we write into; [`device`], [`directory`] and [`queue`] are what users see;
-//! [`copies`] are pages that the client keeps, and [`cached`] reads through them; [`unsynced`] knows which run of the node took writes that are not durable yet.
+//! [`copies`] are pages that the client keeps, and [`cached`] reads through them; [`unsynced`] knows which run of the node took writes that are not durable yet;
+//! [`work`] is what the node does for us beside its files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,11 +28,13 @@ mod queue;
 mod regions;
 mod staging;
 mod unsynced;
+mod work;
 
 pub use copies::{CacheSettings, CacheStatistics};
 pub use device::RemoteDevice;
 pub use directory::RemoteDirectory;
 pub use queue::ReadQueue;
+pub use work::RemoteWork;
 
 /// How a client is set up.
 #[derive(Clone, Debug)]
@@ -108,6 +111,11 @@ impl Client {
             Answer::Load(status) => Ok(status),
             other => Err(self.shared.unexpected(&other)),
         }
+    }
+
+    /// Has the node do an order, of at most [`MAX_ORDER`](crate::MAX_ORDER) bytes.
+    pub fn work(&self, order: &[u8]) -> Result<RemoteWork> {
+        RemoteWork::begin(&self.shared, order)
     }
 
     /// What the cache has done; `None` without one.

@@ -49,6 +49,8 @@ pub fn encode_requests() -> Vec<Vec<u8>> {
         Request::Write { handle: 1, offset: 512, length: 512, slot: 3, durable: true },
         Request::Rename { directory: "", from: "a", to: "b" },
         Request::Keep { handle: 1, watch: 5 },
+        Request::Begin { order: b"an order" },
+        Request::Next { work: 2, length: 4096, target },
     ]
     .iter()
     .map(Request::encode)
@@ -65,6 +67,8 @@ pub fn encode_answers() -> Vec<Vec<u8>> {
         Answer::Staging { keys: vec![RegionKey([1; 16])] },
         Answer::Names { names: vec!["a".to_owned()], more: true },
         Answer::Load(Status::default()),
+        Answer::Begun { work: 2 },
+        Answer::Later,
         Answer::Failed(Failure::Io { operation: 2, errno: 5, reason: "odd".to_owned() }),
     ]
     .iter()

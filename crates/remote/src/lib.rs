@@ -17,6 +17,8 @@
 //! - *Failures*: a lost connection fails what was in flight, clearly; the next request connects anew. Nothing is promised
 //!   that was not kept: a sync fails if the node was restarted after writes that it should cover, and a lock that was lost
 //!   with its connection is not taken silently again.
+//! - *Work*: a node that was given a [`Worker`] does clients' orders beside the files; their results come back as the client
+//!   asks for them.
 //! - *Copies*: with a [`CacheSettings`] the client keeps pages, which every write by any client invalidates before it is
 //!   done.
 
@@ -29,11 +31,15 @@ pub mod fuzz;
 mod location;
 mod node;
 mod protocol;
+mod worker;
 
 pub use anywhere::Anywhere;
-pub use client::{CacheSettings, CacheStatistics, Client, ClientSettings, ReadQueue, RemoteDevice, RemoteDirectory};
+pub use client::{
+    CacheSettings, CacheStatistics, Client, ClientSettings, ReadQueue, RemoteDevice, RemoteDirectory, RemoteWork,
+};
 pub use credentials::Credentials;
 pub use error::{Error, Result};
 pub use location::Location;
 pub use node::{Access, Export, Mode, Settings as NodeSettings, StorageNode};
-pub use protocol::{MAX_READ, Status};
+pub use protocol::{MAX_ORDER, MAX_READ, Status};
+pub use worker::{Folder, Results, Stopped, Worker};

@@ -21,7 +21,7 @@
 //! they have ended (see [`leases`]).
 //!
 //! Parts: [`export`] is what is served, [`session`] the state of one connection, [`service`] does one request, [`watch`]
-//! knows who keeps copies, [`leases`] for how long; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
+//! knows who keeps copies, [`leases`] for how long; [`works`] is what a [`Worker`] does for clients; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -41,7 +41,7 @@ use ishigaki_fabric::{Arrival, Endpoint, Listener, Security};
 use parking_lot::{Condvar, Mutex};
 
 use crate::protocol::Status;
-use crate::{Error, Result};
+use crate::{Error, Result, Worker};
 use export::Exported;
 use leases::Leases;
 use session::Session;
@@ -56,6 +56,9 @@ mod ring;
 mod service;
 mod session;
 mod watch;
+mod works;
+
+pub use works::{Folder, Results, Stopped};
 
 /// How a node reads and writes for its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,6 +178,7 @@ struct Shared {
     exported: Exported,
     watches: Watches,
     leases: Leases,
+    worker: Option<Arc<dyn Worker>>,
     settings: Settings,
     /// Which run of the node this is.
     instance: u64,
@@ -194,7 +198,17 @@ struct Shared {
 
 impl StorageNode {
     /// Listens and serves until it is stopped or dropped.
-    pub fn start(export: &Export, mut settings: Settings, security: Security) -> Result<Self> {
+    pub fn start(export: &Export, settings: Settings, security: Security) -> Result<Self> {
+        Self::start_with(export, settings, security, None)
+    }
+
+    /// The same, with somebody who does clients' work beside the files.
+    pub fn start_with(
+        export: &Export,
+        mut settings: Settings,
+        security: Security,
+        worker: Option<Arc<dyn Worker>>,
+    ) -> Result<Self> {
         if settings.threads == 0 || settings.connections == 0 || settings.memory.0 == 0 || settings.lease.is_zero() {
             let reason = "a node needs at least one thread, one connection, some memory and a lease".to_owned();
             return Err(Error::Invalid { reason });
@@ -219,6 +233,7 @@ impl StorageNode {
             exported,
             watches: Watches::new(settings.lease),
             leases,
+            worker,
             settings,
             instance: Seed::from_entropy().0,
             started: Instant::now(),
@@ -367,6 +382,7 @@ impl Shared {
             Mode::Static => pool::serve(&session),
             Mode::Ring => ring::serve(&session),
         };
+        session.works.close();
         if let Err(error) = outcome {
             tracing::debug!(%peer, %error, "the connection has ended");
         }

@@ -19,6 +19,9 @@ pub const MAX_READ: usize = MAX_WRITE;
 /// The longest write, in bytes: what one staging slot of a node's holds.
 pub(crate) const MAX_WRITTEN: usize = 128 << 10;
 
+/// The longest order for work, in bytes.
+pub const MAX_ORDER: usize = 512 << 10;
+
 /// The longest path of a directory below a node's folder, in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
 

@@ -15,16 +15,25 @@
 //!
 //! The choice is pure: figures in, choices out, no clock and no network. Parts: [`placement`] has the words, [`cost`] the
 //! model, [`meter`] turns observations into figures, [`pilot`] steers one scan and changes its mind; [`table`] reads.
-//! Nothing steers [`table`] yet: it reads what lies on this machine.
+//! [`place`] decides for the scans of a plan, by what `forecast` and `node_side` know, before they begin. Work travels as a
+//! `fragment`, which a node's [`worker`] does. Nothing uses [`pilot`] yet: a scan that has begun stays where it is.
 
 pub mod cost;
+mod forecast;
+mod fragment;
 pub mod meter;
+mod node_side;
 pub mod pilot;
+pub mod place;
 pub mod placement;
 pub mod table;
+pub mod worker;
 
 pub use cost::{Estimate, Link, Resource, Scan, Side, Surroundings, choose, estimate};
 pub use meter::LinkMeter;
+pub use node_side::NodeSide;
 pub use pilot::{Corrections, Observation, Pilot};
+pub use place::{PlaceScans, ScanOptions};
 pub use placement::{Placement, UnknownPlacement, Wish};
-pub use table::{PageCache, PagedTable, Part};
+pub use table::{PageCache, PagedTable, Part, PushFailed};
+pub use worker::{FragmentWorker, WorkerSettings};

@@ -10,13 +10,18 @@
 //!            columns of the filter ─▶ which rows ─▶ the other columns of these rows ─▶ batches
 //! ```
 //!
+//! Pages of a storage node are fetched by a `PageScan` like those of this machine; or a `PushScan` in its place has the node
+//! work on them, and takes the results in.
+//!
 //! Parts: [`cache`] keeps pages, [`filter`] is a condition on rows, [`prune`] judges pages by it, [`statistics`] is what
-//! the planner is told, [`exec`] the operator and [`reading`] the reading of one partition.
+//! the planner is told, [`exec`] the operator and [`reading`] the reading of one partition; [`push`] is the
+//! operator for work that is done at a node.
 
 mod cache;
 mod exec;
 mod filter;
 mod prune;
+mod push;
 mod reading;
 mod statistics;
 mod units;
@@ -34,20 +39,39 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use ishigaki_page::Reader;
 
-use crate::Placement;
+use crate::{NodeSide, Placement};
 
 pub use cache::PageCache;
-use exec::PageScan;
-use filter::Filter;
-use units::Units;
+pub(crate) use exec::PageScan;
+pub(crate) use filter::Filter;
+pub use push::PushFailed;
+pub(crate) use push::PushScan;
+pub(crate) use units::Units;
 
 /// One page file of a table.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The file, as it was at one moment.
     pub reader: Arc<Reader>,
-    /// Where the work on its pages is done.
-    pub placement: Placement,
+    /// The storage node that has it; none if it is on this machine.
+    pub node: Option<Arc<NodeSide>>,
+}
+
+impl Part {
+    /// A file of this machine.
+    pub fn here(reader: Arc<Reader>) -> Self {
+        Self { reader, node: None }
+    }
+
+    /// A file of a storage node's.
+    pub fn at_node(reader: Arc<Reader>, node: Arc<NodeSide>) -> Self {
+        Self { reader, node: Some(node) }
+    }
+
+    /// Where the work on its pages is done if it is done here.
+    fn placement(&self) -> Placement {
+        if self.node.is_some() { Placement::Fetch } else { Placement::Local }
+    }
 }
 
 /// A table whose rows lie in one or several page files, to be read. It never changes: it shows the files as they were when
@@ -90,9 +114,27 @@ impl PagedTable {
         &self.name
     }
 
+    /// Its columns; to DataFusion all of them may be NULL.
+    pub(crate) fn columns(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Its page files.
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Whether a page of a part is in memory.
+    pub(crate) fn keeps(&self, part: usize, page: u64) -> bool {
+        let address = self.parts.get(part).and_then(|part| part.reader.address(page).ok());
+        address.is_some_and(|address| self.cache.has(&address))
+    }
+
+    /// Puts one there.
+    #[cfg(test)]
+    pub(crate) fn keep(&self, part: usize, page: ishigaki_page::Page) {
+        let address = self.parts[part].reader.address(page.number()).expect("a page");
+        self.cache.keep(&address, &Arc::new(page));
     }
 
     /// How many rows it has.
@@ -162,6 +204,9 @@ impl TableProvider for PagedTable {
         let (planned, threads) = (Arc::clone(&shared), state.config().target_partitions());
         // Zone maps may have to be read.
         let pruned = tokio::task::spawn_blocking(move || {
+            // Where the work is done is decided when the plan is complete, which must not wait.
+            planned.parts.iter().filter_map(|part| part.node.as_ref()).for_each(|node| node.look());
+            // Zone maps may have to be read.
             let units = Units::plan(&planned, filter.as_deref(), threads)?;
             Ok::<_, DataFusionError>((units, filter))
         });

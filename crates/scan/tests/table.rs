@@ -13,7 +13,7 @@ use datafusion::prelude::SessionConfig;
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, MemoryDirectory};
 use ishigaki_page::{Reader, Settings, Writer};
-use ishigaki_scan::{PageCache, PagedTable, Part, Placement};
+use ishigaki_scan::{PageCache, PagedTable, Part};
 
 fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("word", DataType::Utf8View, true)]))
@@ -32,7 +32,7 @@ fn part(from: i64, to: i64) -> Part {
     let settings = Settings { page_size: ByteSize::kib(4), ..Settings::default() };
     let mut writer = Writer::create(Arc::clone(&directory), "t", schema(), settings).expect("made");
     writer.append_all([&batch(from, to)]).expect("appended");
-    Part { reader: Arc::new(Reader::open(directory, "t").expect("opens")), placement: Placement::Local }
+    Part::here(Arc::new(Reader::open(directory, "t").expect("opens")))
 }
 
 fn table(parts: Vec<Part>, memory: ByteSize) -> Arc<PagedTable> {

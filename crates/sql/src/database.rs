@@ -13,6 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
+use ishigaki_scan::{PlaceScans, ScanOptions};
 use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -161,6 +162,7 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_batch_size(BATCH_ROWS);
     // 0.1 is a tenth here, not the double next to it; DECIMAL columns get what was written.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
+    config.options_mut().extensions.insert(ScanOptions::default());
     // Before DataFusion's coercion of types.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(FloatsStayFloats)];
     analyzers.extend(Analyzer::new().rules);
@@ -171,5 +173,7 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_default_features()
         .with_analyzer_rules(analyzers)
         .with_physical_optimizer_rule(Arc::new(OverflowFails))
+        // The last one: what it sends away, no other rule sees any more.
+        .with_physical_optimizer_rule(Arc::new(PlaceScans))
         .build())
 }

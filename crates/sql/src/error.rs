@@ -38,6 +38,16 @@ pub enum Error {
         /// What is wrong with the file.
         source: ishigaki_page::Error,
     },
+    /// A storage node that is a location of a table, where it is connected to or has work to do.
+    #[error("table {table}, location {place}: {source}")]
+    Node {
+        /// The table.
+        table: String,
+        /// The node's directory.
+        place: String,
+        /// What is wrong.
+        source: ishigaki_remote::Error,
+    },
     /// A change of rows that a paged table does not know.
     #[error(
         "{verb} of table {table} is not possible: it is paged, and rows can only be appended to it; CREATE a new TABLE, INSERT INTO it … SELECT what is to stay, and DROP the old one"
@@ -191,6 +201,7 @@ impl Error {
                 ErrorKind::Conflict | ErrorKind::Closed => ErrorKind::Unavailable,
                 kind => kind,
             },
+            Self::Node { source, .. } => source.kind(),
             Self::Plan { source } | Self::Execution { source } => kind_of(source),
             Self::Shared { source } => kind_of(source),
             Self::Aborted => ErrorKind::Conflict,
@@ -306,6 +317,13 @@ impl Error {
         };
         let error = match error.downcast::<ishigaki_page::Error>() {
             Ok(own) => return Ok(Self::Page(*own)),
+            Err(other) => other,
+        };
+        let error = match error.downcast::<ishigaki_scan::PushFailed>() {
+            Ok(failed) => {
+                let ishigaki_scan::PushFailed { table, place, source } = *failed;
+                return Ok(Self::Node { table, place, source });
+            }
             Err(other) => other,
         };
         let error = match error.downcast::<DataFusionError>() {

@@ -32,6 +32,7 @@ pub mod row;
 mod rules;
 mod scan;
 mod session;
+mod setting;
 mod settings;
 mod show;
 mod statement;

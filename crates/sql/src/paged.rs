@@ -7,6 +7,8 @@
 //! DROP TABLE   ── files: removed when the transaction is durable
 //! ```
 //!
+//! A location may be a directory of a storage node: then pages travel, and `sites` keeps the connections.
+//!
 //! A page file obeys its own commits, not the log's. So what changes one is a statement by itself, outside of `BEGIN …
 //! COMMIT`; a transaction that reads one sees it all the time as it was when it first looked. CREATE TABLE and DROP TABLE
 //! are transactional: files of a table that came to nothing are removed, and those of a dropped table only go when it is
@@ -15,6 +17,7 @@
 mod append;
 mod files;
 mod options;
+mod sites;
 mod store;
 
 pub(crate) use append::Appender;

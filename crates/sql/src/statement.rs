@@ -12,14 +12,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
-    CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete, DescribeAlias, Ident, Insert,
-    ObjectName, ObjectType, Statement as Ast, TableObject, TransactionAccessMode, TransactionMode, Update,
+    ContextModifier, CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete, DescribeAlias, Ident,
+    Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject, TransactionAccessMode, TransactionMode, Update,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use ishigaki_scan::Wish;
 
-use crate::{Error, Result, show};
+use crate::{Error, Result, setting, show};
 
 pub(crate) use tree::STACK;
 use tree::Tree;
@@ -74,6 +75,9 @@ pub(crate) enum Command<'a> {
     /// `SELECT`, `VALUES`, `DESCRIBE` of a query: whatever DataFusion answers by itself.
     Query(&'a Ast),
     ShowTables,
+    /// `SET ishigaki.placement`
+    Set(Wish),
+    ShowSetting,
     /// `SHOW COLUMNS FROM t` and `DESCRIBE t`.
     ShowColumns(&'a ObjectName),
     Explain {
@@ -105,7 +109,7 @@ impl<'a> Command<'a> {
     /// True if it changes nothing of the database.
     pub(crate) fn only_reads(&self) -> bool {
         match self {
-            Self::Query(_) | Self::ShowTables | Self::ShowColumns(_) | Self::Explain { .. } => true,
+            Self::Query(_) | Self::ShowTables | Self::ShowColumns(_) | Self::ShowSetting | Self::Explain { .. } => true,
             Self::Copy(copy) => copy.to,
             _ => false,
         }
@@ -149,6 +153,16 @@ impl<'a> Command<'a> {
             }
             Ast::Explain { describe_alias, statement, analyze, .. } => {
                 explain(ast, *describe_alias, statement, *analyze)?
+            }
+            Ast::Set(Set::SingleAssignment {
+                scope: None | Some(ContextModifier::Session),
+                hivevar: false,
+                variable,
+                values,
+            }) => Self::Set(setting::wish(variable, values)?),
+            Ast::ShowVariable { variable } => {
+                setting::check_shown(variable)?;
+                Self::ShowSetting
             }
             Ast::Insert(insert) => Self::Insert(insert),
             Ast::Update(update) => Self::Update(update),
@@ -262,8 +276,7 @@ fn unsupported(ast: &Ast) -> Error {
         Ast::Truncate(_) => "use DELETE FROM without WHERE",
         Ast::Merge(_) => "use UPDATE and INSERT in one transaction",
         Ast::Prepare { .. } | Ast::Execute { .. } | Ast::Deallocate { .. } => "send the statement itself",
-        Ast::ShowVariable { .. } => "SHOW TABLES and SHOW COLUMNS FROM t are",
-        Ast::Set(_) => "settings are given when the database is opened",
+        Ast::Set(_) => "SET ishigaki.placement is; other settings are given when the database is opened",
         _ => {
             "SELECT, INSERT, UPDATE, DELETE, CREATE TABLE, DROP TABLE, COPY, BEGIN, COMMIT, ROLLBACK, CHECKPOINT, EXPLAIN, \
              SHOW TABLES and DESCRIBE are"

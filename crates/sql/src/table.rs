@@ -44,10 +44,21 @@ pub struct Paged {
 /// One place of a paged table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The directory, an absolute path.
+    /// The directory: an absolute path, or `node://host:port/dir` with what connects there.
     pub place: String,
     /// True if the page file was there before the table, which then only uses it.
     pub existing: bool,
+}
+
+impl Location {
+    /// Whether it is the same directory, however it is connected to.
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
+        let site = |place: &str| match place.split_once('?') {
+            Some((site, _)) if place.starts_with("node:") => site.to_owned(),
+            _ => place.to_owned(),
+        };
+        self.place == other.place || site(&self.place) == site(&other.place)
+    }
 }
 
 impl std::fmt::Display for Paged {
@@ -119,7 +130,7 @@ impl TableDefinition {
             if location.place.is_empty() || location.place.len() > usize::from(u16::MAX) {
                 return Err(wrong(format!("a location has 1 to {} bytes", u16::MAX)));
             }
-            if paged.locations[..position].iter().any(|other| other.place == location.place) {
+            if paged.locations[..position].iter().any(|other| other.is_at(location)) {
                 return Err(wrong(format!("location {} is named twice", location.place)));
             }
         }

@@ -23,7 +23,7 @@ use crate::outcome::{Message, OpenGuard, Rows};
 use crate::paged::Store;
 use crate::session::{Shared, TransactionStatus};
 use crate::statement::{Command, Statement, table_name};
-use crate::{Error, Outcome, Result, copy, ddl, dml, explain, query, show};
+use crate::{Error, Outcome, Result, copy, ddl, dml, explain, query, setting, show};
 
 /// The first and the longest pause before a statement is run again after a conflict.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
@@ -155,6 +155,7 @@ impl Worker {
                 }
             },
             Command::Checkpoint => self.checkpoint().await,
+            Command::Set(wish) => Ok(Some(setting::set(&mut self.state, *wish))),
             work => match self.open.take() {
                 // Taken out while the statement runs: should it panic, the transaction is gone, not half done.
                 Some(Open::Transaction(current)) => self.in_transaction(current, work, reply).await,
@@ -288,12 +289,13 @@ impl Worker {
     ) -> Result<Option<Outcome>> {
         let context = Context { state: &self.state, current, shared: &self.shared };
         match command {
-            Command::Begin | Command::Commit | Command::Rollback | Command::Checkpoint => {
+            Command::Begin | Command::Commit | Command::Rollback | Command::Checkpoint | Command::Set(_) => {
                 unreachable!("handled before a transaction is chosen")
             }
             Command::Query(ast) => query::run(&context, ast, reply).await,
             Command::Explain { ast, statement } => explain::run(&context, ast, statement, reply).await,
             Command::ShowTables => show::tables(&context).map(Some),
+            Command::ShowSetting => setting::show(&self.state).map(Some),
             Command::ShowColumns(name) => show::columns(&context, name).map(Some),
             Command::CreateTable(create) => ddl::create_table(&context, create).await.map(Some),
             Command::DropTable { names, if_exists } => ddl::drop_tables(&context, names, *if_exists).map(Some),

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
-use ishigaki_remote::{Access, Credentials, Export, Mode, NodeSettings, Status, StorageNode};
+use ishigaki_remote::{Access, Credentials, Export, Mode, NodeSettings, Status, StorageNode, Worker};
+use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -74,9 +76,32 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
     lease: Duration,
 
+    #[command(flatten)]
+    fragments: Fragments,
+
     /// Print one JSON object when it serves and one when it has ended, and nothing else on stdout
     #[arg(long)]
     json: bool,
+}
+
+/// What the node does beside serving files.
+#[derive(Debug, Args)]
+struct Fragments {
+    /// Do no work of clients' scans: pages travel to them instead
+    #[arg(long)]
+    no_work: bool,
+
+    /// Bytes that the work of all clients may use at a time
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    work_memory: ByteSize,
+
+    /// Bytes of pages that are kept for the work of clients
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    page_memory: ByteSize,
+
+    /// How long a piece of work may take, with the time that its client takes for results
+    #[arg(long, value_name = "S", default_value = "900", value_parser = parse_seconds)]
+    work_time: Duration,
 }
 
 /// What node and clients show each other.
@@ -118,7 +143,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     // Before anybody can know of the node, so that no signal finds it unprepared.
     let ends = Ends::new()?;
-    let node = StorageNode::start(&Export::Folder(data.clone()), settings, security).map_err(failed)?;
+    let worker =
+        worker(&arguments.fragments).map_err(|error| Failure::invalid(format!("no threads for work: {error}")))?;
+    let export = Export::Folder(data.clone());
+    let node = StorageNode::start_with(&export, settings, security, worker).map_err(failed)?;
     let serving = Serving { node: &node, data: &data, read_only, credentials: &credentials };
     say(&if json { serving.json().to_string() } else { serving.text() })?;
     ends.wait();
@@ -132,6 +160,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     });
     let status = node.stop(PATIENCE);
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+}
+
+/// Who does clients' work, if anybody is to.
+fn worker(given: &Fragments) -> io::Result<Option<Arc<dyn Worker>>> {
+    if given.no_work {
+        return Ok(None);
+    }
+    let settings = WorkerSettings {
+        memory: given.work_memory,
+        page_memory: given.page_memory,
+        longest: given.work_time,
+        ..WorkerSettings::default()
+    };
+    Ok(Some(Arc::new(FragmentWorker::new(settings)?)))
 }
 
 /// The exit code of a process that was interrupted.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ishigaki_device::{Device, Directory, DirectoryLock, Error, Result, check_name};
 
-use super::Shared;
 use super::device::{RemoteDevice, renamed};
 use super::link::Live;
+use super::{Client, Shared};
 use crate::protocol::{Answer, Request};
 
 /// A directory below a storage node's folder. Clones are handles to the same one.
@@ -27,6 +27,16 @@ impl RemoteDirectory {
         let path = path.trim_matches('/').to_owned();
         let label = format!("node://{}/{path}", shared.address);
         Self { shared: Arc::clone(shared), path, label }
+    }
+
+    /// Its client.
+    pub fn client(&self) -> Client {
+        Client { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Where it is below the node's folder; empty for the folder itself.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// [`Directory::open`] with its type.

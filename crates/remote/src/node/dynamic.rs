@@ -37,7 +37,7 @@ impl Session {
     pub(super) fn perform(&self, id: u32, message: &[u8]) {
         match Request::decode(message) {
             Some(request) => {
-                let done = self.execute(&request);
+                let done = self.execute(id, &request);
                 let _ = self.reply(id, done);
             }
             None => {

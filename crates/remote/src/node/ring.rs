@@ -161,7 +161,7 @@ impl Ring<'_> {
             return Ok(false);
         }
         let begin = Instant::now();
-        let done = self.session.execute(&read);
+        let done = self.session.execute(id, &read);
         self.lone.learn(begin.elapsed());
         self.session.reply(id, done)?;
         Ok(true)
@@ -180,7 +180,7 @@ impl Ring<'_> {
                     self.session.reply(id, Done::Said(Answer::Failed(Failure::of(&error))))?;
                 }
             }
-            Request::Blank { .. } => match self.session.execute(&request) {
+            Request::Blank { .. } => match self.session.execute(id, &request) {
                 Done::Read { buffer, length, target } => {
                     self.bytes += length;
                     self.blanks.push(Landed { token: Asked { id, length, target }, buffer, outcome: Ok(()) });
@@ -188,10 +188,15 @@ impl Ring<'_> {
                         self.send_blanks()?;
                     }
                 }
-                refused @ Done::Said(_) => self.session.reply(id, refused)?,
+                refused @ (Done::Said(_) | Done::Noted) => self.session.reply(id, refused)?,
             },
-            Request::Hello | Request::Load | Request::Renew { .. } | Request::Close { .. } => {
-                let done = self.session.execute(&request);
+            Request::Hello
+            | Request::Load
+            | Request::Renew { .. }
+            | Request::Close { .. }
+            | Request::Next { .. }
+            | Request::Stop { .. } => {
+                let done = self.session.execute(id, &request);
                 self.session.reply(id, done)?;
             }
             Request::Watch => return self.session.take_watch(id, &message),

@@ -16,8 +16,9 @@ const NAMES: usize = 1000;
 
 impl Session {
     /// Does a request; what goes wrong becomes its answer.
-    pub(super) fn execute(&self, request: &Request<'_>) -> Done {
+    pub(super) fn execute(&self, id: u32, request: &Request<'_>) -> Done {
         let outcome = match *request {
+            Request::Next { work, length, target } => self.works.next(work, id, length, target).map(|()| Done::Noted),
             Request::Read { handle, offset, length, target } => self.read(handle, offset, length, target),
             Request::Blank { length, target } => self.blank(length, target),
             ref other => self.act(other).map(Done::Said),
@@ -70,6 +71,10 @@ impl Session {
             }
             Request::Unlock { lock } => self.remove_lock(lock),
             Request::Watch => return Err(invalid("a watch is no request like others")),
+            Request::Begin { order } => {
+                return Ok(Answer::Begun { work: self.works.begin(node, &self.endpoint, order)? });
+            }
+            Request::Stop { work } => self.works.stop(work),
             Request::Keep { handle, watch } => {
                 self.own_watch.store(watch, Ordering::SeqCst);
                 self.file(handle)?.keepers.add(node.watches.find(watch)?);

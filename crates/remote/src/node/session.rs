@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use super::Shared;
 use super::buffers::Buffers;
 use super::export::OpenFile;
+use super::works::Works;
 use crate::protocol::{Answer, MAX_WRITTEN};
 use crate::{Error, Result};
 
@@ -34,6 +35,7 @@ pub(super) struct Session {
     locks: Mutex<HashMap<u32, DirectoryLock>>,
     staging: OnceLock<Vec<Region>>,
     pub(super) buffers: Buffers,
+    pub(super) works: Works,
     /// The client's own watch: what is written here need not be told there. 0: none.
     pub(super) own_watch: AtomicU64,
     /// The connection was given to a watch.
@@ -45,6 +47,8 @@ pub(super) struct Session {
 pub(super) enum Done {
     /// A message.
     Said(Answer),
+    /// Somebody answers when there is something to answer.
+    Noted,
     /// Bytes for the client's memory.
     Read { buffer: AlignedBuffer, length: usize, target: Target },
 }
@@ -59,6 +63,7 @@ impl Session {
             locks: Mutex::default(),
             staging: OnceLock::new(),
             buffers,
+            works: Works::new(),
             own_watch: AtomicU64::new(0),
             watching: AtomicBool::new(false),
         })
@@ -91,6 +96,7 @@ impl Session {
 
     /// Takes what came for requests; nothing else may come.
     pub(super) fn requests(&self, events: &mut Vec<Event>, requests: &mut Vec<(u32, Message)>) -> Result<()> {
+        self.works.console();
         for event in events.drain(..) {
             let Event::Request { id, bytes } = event else { return Err(self.nonsense("an answer to no request")) };
             requests.push((id, bytes));
@@ -110,6 +116,7 @@ impl Session {
             Done::Said(answer) => {
                 self.endpoint.send(&[Outgoing::Reply { id, credits: 1, bytes: &answer.encode() }])?;
             }
+            Done::Noted => {}
             Done::Read { buffer, length, target } => {
                 let bytes = &buffer[..length];
                 self.endpoint.send(&[Outgoing::Write { id, target, bytes, completes: Some(1) }])?;

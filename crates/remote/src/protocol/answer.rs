@@ -29,6 +29,12 @@ pub(crate) enum Answer {
     Watching { watch: u64, lease: u32 },
     /// To `Load`.
     Load(Status),
+    /// To `Begin`: what the work is called on this connection.
+    Begun { work: u32 },
+    /// To `Next`: there are no more results.
+    Ended,
+    /// To `Next`: there are none yet; ask again.
+    Later,
     /// It was not done.
     Failed(Failure),
 }
@@ -175,6 +181,12 @@ impl Answer {
                 to.push(7);
                 status.encode(&mut to);
             }
+            Self::Begun { work } => {
+                to.push(8);
+                to.extend_from_slice(&work.to_le_bytes());
+            }
+            Self::Ended => to.push(9),
+            Self::Later => to.push(10),
             Self::Failed(failure) => {
                 to.push(255);
                 failure.encode(&mut to);
@@ -204,6 +216,9 @@ impl Answer {
             5 => Self::Locked { lock: from.u32()? },
             6 => Self::Watching { watch: from.u64()?, lease: from.u32()? },
             7 => Self::Load(Status::decode(&mut from)?),
+            8 => Self::Begun { work: from.u32()? },
+            9 => Self::Ended,
+            10 => Self::Later,
             255 => Self::Failed(Failure::decode(&mut from)?),
             _ => return None,
         };

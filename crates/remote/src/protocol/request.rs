@@ -2,7 +2,7 @@
 
 use ishigaki_fabric::{RegionKey, Target};
 
-use super::{Cursor, MAX_PATH, put_text};
+use super::{Cursor, MAX_ORDER, MAX_PATH, put_text};
 
 /// The longest name of a file.
 const MAX_NAME: usize = 100;
@@ -52,6 +52,12 @@ pub(crate) enum Request<'a> {
     Renew { watch: u64 },
     /// How the node is doing.
     Load,
+    /// Has work done beside the files; what the order means is not the node's business.
+    Begin { order: &'a [u8] },
+    /// The next results of a work, at most `length` bytes at `target`, as soon as there are any.
+    Next { work: u32, length: u32, target: Target },
+    /// Nobody wants the results any more.
+    Stop { work: u32 },
 }
 
 impl<'a> Request<'a> {
@@ -111,6 +117,16 @@ impl<'a> Request<'a> {
                 to.extend_from_slice(&watch.to_le_bytes());
             }
             Self::Load => to.push(21),
+            Self::Begin { order } => {
+                Self::put_handle(&mut to, 22, order.len() as u32);
+                to.extend_from_slice(order);
+            }
+            Self::Next { work, length, ref target } => {
+                Self::put_handle(&mut to, 23, work);
+                to.extend_from_slice(&length.to_le_bytes());
+                put_target(&mut to, target);
+            }
+            Self::Stop { work } => Self::put_handle(&mut to, 24, work),
         }
         to
     }
@@ -162,6 +178,12 @@ impl<'a> Request<'a> {
             19 => Self::Keep { handle: from.u32()?, watch: from.u64()? },
             20 => Self::Renew { watch: from.u64()? },
             21 => Self::Load,
+            22 => {
+                let length = from.u32()? as usize;
+                Self::Begin { order: (length <= MAX_ORDER).then(|| from.run(length)).flatten()? }
+            }
+            23 => Self::Next { work: from.u32()?, length: from.u32()?, target: target(from)? },
+            24 => Self::Stop { work: from.u32()? },
             _ => return None,
         };
         from.0.is_empty().then_some(request)

@@ -47,6 +47,11 @@ impl PageCache {
         self.pages.as_ref()?.get(&(address.segment, address.within))
     }
 
+    /// Without counting as a use.
+    pub(super) fn has(&self, address: &PageAddress) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.peek(&(address.segment, address.within)).is_some())
+    }
+
     pub(super) fn keep(&self, address: &PageAddress, page: &Arc<Page>) {
         if let Some(pages) = &self.pages {
             pages.insert((address.segment, address.within), Arc::clone(page));

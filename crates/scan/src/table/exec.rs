@@ -19,33 +19,37 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use parking_lot::Mutex;
 
 use super::filter::Filter;
 use super::reading::Reading;
 use super::units::Units;
 use super::{PagedTable, statistics};
 use crate::Placement;
+use crate::cost::Estimate;
 
 /// Reads some columns of the rows of a table that pass a filter.
 #[derive(Clone, Debug)]
-pub(super) struct PageScan {
-    pub(super) table: Arc<PagedTable>,
+pub(crate) struct PageScan {
+    pub(crate) table: Arc<PagedTable>,
     /// Of what comes out.
-    pub(super) schema: SchemaRef,
+    pub(crate) schema: SchemaRef,
     /// Positions of the table's columns, in the order in which they come out.
-    pub(super) projection: Vec<usize>,
-    pub(super) filter: Option<Arc<Filter>>,
+    pub(crate) projection: Vec<usize>,
+    pub(crate) filter: Option<Arc<Filter>>,
     /// Filters over `schema` that become sharper while the query runs. They skip pages; rows are left to who made them.
-    pub(super) dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) dynamic: Vec<Arc<dyn PhysicalExpr>>,
     /// So many rows are enough of each partition.
-    pub(super) limit: Option<usize>,
-    pub(super) units: Arc<Units>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) units: Arc<Units>,
+    /// For parts at storage nodes, when it is known where the work is done.
+    estimates: Arc<Mutex<Vec<Estimate>>>,
     properties: Arc<PlanProperties>,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
 
 impl PageScan {
-    pub(super) fn new(
+    pub(crate) fn new(
         table: Arc<PagedTable>,
         projection: Vec<usize>,
         filter: Option<Arc<Filter>>,
@@ -67,17 +71,35 @@ impl PageScan {
             dynamic: Vec::new(),
             limit,
             units: Arc::new(units),
+            estimates: Arc::default(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
     }
 
+    /// Notes what fetching is estimated to take. A plan that is otherwise as it should be need not be made anew for that:
+    /// its operators know each other by their filters.
+    pub(crate) fn note(&self, estimates: Vec<Estimate>) {
+        *self.estimates.lock() = estimates;
+    }
+
+    /// The same of some of the parts alone.
+    pub(crate) fn of_parts(&self, wanted: impl Fn(usize) -> bool) -> Result<Self> {
+        let units = self.units.of_parts(wanted, &self.table);
+        let limited =
+            Self::new(Arc::clone(&self.table), self.projection.clone(), self.filter.clone(), self.limit, units)?;
+        Ok(Self { dynamic: self.dynamic.clone(), ..limited })
+    }
+
     /// Where the work is done, each placement once.
     fn placements(&self) -> String {
         let mut found: Vec<Placement> = Vec::new();
-        for part in self.table.parts() {
-            if !found.contains(&part.placement) {
-                found.push(part.placement);
+        let scanned = |at: usize| self.units.runs.iter().any(|unit| unit.part == at);
+        let parts = self.table.parts().iter().enumerate();
+        // Of those that are scanned; where nothing is, of all.
+        for (_, part) in parts.filter(|(at, _)| self.units.runs.is_empty() || scanned(*at)) {
+            if !found.contains(&part.placement()) {
+                found.push(part.placement());
             }
         }
         if found.is_empty() {
@@ -87,7 +109,7 @@ impl PageScan {
     }
 
     /// How many rows come out.
-    fn rows(&self) -> Precision<usize> {
+    pub(crate) fn rows(&self) -> Precision<usize> {
         let rows = self.units.rows as usize;
         match (&self.filter, self.limit) {
             (None, None) => Precision::Exact(rows),
@@ -117,10 +139,13 @@ impl DisplayAs for PageScan {
         }
         let columns: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, ", columns=[{}]", columns.join(", "))?;
-        match self.limit {
-            Some(limit) => write!(f, ", limit={limit}"),
-            None => Ok(()),
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
         }
+        for estimate in &*self.estimates.lock() {
+            write!(f, ", estimated=[{estimate}]")?;
+        }
+        Ok(())
     }
 }
 

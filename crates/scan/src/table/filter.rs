@@ -34,7 +34,7 @@ pub(super) fn support(filter: &Expr) -> TableProviderFilterPushDown {
 
 /// A condition on rows of a table.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// Over the table's columns.
     expression: Arc<dyn PhysicalExpr>,
     /// The columns that it looks at, ascending.
@@ -45,7 +45,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new(expression: Arc<dyn PhysicalExpr>, table: &SchemaRef) -> Result<Self> {
+    pub(crate) fn new(expression: Arc<dyn PhysicalExpr>, table: &SchemaRef) -> Result<Self> {
         let mut columns: Vec<usize> = collect_columns(&expression).iter().map(Column::index).collect();
         columns.sort_unstable();
         let schema = Arc::new(table.project(&columns)?);
@@ -53,11 +53,11 @@ impl Filter {
         Ok(Self { expression, columns, narrow, schema })
     }
 
-    pub(super) fn expression(&self) -> &Arc<dyn PhysicalExpr> {
+    pub(crate) fn expression(&self) -> &Arc<dyn PhysicalExpr> {
         &self.expression
     }
 
-    pub(super) fn columns(&self) -> &[usize] {
+    pub(crate) fn columns(&self) -> &[usize] {
         &self.columns
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -19,7 +20,7 @@ use ishigaki_page::{Page, PageDecoder, Reader};
 use super::exec::PageScan;
 use super::filter::Filter;
 use super::units::Unit;
-use super::{PageCache, PagedTable, prune, through};
+use super::{PageCache, PagedTable, Part, prune, through};
 
 /// Pages of one unit, as they become known.
 type Pages = Vec<Arc<Page>>;
@@ -61,6 +62,8 @@ struct Decoders {
 struct Metrics {
     baseline: BaselineMetrics,
     read: Count,
+    /// Of those read, what came from storage nodes.
+    fetched: Count,
     cached: Count,
     skipped: Count,
     waiting: Time,
@@ -75,6 +78,7 @@ impl Reading {
         let metrics = Metrics {
             baseline: BaselineMetrics::new(&scan.metrics, partition),
             read: counter("pages_read"),
+            fetched: counter("bytes_fetched"),
             cached: counter("pages_from_cache"),
             skipped: counter("pages_skipped"),
             waiting: MetricBuilder::new(&scan.metrics).subset_time("time_waiting_for_pages", partition),
@@ -87,7 +91,7 @@ impl Reading {
             schema: Arc::clone(&scan.schema),
             projection: scan.projection.clone(),
             filter: scan.filter.clone(),
-            dynamic: Dynamic::new(scan),
+            dynamic: Dynamic::new(&scan.dynamic, &scan.schema, scan.table.parts().len()),
             units: scan.units.of_partition(partition).into(),
             ahead: None,
             decoders: None,
@@ -142,8 +146,7 @@ impl Reading {
             let all = unit.pages.end - unit.pages.start;
             self.metrics.skipped.add(all as usize - wanted.len());
             if !wanted.is_empty() {
-                let reader = &self.table.parts()[unit.part].reader;
-                let fetch = fetch(reader, &self.table.cache, wanted, &self.metrics.cached, &self.metrics.read)?;
+                let fetch = fetch(&self.table.parts()[unit.part], &self.table.cache, wanted, &self.metrics)?;
                 return Ok(Some((unit.part, fetch)));
             }
         }
@@ -230,13 +233,8 @@ async fn arrive(fetch: Fetch, waiting: &Time) -> Result<Pages> {
 }
 
 /// Begins to read pages; those in the cache are not read.
-fn fetch(
-    reader: &Arc<Reader>,
-    cache: &Arc<PageCache>,
-    wanted: Vec<u64>,
-    cached: &Count,
-    read: &Count,
-) -> Result<Fetch> {
+fn fetch(part: &Part, cache: &Arc<PageCache>, wanted: Vec<u64>, metrics: &Metrics) -> Result<Fetch> {
+    let reader = &part.reader;
     let mut pages: Vec<(u64, Option<Arc<Page>>)> = Vec::with_capacity(wanted.len());
     let mut missing = 0;
     for page in wanted {
@@ -244,13 +242,24 @@ fn fetch(
         missing += usize::from(found.is_none());
         pages.push((page, found));
     }
-    cached.add(pages.len() - missing);
-    read.add(missing);
+    metrics.cached.add(pages.len() - missing);
+    metrics.read.add(missing);
     if missing == 0 {
         return Ok(Fetch::Here(pages.into_iter().filter_map(|(_, page)| page).collect()));
     }
-    let (reader, cache) = (Arc::clone(reader), Arc::clone(cache));
-    Ok(Fetch::Coming(SpawnedTask::spawn_blocking(move || read_missing(&reader, &cache, pages))))
+    let bytes = missing as u64 * reader.page_size().as_u64();
+    if part.node.is_some() {
+        metrics.fetched.add(bytes as usize);
+    }
+    let (part, cache) = (part.clone(), Arc::clone(cache));
+    Ok(Fetch::Coming(SpawnedTask::spawn_blocking(move || {
+        let begin = Instant::now();
+        let pages = read_missing(&part.reader, &cache, pages);
+        if let (Some(node), Ok(_)) = (&part.node, &pages) {
+            node.observe(bytes, begin.elapsed());
+        }
+        pages
+    })))
 }
 
 /// Reads what is missing, pages that follow each other by one request.
@@ -280,7 +289,7 @@ fn read_missing(
 }
 
 /// Filters that become sharper, and what they say of pages now.
-struct Dynamic {
+pub(super) struct Dynamic {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
     generation: Option<u64>,
@@ -289,13 +298,13 @@ struct Dynamic {
 }
 
 impl Dynamic {
-    fn new(scan: &PageScan) -> Self {
-        let (filters, schema) = (scan.dynamic.clone(), Arc::clone(&scan.schema));
-        Self { filters, schema, generation: None, wanted: vec![None; scan.table.parts().len()] }
+    pub(super) fn new(filters: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef, parts: usize) -> Self {
+        let (filters, schema) = (filters.to_vec(), Arc::clone(schema));
+        Self { filters, schema, generation: None, wanted: vec![None; parts] }
     }
 
     /// The pages of a unit that may matter.
-    fn wanted(&mut self, table: &PagedTable, unit: &Unit) -> Result<Vec<u64>> {
+    pub(super) fn wanted(&mut self, table: &PagedTable, unit: &Unit) -> Result<Vec<u64>> {
         if !self.filters.is_empty() {
             self.look(table)?;
         }

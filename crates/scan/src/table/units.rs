@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use datafusion::error::Result;
+use ishigaki_page::Reader;
 
 use super::filter::Filter;
 use super::{PagedTable, prune, through};
@@ -12,29 +13,29 @@ const UNIT: u64 = 1 << 20;
 
 /// Pages that follow each other in one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(crate) struct Unit {
     /// The part of the table.
-    pub(super) part: usize,
-    pub(super) pages: Range<u64>,
+    pub(crate) part: usize,
+    pub(crate) pages: Range<u64>,
 }
 
 /// What a scan reads.
 #[derive(Debug)]
-pub(super) struct Units {
-    pub(super) runs: Vec<Unit>,
+pub(crate) struct Units {
+    pub(crate) runs: Vec<Unit>,
     /// How many of them are worked on at a time.
-    pub(super) partitions: usize,
+    pub(crate) partitions: usize,
     /// Pages in them.
-    pub(super) pages: u64,
+    pub(crate) pages: u64,
     /// Rows in these pages.
-    pub(super) rows: u64,
+    pub(crate) rows: u64,
     /// Pages that the filter can not need.
-    pub(super) skipped: u64,
+    pub(crate) skipped: u64,
 }
 
 impl Units {
     /// All pages of the table that may have a row that passes. Small tables get units so small that each thread has some.
-    pub(super) fn plan(table: &PagedTable, filter: Option<&Filter>, threads: usize) -> Result<Self> {
+    pub(crate) fn plan(table: &PagedTable, filter: Option<&Filter>, threads: usize) -> Result<Self> {
         let all = table.pages();
         let mut planned = Self { runs: Vec::new(), partitions: 1, pages: 0, rows: 0, skipped: 0 };
         for (part, file) in table.parts().iter().enumerate() {
@@ -58,6 +59,33 @@ impl Units {
         planned.skipped = all - planned.pages;
         planned.partitions = planned.runs.len().clamp(1, threads.max(1));
         Ok(planned)
+    }
+
+    /// Given pages of the only part, cut so that each thread has some.
+    pub(crate) fn of_runs(reader: &Reader, runs: impl Iterator<Item = Range<u64>> + Clone, threads: usize) -> Self {
+        let all: u64 = runs.clone().map(|run| run.end - run.start).sum();
+        let fair = (all / (4 * threads.max(1)) as u64).max(1);
+        let most = (UNIT / reader.page_size().as_u64()).clamp(1, fair);
+        let mut planned = Self { runs: Vec::new(), partitions: 1, pages: all, rows: 0, skipped: 0 };
+        for run in runs {
+            for start in run.clone().step_by(most as usize) {
+                planned.runs.push(Unit { part: 0, pages: start..run.end.min(start + most) });
+            }
+        }
+        // As if they were all alike.
+        planned.rows = reader.rows().saturating_mul(all).checked_div(reader.pages()).unwrap_or(0);
+        planned.partitions = planned.runs.len().clamp(1, threads.max(1));
+        planned
+    }
+
+    /// Those of some of the table's parts. Rows are counted as if all pages of a part were alike.
+    pub(crate) fn of_parts(&self, wanted: impl Fn(usize) -> bool, table: &PagedTable) -> Self {
+        let runs: Vec<Unit> = self.runs.iter().filter(|unit| wanted(unit.part)).cloned().collect();
+        let pages = runs.iter().map(|unit| unit.pages.end - unit.pages.start).sum();
+        let all: u64 =
+            table.parts().iter().enumerate().filter(|(at, _)| wanted(*at)).map(|(_, part)| part.reader.pages()).sum();
+        let rows = if pages == self.pages { self.rows } else { self.rows * pages / self.pages.max(1) };
+        Self { partitions: runs.len().clamp(1, self.partitions), pages, rows, skipped: all - pages, runs }
     }
 
     fn add(&mut self, part: usize, pages: u64, kept: Option<&[bool]>, most: u64) {

@@ -1,14 +1,13 @@
 //! An append under way: rows go to a thread of its own, which fills and writes pages while the statement makes the next.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use datafusion::arrow::record_batch::RecordBatch;
-use ishigaki_device::Directory;
 use ishigaki_page::{Settings, Writer};
 use parking_lot::Mutex;
 
+use super::sites::{self, Site};
 use super::store::{Idle, at};
 use crate::table::Location;
 use crate::{Error, Result};
@@ -27,21 +26,20 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct Appender {
     table: String,
-    location: Location,
     messages: Option<SyncSender<Message>>,
-    thread: Option<JoinHandle<ishigaki_page::Result<()>>>,
+    thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Appender {
     /// Begins an append; it waits until another one of this program to the same file has ended.
-    pub(super) fn begin(directory: Arc<dyn Directory>, table: &str, location: &Location, idle: Idle) -> Result<Self> {
+    pub(super) fn begin(table: &str, location: &Location, idle: Idle) -> Result<Self> {
         let (messages, told) = sync_channel(WAITING);
-        let file = table.to_owned();
+        let (file, place) = (table.to_owned(), location.clone());
         let thread = std::thread::Builder::new()
             .name("ishigaki-append".to_owned())
-            .spawn(move || append(directory, &file, &idle, &told))
+            .spawn(move || append(&file, &place, &idle, &told))
             .map_err(|error| Error::file(&location.place, error))?;
-        Ok(Self { table: table.to_owned(), location: location.clone(), messages: Some(messages), thread: Some(thread) })
+        Ok(Self { table: table.to_owned(), messages: Some(messages), thread: Some(thread) })
     }
 
     /// Takes rows in, whose columns have the types of the table's.
@@ -69,7 +67,7 @@ impl Appender {
     /// Waits for the thread's end.
     fn end(&mut self) -> Result<()> {
         match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(ended)) => ended.map_err(|source| at(&self.table, &self.location, source)),
+            Some(Ok(ended)) => ended,
             Some(Err(_)) | None => Err(self.vanished()),
         }
     }
@@ -92,31 +90,32 @@ impl Drop for Appender {
 }
 
 /// What the thread does.
-fn append(
-    directory: Arc<dyn Directory>,
-    file: &str,
-    idle: &Mutex<Option<Writer>>,
-    told: &Receiver<Message>,
-) -> ishigaki_page::Result<()> {
+fn append(table: &str, location: &Location, idle: &Mutex<Option<Writer>>, told: &Receiver<Message>) -> Result<()> {
+    let failed = |source| at(table, location, source);
     let mut idle = idle.lock();
     // Kept for the next append, as opening it takes several syncs; but not after a failure, which opening settles.
-    let mut writer = match idle.take() {
-        Some(writer) => writer,
-        None => Writer::open(directory, file, Settings::default())?,
+    let mut writer = if let Some(writer) = idle.take() {
+        writer
+    } else {
+        let directory = sites::to_write(table, location)?;
+        Writer::open(directory, table, Settings::default()).map_err(failed)?
     };
+    fill(&mut writer, told).map_err(failed)?;
+    // At a node others append, too, and a connection that is idle may be lost unseen.
+    if !Site::of(table, location)?.is_node() {
+        *idle = Some(writer);
+    }
+    Ok(())
+}
+
+/// Appends what is told. Nobody may want it in the end: then nothing of it is left.
+fn fill(writer: &mut Writer, told: &Receiver<Message>) -> ishigaki_page::Result<()> {
     let mut append = writer.append()?;
     while let Ok(message) = told.recv() {
         match message {
             Message::Batch(batch) => append.write(&batch)?,
-            Message::Commit => {
-                append.commit()?;
-                *idle = Some(writer);
-                return Ok(());
-            }
+            Message::Commit => return append.commit().map(drop),
         }
     }
-    // Nobody wants it.
-    drop(append);
-    *idle = Some(writer);
     Ok(())
 }

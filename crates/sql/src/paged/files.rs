@@ -44,9 +44,7 @@ impl Files {
     /// Refuses a file that will be removed at the transaction's end.
     pub(crate) fn check_free(&self, table: &str, location: &Location) -> Result<()> {
         let doomed = self.waiting.iter().any(|(when, dropped, paged)| {
-            *when == When::Committed
-                && dropped == table
-                && paged.locations.iter().any(|other| other.place == location.place)
+            *when == When::Committed && dropped == table && paged.locations.iter().any(|other| other.is_at(location))
         });
         if !doomed {
             return Ok(());

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use datafusion::sql::sqlparser::ast::{CreateTableOptions, Expr, SqlOption, UnaryOperator, Value};
 use ishigaki_base::ByteSize;
+use ishigaki_remote::Credentials;
 
 use crate::statement::identifier;
 use crate::table::{Location, Paged};
@@ -19,8 +20,7 @@ pub(crate) enum Wish {
 }
 
 /// What there is to be said.
-const REMEDY: &str =
-    "storage = 'paged' or 'rows' is, and for paged location = 'DIR, …', page_size = '128KiB', existing = true";
+const REMEDY: &str = "storage = 'paged' or 'rows' is, and for paged location = 'DIR, node://HOST:PORT/DIR, …', page_size = '128KiB', existing = true";
 
 /// Reads the options of a table.
 pub(crate) fn of(table: &str, options: &CreateTableOptions) -> Result<Wish> {
@@ -90,7 +90,7 @@ impl Given {
         if places.is_empty() {
             return Err(wrong("a paged table has a location: WITH (storage = 'paged', location = 'DIR')".to_owned()));
         }
-        let locations = places.into_iter().map(|place| Ok(Location { place: absolute(place)?, existing }));
+        let locations = places.into_iter().map(|place| Ok(Location { place: absolute(table, place)?, existing }));
         Ok(Wish::Paged(Paged { page_size, locations: locations.collect::<Result<_>>()? }))
     }
 }
@@ -110,11 +110,34 @@ fn text(value: &Expr) -> Option<String> {
     }
 }
 
-fn absolute(place: &str) -> Result<String> {
-    if place.contains("://") {
-        return Err(Error::unsupported(format!("location {place}"), "name a directory of this machine"));
+/// A place as the catalog keeps it: what it means must not hang on where a program was started.
+fn absolute(table: &str, place: &str) -> Result<String> {
+    if place.starts_with("node:") {
+        let wrong = |error: ishigaki_remote::Error| Error::Definition {
+            table: table.to_owned(),
+            reason: format!("location {error}"),
+        };
+        let mut node: ishigaki_remote::Location = place.parse().map_err(wrong)?;
+        node.credentials = match node.credentials {
+            Credentials::None => Credentials::None,
+            Credentials::Token(path) => Credentials::Token(absolute_path(&path)?.into()),
+            Credentials::Tls { authorities, certificate, key } => Credentials::Tls {
+                authorities: absolute_path(&authorities)?.into(),
+                certificate: absolute_path(&certificate)?.into(),
+                key: absolute_path(&key)?.into(),
+            },
+        };
+        return Ok(node.to_string());
     }
-    let path = std::path::absolute(Path::new(place)).map_err(|error| Error::file(place, error))?;
+    if place.contains("://") {
+        let remedy = "name a directory of this machine, or one of a storage node: node://HOST:PORT/DIR";
+        return Err(Error::unsupported(format!("location {place}"), remedy));
+    }
+    absolute_path(Path::new(place))
+}
+
+fn absolute_path(path: &Path) -> Result<String> {
+    let path = std::path::absolute(path).map_err(|error| Error::file(path, error))?;
     // It came from text, and so did the working directory in front of it, most likely.
     path.into_os_string().into_string().map_err(|path| Error::File {
         path: path.into(),
@@ -158,12 +181,26 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_with_the_choice() {
         let refused = |options: &str| wish(options).expect_err(options).to_string();
-        assert!(refused("fillfactor = 70").contains("location = 'DIR, …'"));
+        assert!(refused("fillfactor = 70").contains("location = 'DIR, "));
         assert!(refused("storage = 'paged'").contains("location"));
         assert!(refused("storage = 'rows', page_size = '4KiB'").contains("only a table WITH (storage = 'paged')"));
         assert!(refused("storage = 'columns'").contains("'paged' and 'rows'"));
         assert!(refused("storage = 'paged', location = '/a', location = '/b'").contains("twice"));
         assert!(refused("storage = 'paged', location = '/a', page_size = 'much'").contains("page_size"));
-        assert!(refused("storage = 'paged', location = 'node://host/a'").contains("a directory of this machine"));
+        assert!(refused("storage = 'paged', location = 's3://bucket/a'").contains("a directory of this machine"));
+        assert!(refused("storage = 'paged', location = 'node://host/a'").contains("node://localhost:7117/dir"));
+    }
+
+    #[test]
+    fn a_nodes_directory_is_a_location_whose_files_of_credentials_are_absolute() {
+        let place = "node://host:1/a/b?token-file=token&connections=2";
+        let Wish::Paged(paged) = wish(&format!("storage = 'paged', location = '{place}, /here'")).expect("sound")
+        else {
+            panic!("paged")
+        };
+        let token = std::path::absolute("token").expect("a path");
+        let expected = format!("node://host:1/a/b?token-file={}&connections=2", token.display());
+        assert_eq!(paged.locations[0].place, expected);
+        assert_eq!(wish(&paged.to_string()).expect("what is shown reads back"), Wish::Paged(paged));
     }
 }

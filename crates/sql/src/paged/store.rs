@@ -1,17 +1,18 @@
 //! Page files of a database's tables: opening, making and removing them. One for each open database.
 //!
-//! Readers are kept: who looks at a table again reads only the manifests, and of segments what is new.
+//! Readers are kept: who looks at a table again reads only the manifests, and of segments what is new. Where the node that
+//! has a file was started again meanwhile, the first request finds its connection lost; then it is opened once more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ishigaki_base::ByteSize;
-use ishigaki_device::{Access, Directory, FileDirectory};
+use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_page::{Reader, Settings, Writer};
-use ishigaki_scan::{PageCache, PagedTable, Part, Placement};
+use ishigaki_scan::{PageCache, PagedTable, Part};
 use parking_lot::Mutex;
 
 use super::Appender;
+use super::sites::{self, Site, Sites};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
 
@@ -25,6 +26,7 @@ pub(super) type Idle = Arc<Mutex<Option<Writer>>>;
 #[derive(Debug)]
 pub(crate) struct Store {
     cache: Arc<PageCache>,
+    sites: Sites,
     readers: Mutex<HashMap<Key, Arc<Reader>>>,
     writers: Mutex<HashMap<Key, Idle>>,
 }
@@ -33,27 +35,46 @@ impl Store {
     /// Keeps pages of up to so many bytes in memory.
     pub(crate) fn new(memory: ByteSize) -> Self {
         let cache = Arc::new(PageCache::new(memory));
-        Self { cache, readers: Mutex::default(), writers: Mutex::default() }
+        Self { cache, sites: Sites::default(), readers: Mutex::default(), writers: Mutex::default() }
     }
 
     /// A table as it is now.
     pub(crate) fn open(&self, table: &TableDefinition, paged: &Paged) -> Result<PagedTable> {
-        let readers = paged.locations.iter().map(|location| self.reader(table, location));
-        let parts = readers.map(|reader| Ok(Part { reader: reader?, placement: Placement::Local }));
-        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let part = |location| {
+            let reader = self.reader(table, location)?;
+            Ok(match self.sites.node(table.name(), location)? {
+                Some(node) => Part::at_node(reader, node),
+                None => Part::here(reader),
+            })
+        };
+        let parts = paged.locations.iter().map(part).collect::<Result<Vec<_>>>()?;
         Ok(PagedTable::new(table.name(), table.schema(), parts, Arc::clone(&self.cache))?)
     }
 
     fn reader(&self, table: &TableDefinition, location: &Location) -> Result<Arc<Reader>> {
         let key = (location.place.clone(), table.name().to_owned());
         let known = self.readers.lock().get(&key).cloned();
-        let opened = match known {
-            Some(reader) => reader.refreshed(),
-            None => directory(location).and_then(|directory| Reader::open(directory, table.name())),
+        let refreshed = known.map(|reader| reader.refreshed().map_err(|source| at(table.name(), location, source)));
+        let reader = match refreshed {
+            Some(Err(error))
+                if error.kind() == ErrorKind::Unavailable && Site::of(table.name(), location)?.is_node() =>
+            {
+                tracing::info!(place = %location.place, %error, "connecting anew");
+                self.sites.forget(location);
+                self.find(table, location)?
+            }
+            Some(refreshed) => refreshed?,
+            None => self.find(table, location)?,
         };
-        let reader = Arc::new(opened.map_err(|source| at(table.name(), location, source))?);
+        let reader = Arc::new(reader);
         self.readers.lock().insert(key, Arc::clone(&reader));
         Ok(reader)
+    }
+
+    /// Opens a file that was not open.
+    fn find(&self, table: &TableDefinition, location: &Location) -> Result<Reader> {
+        let directory = self.sites.to_read(table.name(), location)?;
+        Reader::open(directory, table.name()).map_err(|source| at(table.name(), location, source))
     }
 
     /// Makes the files of a new table, empty; or finds those that are to be there. What was made before a failure is
@@ -61,18 +82,19 @@ impl Store {
     pub(crate) fn prepare(&self, table: &TableDefinition, paged: &Paged) -> Result<()> {
         for (position, location) in paged.locations.iter().enumerate() {
             let prepared = if location.existing {
-                let found = directory(location).and_then(|directory| Reader::open(directory, table.name()));
-                found.and_then(|reader| {
-                    let part = Part { reader: Arc::new(reader), placement: Placement::Local };
-                    PagedTable::new(table.name(), table.schema(), vec![part], Arc::clone(&self.cache)).map(drop)
+                self.find(table, location).and_then(|reader| {
+                    let part = vec![Part::here(Arc::new(reader))];
+                    PagedTable::new(table.name(), table.schema(), part, Arc::clone(&self.cache))
+                        .map(drop)
+                        .map_err(|source| at(table.name(), location, source))
                 })
             } else {
                 make(table, paged, location)
             };
-            if let Err(source) = prepared {
+            if let Err(error) = prepared {
                 let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
                 self.remove(table.name(), &before);
-                return Err(at(table.name(), location, source));
+                return Err(error);
             }
         }
         Ok(())
@@ -92,8 +114,7 @@ impl Store {
         };
         let key = (location.place.clone(), table.name().to_owned());
         let idle = Arc::clone(self.writers.lock().entry(key).or_default());
-        let directory = directory(location).map_err(|source| at(table.name(), location, source))?;
-        Appender::begin(directory, table.name(), location, idle)
+        Appender::begin(table.name(), location, idle)
     }
 
     /// Removes the files that were made for a table; those that were there before it stay. Whoever reads them goes on.
@@ -110,7 +131,10 @@ impl Store {
                 tracing::info!(%table, place = %location.place, "the page file stays: it was there before the table");
                 continue;
             }
-            match directory(location).and_then(|directory| ishigaki_page::remove(directory.as_ref(), table)) {
+            let removed = sites::to_write(table, location).and_then(|directory| {
+                ishigaki_page::remove(directory.as_ref(), table).map_err(|source| at(table, location, source))
+            });
+            match removed {
                 Ok(()) => tracing::info!(%table, place = %location.place, "the page file was removed"),
                 Err(error) => {
                     tracing::warn!(%table, place = %location.place, %error, "the page file can not be removed; remove it by hand");
@@ -120,15 +144,12 @@ impl Store {
     }
 }
 
-/// A directory that is there.
-fn directory(location: &Location) -> ishigaki_page::Result<Arc<dyn Directory>> {
-    Ok(Arc::new(FileDirectory::confined(&location.place, Access::ReadWrite)?))
-}
-
-fn make(table: &TableDefinition, paged: &Paged, location: &Location) -> ishigaki_page::Result<()> {
-    let directory: Arc<dyn Directory> = Arc::new(FileDirectory::open(&location.place)?);
+fn make(table: &TableDefinition, paged: &Paged, location: &Location) -> Result<()> {
+    let directory = sites::to_make_in(table.name(), location)?;
     let settings = Settings { page_size: paged.page_size, ..Settings::default() };
-    Writer::create(directory, table.name(), Arc::clone(table.schema()), settings).map(drop)
+    Writer::create(directory, table.name(), Arc::clone(table.schema()), settings)
+        .map(drop)
+        .map_err(|source| at(table.name(), location, source))
 }
 
 /// An error with the place where it happened.

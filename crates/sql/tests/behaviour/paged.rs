@@ -145,7 +145,10 @@ fn rows_of_a_paged_table_are_neither_updated_nor_deleted() {
     let keyed = format!("CREATE TABLE k (n INT PRIMARY KEY) WITH (storage = 'paged', location = '{place}')");
     shell.refuses(&keyed, &["PRIMARY KEY of a paged table"]);
     shell.refuses("CREATE TABLE k (n INT) WITH (fillfactor = 70)", &["fillfactor"]);
-    shell.refuses("CREATE TABLE k (n INT) WITH (storage = 'paged', location = 'node://host/k')", &["node://host/k"]);
+    shell.refuses(
+        "CREATE TABLE k (n INT) WITH (storage = 'paged', location = 'node://host/k')",
+        &["node://host/k", "port is missing"],
+    );
     let sized = format!("CREATE TABLE k (n INT) WITH (storage = 'paged', location = '{place}', page_size = '5KiB')");
     shell.refuses(&sized, &["power of two"]);
     shell.refuses(

@@ -1,0 +1,264 @@
+//! Where each scan of a plan is done: the last rule that a physical plan goes through.
+//!
+//! ```text
+//!   AggregateExec (partial) ┐
+//!   ProjectionExec          ├─ the longest piece that can travel ─▶ PushScan
+//!   IshigakiPageScan        ┘
+//! ```
+//!
+//! A scan whose pages lie at storage nodes is pushed if the user wishes so, or if that is estimated to be faster
+//! ([`cost`](crate::cost)); with it goes what is computed of its rows alone and makes fewer of them: partial aggregates,
+//! and the first rows of an order. Parts of the same table may be placed differently; then the results are united. A
+//! plan that can not travel is fetched: pushing is a wish, and an answer is the same either way.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::config::{ConfigExtension, ConfigOptions};
+use datafusion::common::extensions_options;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
+
+use crate::cost::{Estimate, estimate};
+use crate::forecast::{Forecast, surroundings};
+use crate::fragment::step::Step;
+use crate::table::{PageScan, PushScan};
+use crate::{Placement, Wish};
+
+extensions_options! {
+    /// What the user wishes about scans, as `SET ishigaki.…` says it.
+    pub struct ScanOptions {
+        /// A [`Wish`].
+        pub placement: String, default = "auto".to_owned()
+    }
+}
+
+impl ConfigExtension for ScanOptions {
+    const PREFIX: &'static str = "ishigaki";
+}
+
+impl ScanOptions {
+    /// What is wished; `auto` where nothing was said.
+    pub fn wish(options: &ConfigOptions) -> Wish {
+        options.extensions.get::<Self>().and_then(|own| own.placement.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct PlaceScans;
+
+impl PhysicalOptimizerRule for PlaceScans {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let threads = options.execution.target_partitions;
+        Rule { wish: ScanOptions::wish(options), threads }.place(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "place_scans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Rule {
+    wish: Wish,
+    threads: usize,
+}
+
+/// Operators from one that may travel down to the scan.
+struct Chain<'a> {
+    /// Above the scan, the innermost first.
+    above: Vec<&'a Arc<dyn ExecutionPlan>>,
+    scan: &'a PageScan,
+}
+
+impl<'a> Chain<'a> {
+    fn of(top: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let (mut above, mut node) = (Vec::new(), top);
+        loop {
+            if let Some(scan) = node.downcast_ref::<PageScan>() {
+                above.reverse();
+                return Some(Self { above, scan });
+            }
+            // At the top alone: what is above of it is not of single rows any more.
+            let ends = node.is::<AggregateExec>() || node.is::<SortExec>();
+            if !(node.is::<ProjectionExec>() || (ends && above.is_empty())) {
+                return None;
+            }
+            above.push(node);
+            node = node.children().first().copied()?;
+        }
+    }
+
+    /// What of it can travel.
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for node in &self.above {
+            let step = if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+                Step::of_projection(projection).ok()
+            } else if let Some(sort) = node.downcast_ref::<SortExec>() {
+                Step::of_sort(sort).ok().flatten()
+            } else {
+                let aggregate = node.downcast_ref::<AggregateExec>().filter(|aggregate| splits(*aggregate.mode()));
+                aggregate.and_then(|aggregate| Step::of_aggregate(aggregate).ok())
+            };
+            match step {
+                Some(step) => steps.push(step),
+                None => break,
+            }
+        }
+        // Computing columns there makes nothing less here.
+        while matches!(steps.last(), Some(Step::Project(_))) {
+            steps.pop();
+        }
+        steps
+    }
+}
+
+/// Whether there are partial results of it.
+fn splits(mode: AggregateMode) -> bool {
+    matches!(mode, AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned)
+}
+
+impl Rule {
+    fn place(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(placed) = Chain::of(&plan).map(|chain| self.place_chain(&plan, &chain)).transpose()? {
+            return Ok(placed);
+        }
+        let children = plan.children().into_iter().map(|child| self.place(Arc::clone(child)));
+        let children = children.collect::<Result<Vec<_>>>()?;
+        replace_children_if_necessary(plan, children)
+    }
+
+    fn place_chain(&self, top: &Arc<dyn ExecutionPlan>, chain: &Chain<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let scan = chain.scan;
+        let steps = chain.steps();
+        let (mut pushed, mut fetched, mut estimates) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, part) in scan.table.parts().iter().enumerate() {
+            let any = scan.units.runs.iter().any(|unit| unit.part == at);
+            let Some(node) = part.node.as_ref().filter(|_| any) else { continue };
+            let forecast = Forecast::of(scan, at, &steps, surroundings(node, self.threads));
+            let estimate = self.choose(&forecast);
+            if estimate.placement == Placement::Push {
+                pushed.push(at);
+                estimates.push(estimate);
+            } else {
+                fetched.push(estimate);
+            }
+        }
+        scan.note(fetched.clone());
+        if pushed.is_empty() {
+            return Ok(Arc::clone(top));
+        }
+        let (within, beyond) = chain.above.split_at(steps.len());
+        let schema = partial_schema(within, scan)?;
+        let is_pushed = |part| pushed.contains(&part);
+        let Ok(push) = PushScan::new(scan, pushed.clone(), steps, schema, estimates) else {
+            return Ok(Arc::clone(top));
+        };
+        let rest = scan.of_parts(|part| !is_pushed(part))?;
+        rest.note(fetched);
+        let mut united: Arc<dyn ExecutionPlan> = Arc::new(push);
+        if !rest.units.runs.is_empty() {
+            let local = partial(within, over(Arc::new(rest), &within[..within.len().saturating_sub(1)])?)?;
+            united = UnionExec::try_new(vec![local, united])?;
+        }
+        let before =
+            within.last().map_or(scan.units.partitions, |node| node.properties().partitioning.partition_count());
+        let placed = complete(within, united, before)?;
+        over(placed, beyond)
+    }
+
+    fn choose(&self, forecast: &Forecast) -> Estimate {
+        let of = |placement| estimate(placement, &forecast.scan, &forecast.around);
+        match self.wish.settled(false) {
+            Some(placement) => of(placement),
+            None => crate::cost::choose(&forecast.scan, &forecast.around),
+        }
+    }
+}
+
+/// The operators, one on the other, on another input.
+fn over(input: Arc<dyn ExecutionPlan>, above: &[&Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+    above.iter().try_fold(input, |input, node| replace_children_if_necessary(Arc::clone(node), vec![input]))
+}
+
+/// What comes out of the pushed steps.
+fn partial_schema(within: &[&Arc<dyn ExecutionPlan>], scan: &PageScan) -> Result<SchemaRef> {
+    let Some(last) = within.last() else { return Ok(Arc::clone(&scan.schema)) };
+    match last.downcast_ref::<AggregateExec>() {
+        Some(aggregate) => Ok(as_partial(aggregate, Arc::clone(aggregate.input()))?.schema()),
+        None => Ok(last.schema()),
+    }
+}
+
+fn as_partial(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    Ok(Arc::new(AggregateExec::try_new(
+        AggregateMode::Partial,
+        aggregate.group_expr().clone(),
+        aggregate.aggr_expr().to_vec(),
+        aggregate.filter_expr().to_vec(),
+        input,
+        aggregate.input_schema(),
+    )?))
+}
+
+/// The last of the steps where the work is done here, such that its results go with the pushed ones.
+fn partial(within: &[&Arc<dyn ExecutionPlan>], input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    match within.last() {
+        Some(last) => match last.downcast_ref::<AggregateExec>() {
+            Some(aggregate) => as_partial(aggregate, input),
+            // A sort comes behind all of them.
+            None => Ok(input),
+        },
+        None => Ok(input),
+    }
+}
+
+/// Makes of partial results what was there before, in as many partitions where one was relied on.
+fn complete(
+    within: &[&Arc<dyn ExecutionPlan>],
+    results: Arc<dyn ExecutionPlan>,
+    partitions: usize,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let together = |plan: Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
+        if plan.properties().partitioning.partition_count() > 1 {
+            Arc::new(CoalescePartitionsExec::new(plan))
+        } else {
+            plan
+        }
+    };
+    let last = within.last();
+    if let Some(aggregate) = last.and_then(|last| last.downcast_ref::<AggregateExec>())
+        && *aggregate.mode() != AggregateMode::Partial
+    {
+        let (groups, input) = (aggregate.group_expr().as_final(), together(results));
+        return Ok(Arc::new(AggregateExec::try_new(
+            AggregateMode::Final,
+            groups,
+            aggregate.aggr_expr().to_vec(),
+            aggregate.filter_expr().to_vec(),
+            input,
+            aggregate.input_schema(),
+        )?));
+    }
+    match last.filter(|last| last.is::<SortExec>()) {
+        Some(sort) => {
+            let sorts_each = sort.downcast_ref::<SortExec>().is_some_and(SortExec::preserve_partitioning);
+            let input = if sorts_each && partitions > 1 { results } else { together(results) };
+            replace_children_if_necessary(Arc::clone(sort), vec![input])
+        }
+        None if partitions == 1 => Ok(together(results)),
+        None => Ok(results),
+    }
+}

@@ -1,0 +1,352 @@
+//! The operator whose work is done at a storage node: it sends a fragment there and takes the results in.
+//!
+//! A partition is one page file. A thread asks for results and passes them on, so that the next ones are on their way
+//! while these are worked on; it holds a few pieces at most, and the node makes no more than it may have ahead. What
+//! joins and TOP-K have found out when the first rows are wanted goes along: pages that can no longer matter are left
+//! out, and rows, where it can be said to the node.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatchOptions;
+use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::ipc::reader::StreamDecoder;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Statistics;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::utils::split_conjunction;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use futures::StreamExt;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::exec::PageScan;
+use super::reading::Dynamic;
+use super::through;
+use crate::cost::Estimate;
+use crate::fragment::expression::Expression;
+use crate::fragment::step::Step;
+use crate::fragment::{Fragment, NotPushable, Run};
+
+/// How many pieces of results, of a mebibyte at most, may wait.
+const AHEAD: usize = 2;
+
+/// Work that a storage node could not do.
+#[derive(Debug, thiserror::Error)]
+#[error("table {table}, location {place}: {source}")]
+pub struct PushFailed {
+    /// The table.
+    pub table: String,
+    /// The node's directory.
+    pub place: String,
+    /// What is wrong.
+    pub source: ishigaki_remote::Error,
+}
+
+/// Has nodes scan some parts of a table, and do more with their rows.
+#[derive(Clone, Debug)]
+pub(crate) struct PushScan {
+    /// What would be done here.
+    scan: Arc<PageScan>,
+    /// Positions of the parts, each a partition.
+    parts: Vec<usize>,
+    /// The scan's filter.
+    filter: Option<Expression>,
+    steps: Vec<Step>,
+    schema: SchemaRef,
+    estimates: Vec<Estimate>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PushScan {
+    /// `schema` is of what comes out behind the steps.
+    pub(crate) fn new(
+        scan: &PageScan,
+        parts: Vec<usize>,
+        steps: Vec<Step>,
+        schema: SchemaRef,
+        estimates: Vec<Estimate>,
+    ) -> Result<Self, NotPushable> {
+        let filter = scan.filter.as_ref().map(|filter| Expression::of(filter.expression())).transpose()?;
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(parts.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let pushed = Self {
+            scan: Arc::new(scan.clone()),
+            parts,
+            filter,
+            steps,
+            schema,
+            estimates,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        };
+        // Whatever can not be written down is known before anybody relies on it.
+        pushed.parts.iter().try_for_each(|&part| pushed.job(part).fragment(Vec::new(), None).encode().map(drop))?;
+        Ok(pushed)
+    }
+
+    fn job(&self, part: usize) -> Job {
+        Job { pushed: self.clone(), part }
+    }
+}
+
+/// One partition's work, for the thread that asks.
+struct Job {
+    pushed: PushScan,
+    part: usize,
+}
+
+impl Job {
+    fn fragment(&self, runs: Vec<Run>, sharper: Option<Expression>) -> Fragment {
+        let (scan, part) = (&self.pushed.scan, &self.pushed.scan.table.parts()[self.part]);
+        let filter = self.pushed.filter.iter().cloned().chain(sharper).reduce(and);
+        Fragment {
+            directory: part.node.as_ref().map_or_else(String::new, |node| node.path().to_owned()),
+            file: part.reader.name().to_owned(),
+            columns: Arc::clone(part.reader.schema()),
+            runs,
+            filter,
+            projection: scan.projection.clone(),
+            limit: scan.limit.map(|limit| limit as u64),
+            steps: self.pushed.steps.clone(),
+        }
+    }
+
+    /// Pages that may matter, as far as is known now.
+    fn runs(&self) -> Result<(Vec<Run>, u64)> {
+        let scan = &self.pushed.scan;
+        let (table, reader) = (&scan.table, &scan.table.parts()[self.part].reader);
+        let mut dynamic = Dynamic::new(&scan.dynamic, &scan.schema, table.parts().len());
+        let (mut runs, mut pages): (Vec<Run>, u64) = (Vec::new(), 0);
+        for unit in scan.units.runs.iter().filter(|unit| unit.part == self.part) {
+            for page in dynamic.wanted(table, unit)? {
+                let segment = reader.address(page).map_err(through)?.segment;
+                pages += 1;
+                match runs.last_mut() {
+                    Some(run) if run.pages.end == page => {
+                        run.pages.end += 1;
+                        run.segments.1 = segment;
+                    }
+                    _ => runs.push(Run { pages: page..page + 1, segments: (segment, segment) }),
+                }
+            }
+        }
+        Ok((runs, pages))
+    }
+
+    /// What the dynamic filters say of rows now, over the table's columns; what can not travel is left to those above.
+    fn sharper(&self) -> Option<Expression> {
+        let scan = &self.pushed.scan;
+        let known = scan.dynamic.iter().filter_map(|filter| snapshot_physical_expr(Arc::clone(filter)).ok());
+        let conjuncts = known.flat_map(|filter| split_conjunction(&filter).into_iter().cloned().collect::<Vec<_>>());
+        conjuncts.filter_map(|conjunct| Expression::of(&conjunct).ok()?.of_columns(&scan.projection)).reduce(and)
+    }
+
+    fn pull(&self, metrics: &Metrics, sender: &Sender<Result<Vec<u8>>>) -> Result<()> {
+        let (runs, pages) = self.runs()?;
+        let skipped = self.pushed.scan.units.runs.iter().filter(|unit| unit.part == self.part);
+        let planned: u64 = skipped.map(|unit| unit.pages.end - unit.pages.start).sum();
+        metrics.pages.add(pages as usize);
+        metrics.skipped.add((planned - pages) as usize);
+        let part = &self.pushed.scan.table.parts()[self.part];
+        let Some(node) = part.node.as_ref().filter(|_| !runs.is_empty()) else { return Ok(()) };
+        let failed = |source| {
+            let (table, place) = (self.pushed.scan.table.name().to_owned(), node.place().to_owned());
+            DataFusionError::External(Box::new(PushFailed { table, place, source }))
+        };
+        let fragment = self.fragment(runs, self.sharper()).encode();
+        let fragment = fragment.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let mut work = node.work(&fragment).map_err(failed)?;
+        let wanted = || !sender.is_closed();
+        while let Some(bytes) = work.next(&wanted).map_err(failed)? {
+            metrics.received.add(bytes.len());
+            if sender.blocking_send(Ok(bytes)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn and(left: Expression, right: Expression) -> Expression {
+    let (left, right) = (Box::new(left), Box::new(right));
+    Expression::Binary { operator: Operator::And, checked: false, left, right }
+}
+
+#[derive(Clone)]
+struct Metrics {
+    baseline: BaselineMetrics,
+    received: Count,
+    pages: Count,
+    skipped: Count,
+}
+
+/// Results as they come.
+struct Arriving {
+    pieces: Receiver<Result<Vec<u8>>>,
+    decoder: StreamDecoder,
+    piece: Buffer,
+    schema: SchemaRef,
+    metrics: Metrics,
+    any: bool,
+}
+
+impl Arriving {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            while !self.piece.is_empty() {
+                let compute = self.metrics.baseline.elapsed_compute().clone();
+                let _timer = compute.timer();
+                if let Some(batch) = self.decoder.decode(&mut self.piece)? {
+                    self.metrics.baseline.output_rows().add(batch.num_rows());
+                    return self.labelled(&batch).map(Some);
+                }
+            }
+            let Some(piece) = self.pieces.recv().await else {
+                if self.any {
+                    // Nothing may be missing.
+                    self.decoder.finish()?;
+                }
+                return Ok(None);
+            };
+            self.piece = Buffer::from_vec(piece?);
+            self.any = true;
+        }
+    }
+
+    /// With the plan's names; other types than the plan's are not believed.
+    fn labelled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)?)
+    }
+}
+
+impl DisplayAs for PushScan {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, units) = (self.scan.table.name(), &self.scan.units);
+        let pages: u64 = units.runs.iter().map(|unit| unit.pages.end - unit.pages.start).sum();
+        let all = units.pages + units.skipped;
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return write!(f, "table={name}\nplacement=push\npages={pages} of {all}");
+        }
+        write!(f, "IshigakiPushScan: table={name}, placement=push, pages={pages} of {all}")?;
+        if let Some(filter) = &self.scan.filter {
+            write!(f, ", filter=[{}]", filter.expression())?;
+        }
+        if !self.scan.dynamic.is_empty() {
+            let filters: Vec<String> = self.scan.dynamic.iter().map(ToString::to_string).collect();
+            write!(f, ", skips pages by=[{}]", filters.join(", "))?;
+        }
+        for step in &self.steps {
+            write!(f, ", then {step}")?;
+        }
+        let columns: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, ", columns=[{}]", columns.join(", "))?;
+        if let Some(limit) = self.scan.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        for estimate in &self.estimates {
+            write!(f, ", estimated=[{estimate}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for PushScan {
+    fn name(&self) -> &'static str {
+        "IshigakiPushScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.scan.apply_expressions(visit)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema)))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(&part) = self.parts.get(partition) else {
+            return Err(DataFusionError::Internal(format!("a scan has no partition {partition}")));
+        };
+        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let metrics = Metrics {
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+            received: counter("bytes_received"),
+            pages: counter("pages_at_node"),
+            skipped: counter("pages_skipped"),
+        };
+        let begun = (self.job(part), Arc::clone(&self.schema), metrics);
+        // Not before somebody wants rows: until then joins may find out more.
+        let batches = futures::stream::once(async move {
+            let (job, schema, metrics) = begun;
+            let arriving = start(job, schema, metrics);
+            futures::stream::try_unfold(arriving, |mut arriving| async move {
+                Ok::<_, DataFusionError>(arriving.next().await?.map(|batch| (batch, arriving)))
+            })
+        });
+        let batches = batches.flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+}
+
+fn start(job: Job, schema: SchemaRef, metrics: Metrics) -> Arriving {
+    let (sender, pieces) = channel(AHEAD);
+    let own = metrics.clone();
+    // Ends by itself when nobody receives any more.
+    drop(tokio::task::spawn_blocking(move || {
+        if let Err(error) = job.pull(&own, &sender) {
+            // Who does not want it any more does not hear it.
+            let _ = sender.blocking_send(Err(error));
+        }
+    }));
+    Arriving {
+        pieces,
+        decoder: StreamDecoder::new(),
+        piece: Buffer::from_vec(Vec::<u8>::new()),
+        schema,
+        metrics,
+        any: false,
+    }
+}
