@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use ishigaki_device::AlignedBuffer;
 use smallvec::SmallVec;
 
+use crate::fabric::Fabric;
+use crate::frame::{Head, Kind, MAX_MESSAGE, MAX_WRITE};
 use crate::region::{Region, Target};
 use crate::{Error, Result};
 
@@ -24,7 +26,7 @@ pub enum Outgoing<'a> {
     Request {
         /// The number, chosen by the sender.
         id: u32,
-        /// At most [`MAX_MESSAGE`](crate::MAX_MESSAGE) bytes.
+        /// At most [`MAX_MESSAGE`] bytes.
         bytes: &'a [u8],
     },
     /// A message that answers.
@@ -33,7 +35,7 @@ pub enum Outgoing<'a> {
         id: u32,
         /// How many more requests the peer may send: usually the one that this answers.
         credits: u16,
-        /// At most [`MAX_MESSAGE`](crate::MAX_MESSAGE) bytes.
+        /// At most [`MAX_MESSAGE`] bytes.
         bytes: &'a [u8],
     },
     /// Bytes for the peer's memory.
@@ -42,14 +44,46 @@ pub enum Outgoing<'a> {
         id: u32,
         /// Where they go.
         target: Target,
-        /// At most [`MAX_WRITE`](crate::MAX_WRITE) bytes.
+        /// At most [`MAX_WRITE`] bytes.
         bytes: &'a [u8],
         /// The bytes are the answer: how many more requests the peer may send. Otherwise the peer does not hear of them.
         completes: Option<u16>,
     },
 }
 
-impl Outgoing<'_> {
+impl<'a> Outgoing<'a> {
+    /// Refuses what no peer would take.
+    pub(crate) fn check(batch: &[Self]) -> Result<()> {
+        for one in batch {
+            let most = if let Self::Write { .. } = one { MAX_WRITE } else { MAX_MESSAGE };
+            if one.bytes().len() > most {
+                let reason = format!("a message of {} bytes; {most} are the most", one.bytes().len());
+                return Err(Error::Invalid { reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// What its frame begins with.
+    pub(crate) fn head(&self) -> Head {
+        let length = self.bytes().len() as u32;
+        match *self {
+            Self::Request { id, .. } => Head { kind: Kind::Request, id, credits: 0, length },
+            Self::Reply { id, credits, .. } => Head { kind: Kind::Reply, id, credits, length },
+            Self::Write { id, target, completes, .. } => {
+                let kind = Kind::Write { target, completes: completes.is_some() };
+                Head { kind, id, credits: completes.unwrap_or(0), length }
+            }
+        }
+    }
+
+    /// What follows.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Request { bytes, .. } | Self::Reply { bytes, .. } | Self::Write { bytes, .. } => bytes,
+        }
+    }
+
     /// How many more requests the peer may send after it.
     pub(crate) fn credits(&self) -> u16 {
         match self {
@@ -114,7 +148,7 @@ pub trait Endpoint: Send + Sync + Debug {
     /// at the latest, and then it fails with [`Error::Timeout`]. Nothing is lost by that.
     fn receive(&self, events: &mut Vec<Event>, wait: Wait) -> Result<()>;
 
-    /// A descriptor that can be polled for reading: when it is not readable, [`receive`](Self::receive) that has found
+    /// A descriptor that can be polled for reading, if the transport has one (libfabric's shm has not): when it is not readable, [`receive`](Self::receive) that has found
     /// nothing would find nothing still.
     fn readable(&self) -> Option<BorrowedFd<'_>>;
 
@@ -148,11 +182,13 @@ pub struct Settings {
     pub stall: Duration,
     /// How many requests of the peer's may be unanswered.
     pub window: u16,
+    /// What carries the bytes. Who listens takes peers over TCP in any case, and over this if they ask for it.
+    pub fabric: Fabric,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(5), stall: Duration::from_secs(10), window: 128 }
+        Self { connect: Duration::from_secs(5), stall: Duration::from_secs(10), window: 128, fabric: Fabric::Tcp }
     }
 }
 

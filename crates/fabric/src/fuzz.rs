@@ -9,9 +9,11 @@ use ishigaki_device::AlignedBuffer;
 
 use crate::endpoint::Event;
 use crate::frame::{Decoded, Head, Kind};
+use crate::inbox::Inbox;
 use crate::region::{RegionKey, Regions, Target};
 use crate::tcp::handshake::{GREETING, Greeting};
-use crate::tcp::inbox::Inbox;
+
+pub use crate::ofi::fuzz::{encode_messages, encode_offer, messages, offer};
 
 /// The only region of the connection.
 const KEY: RegionKey = RegionKey([7; 16]);
@@ -66,7 +68,7 @@ pub fn greeting(bytes: &[u8]) -> bool {
 
 /// A greeting.
 pub fn encode_greeting() -> Vec<u8> {
-    Greeting { version: 1, method: 1, status: 0, window: 128, nonce: [3; 32] }.encode().to_vec()
+    Greeting { version: 1, method: 1, status: 0, libfabric: false, window: 128, nonce: [3; 32] }.encode().to_vec()
 }
 
 /// A stream with one frame of each kind.

@@ -21,8 +21,11 @@
 //!
 //! *Trust.* See [`Security`]. A peer that breaks the protocol is cut off; no length of a peer's is believed beyond a limit.
 //!
-//! The transport is TCP: [`connect`] and [`Listener`]. What goes over it is pictured in `docs/format/fabric.md`. Which
-//! others a host would have, [`Libfabric`] tells.
+//! *Transports.* Peers meet over TCP, by [`connect`] and [`Listener`], and what carries the bytes then is TCP, too, or a provider
+//! of libfabric ([`Settings::fabric`]). The library is opened at run time; what it offers on this host, [`Libfabric`] tells. What
+//! goes over a connection is pictured in `docs/format/fabric.md`, with what each key guards. Tried are the providers tcp, net
+//! and shm (between processes); net of 1.17 often wakes who sleeps only after some ten milliseconds. Not tried is verbs, for want
+//! of hardware; sockets, which libfabric has deprecated, loses connections.
 //!
 //! ```
 //! use std::time::Duration;
@@ -49,20 +52,26 @@
 //! ```
 
 mod caller;
+mod connection;
 mod endpoint;
 mod error;
+mod fabric;
 mod frame;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod inbox;
 mod libfabric;
+mod ofi;
 mod region;
 mod security;
+mod source;
 mod tcp;
 mod wait;
 
 pub use caller::{Answer, Call, Caller, Pending};
 pub use endpoint::{Endpoint, Event, Message, Outgoing, Settings, Wait};
 pub use error::{Error, Result};
+pub use fabric::Fabric;
 pub use frame::{MAX_MESSAGE, MAX_WRITE};
 pub use libfabric::{EndpointKind, Libfabric, Provider};
 pub use region::{Region, RegionKey, Target};

@@ -1,13 +1,17 @@
-//! What libfabric offers on this host: its providers, found out at run time.
+//! Libfabric: what it offers on this host, and endpoints of its providers.
 //!
-//! Nothing here needs libfabric to be built or to run; the library is opened when somebody asks, and if there is none, that
-//! is the answer. Only the probe is here so far: nothing is transported by libfabric.
+//! Nothing here needs libfabric to be built; the library is opened when somebody asks, and if there is none, that is the
+//! answer. All that is unsafe about it is in here.
 //!
-//! [`bindings`] is the part of the library's interface that is used, written down after version 1.17.
+//! Parts: [`library`] opens it and asks for providers; [`channel`] is an endpoint with its peer; [`memory`] is what others may
+//! write into; [`layout`] is the part of the interface that is used, written down after version 1.17.
 
 use crate::{Error, Result};
 
-mod bindings;
+pub(crate) mod channel;
+mod layout;
+pub(crate) mod library;
+mod memory;
 
 /// The library that was found, and its providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ impl Libfabric {
     ///
     /// [`Error::Invalid`] where there is a library that can not be used.
     pub fn probe() -> Result<Option<Self>> {
-        bindings::probe().map_err(|reason| Error::Invalid { reason: format!("libfabric: {reason}") })
+        library::probe().map_err(|reason| Error::Invalid { reason: format!("libfabric: {reason}") })
     }
 }
 

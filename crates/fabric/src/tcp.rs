@@ -9,44 +9,38 @@
 //!   receive one system call takes what is there: the rest of an unfinished write into its region, all else into the inbox
 //! ```
 //!
-//! Parts: [`wire`] moves bytes, through TLS where that is asked for; [`handshake`] is what both sides say first;
-//! [`outbox`] and [`inbox`] are the two directions; [`listener`] waits for peers.
+//! Parts: [`wire`] moves bytes, through TLS where that is asked for; [`handshake`] is what both sides say first, whichever
+//! transport they then take; [`outbox`] is the sending direction; [`listener`] waits for peers.
 
+use std::io::IoSliceMut;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ishigaki_device::AlignedBuffer;
-
-use crate::endpoint::{Endpoint, Event, Outgoing, Settings, Wait};
-use crate::region::{Region, Regions};
+use crate::connection::{Connection, Stream};
+use crate::endpoint::{Endpoint, Outgoing, Settings};
+use crate::fabric::Fabric;
+use crate::ofi;
 use crate::security::Security;
+use crate::source::{Block, Fault, Source};
 use crate::{Error, Result};
-use inbox::Inbox;
+use handshake::Greeted;
 use outbox::Outbox;
 use wire::Wire;
 
 pub(crate) mod handshake;
-pub(crate) mod inbox;
 mod listener;
 mod outbox;
-mod wire;
+pub(crate) mod wire;
 
 pub use listener::{Arrival, Listener};
 
-/// A connection over TCP.
+/// Bytes over TCP.
 #[derive(Debug)]
 struct Tcp {
-    peer: String,
-    window: u16,
     wire: Wire,
     outbox: Outbox,
-    inbox: parking_lot::Mutex<Inbox>,
-    regions: Regions,
-    /// How many requests the peer may still send.
-    allowed: Arc<AtomicU32>,
 }
 
 /// Connects to `host:port` and greets.
@@ -69,9 +63,9 @@ pub fn connect(address: &str, settings: &Settings, security: &Security) -> Resul
         match TcpStream::connect_timeout(&candidate, left) {
             Ok(socket) => {
                 let wire = Wire::client(socket, address, security, settings)?;
-                return Ok(Arc::new(Tcp::greeted(wire, address, settings, deadline, |wire| {
+                return connected(wire, address, settings, deadline, |wire| {
                     handshake::client(wire, settings, security, deadline)
-                })?));
+                });
             }
             Err(source) => outcome = Err(unreachable(source)),
         }
@@ -79,77 +73,45 @@ pub fn connect(address: &str, settings: &Settings, security: &Security) -> Resul
     outcome
 }
 
-impl Tcp {
-    /// Makes a connection of a wire, once the greeting has told the peer's window.
-    fn greeted(
-        wire: Wire,
-        peer: &str,
-        settings: &Settings,
-        deadline: Instant,
-        greet: impl FnOnce(&Wire) -> Result<u16, wire::Fault>,
-    ) -> Result<Self> {
-        let window = greet(&wire).map_err(|fault| match fault {
-            wire::Fault::Late => Error::Timeout {
-                peer: peer.to_owned(),
-                operation: "the handshake",
-                after: settings.connect.saturating_sub(deadline.saturating_duration_since(Instant::now())),
-            },
-            wire::Fault::Broken(reason) | wire::Fault::Refused(reason) => {
-                Error::Refused { peer: peer.to_owned(), reason }
-            }
-        })?;
-        let regions = Regions::default();
-        let allowed = Arc::new(AtomicU32::new(settings.window.into()));
-        let inbox = parking_lot::Mutex::new(Inbox::new(regions.clone(), Arc::clone(&allowed)));
-        Ok(Self { peer: peer.to_owned(), window, wire, outbox: Outbox::default(), inbox, regions, allowed })
-    }
-
-    fn lost(&self, reason: String) -> Error {
-        // Nobody else shall wait for what can not come any more.
-        self.wire.close();
-        Error::Lost { peer: self.peer.clone(), reason, sent: true }
+/// Makes a connection of a wire: greets, and then leaves the bytes to the transport that both sides have agreed on.
+fn connected(
+    wire: Wire,
+    peer: &str,
+    settings: &Settings,
+    deadline: Instant,
+    greet: impl FnOnce(&Wire) -> Result<Greeted, Fault>,
+) -> Result<Arc<dyn Endpoint>> {
+    let failed = |fault| match fault {
+        Fault::Late => Error::Timeout {
+            peer: peer.to_owned(),
+            operation: "the handshake",
+            after: settings.connect.saturating_sub(deadline.saturating_duration_since(Instant::now())),
+        },
+        Fault::Broken(reason) | Fault::Refused(reason) => Error::Refused { peer: peer.to_owned(), reason },
+    };
+    let Greeted { window, side, libfabric } = greet(&wire).map_err(failed)?;
+    match &settings.fabric {
+        Fabric::Libfabric { provider } if libfabric => {
+            let stream = ofi::meet(wire, provider, side, settings, deadline).map_err(failed)?;
+            Ok(Arc::new(Connection::new(stream, peer, settings, window)))
+        }
+        _ => Ok(Arc::new(Connection::new(Tcp { wire, outbox: Outbox::default() }, peer, settings, window))),
     }
 }
 
-impl Endpoint for Tcp {
-    fn peer(&self) -> &str {
-        &self.peer
+impl Source for Tcp {
+    fn receive(&self, slices: &mut [IoSliceMut<'_>], block: Block) -> Result<usize, Fault> {
+        self.wire.receive(slices, block)
     }
 
-    fn window(&self) -> u16 {
-        self.window
+    fn is_plain(&self) -> bool {
+        self.wire.is_plain()
     }
+}
 
-    fn register(&self, memory: AlignedBuffer) -> Result<Region> {
-        self.regions.register(memory)
-    }
-
-    fn send(&self, batch: &[Outgoing<'_>]) -> Result<()> {
-        outbox::check(batch)?;
-        // Before the peer can hear of them.
-        self.allowed.fetch_add(batch.iter().map(|one| u32::from(one.credits())).sum(), Ordering::Relaxed);
-        self.outbox.send(&self.wire, batch).map_err(|fault| match fault {
-            wire::Fault::Late => self.lost("the peer takes nothing any more".to_owned()),
-            wire::Fault::Broken(reason) | wire::Fault::Refused(reason) => self.lost(reason),
-        })
-    }
-
-    fn receive(&self, events: &mut Vec<Event>, wait: Wait) -> Result<()> {
-        let begin = Instant::now();
-        self.inbox.lock().receive(&self.wire, events, wait).map_err(|fault| match fault {
-            wire::Fault::Late => {
-                Error::Timeout { peer: self.peer.clone(), operation: "a message", after: begin.elapsed() }
-            }
-            // Answers may still be sent.
-            wire::Fault::Broken(reason) if self.wire.is_deaf() => {
-                Error::Lost { peer: self.peer.clone(), reason, sent: true }
-            }
-            wire::Fault::Broken(reason) => self.lost(reason),
-            wire::Fault::Refused(reason) => {
-                self.wire.close();
-                Error::Protocol { peer: self.peer.clone(), reason }
-            }
-        })
+impl Stream for Tcp {
+    fn send(&self, batch: &[Outgoing<'_>]) -> Result<(), Fault> {
+        self.outbox.send(&self.wire, batch)
     }
 
     fn readable(&self) -> Option<BorrowedFd<'_>> {
@@ -160,17 +122,15 @@ impl Endpoint for Tcp {
         self.wire.close_incoming();
     }
 
-    fn close_outgoing(&self, patience: Duration) {
-        self.wire.close_outgoing(Instant::now() + patience);
+    fn is_deaf(&self) -> bool {
+        self.wire.is_deaf()
+    }
+
+    fn close_outgoing(&self, deadline: Instant) {
+        self.wire.close_outgoing(deadline);
     }
 
     fn close(&self) {
-        self.wire.close();
-    }
-}
-
-impl Drop for Tcp {
-    fn drop(&mut self) {
         self.wire.close();
     }
 }

@@ -14,33 +14,33 @@ use ishigaki_fabric::{
 use ishigaki_testkit::seeded;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use kit::{Server, caller, connected, securities, soon};
+use kit::{Server, caller, connected, kinds, soon, transports};
 
 #[test]
 fn a_message_is_answered_over_every_kind_of_connection() {
-    for security in securities() {
-        let server = Server::echoing(&security);
-        let caller = caller(&server, &security);
+    for kind in kinds() {
+        let server = Server::echoing(&kind);
+        let caller = caller(&server, &kind);
         for length in [0, 1, 64, 4096, 300_000] {
             let message: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let answer = caller.call(&Call::message(&message)).expect("answered");
-            assert!(answer == Answer::Message(message[..].into()), "{length} bytes over {security:?}");
+            assert!(answer == Answer::Message(message[..].into()), "{length} bytes over {kind:?}");
         }
     }
 }
 
 #[test]
 fn bytes_are_in_the_region_when_the_answer_is_there() {
-    for security in securities() {
-        let server = Server::writing(&security);
-        let caller = caller(&server, &security);
+    for kind in kinds() {
+        let server = Server::writing(&kind);
+        let caller = caller(&server, &kind);
         for length in [0, 512, 4096, 1 << 20] {
             let region = caller.endpoint().register(AlignedBuffer::zeroed(1 << 20)).expect("registered");
             let request = kit::write_request(region.key(), 0, length, 0xab);
             let call = Call { region: Some(region.clone()), ..Call::message(&request) };
             assert_eq!(caller.call(&call).expect("answered"), Answer::Written(length));
             let memory = region.memory().expect("it is there");
-            assert!(memory[..length as usize].iter().all(|&byte| byte == 0xab), "{length} bytes over {security:?}");
+            assert!(memory[..length as usize].iter().all(|&byte| byte == 0xab), "{length} bytes over {kind:?}");
             assert!(memory[length as usize..].iter().all(|&byte| byte == 0));
         }
     }
@@ -48,23 +48,25 @@ fn bytes_are_in_the_region_when_the_answer_is_there() {
 
 #[test]
 fn bytes_that_are_sent_before_a_request_are_there_when_it_arrives() {
-    let server = Server::reading(&Security::Open);
-    let caller = caller(&server, &Security::Open);
-    let Answer::Message(key) = caller.call(&Call::message(b"key")).expect("answered") else { panic!("a message") };
-    let target = Target { key: RegionKey(key[..].try_into().expect("a key")), offset: 3 };
-    for byte in 0..20 {
-        let bytes = vec![byte; 100_000];
-        let call = Call { before: Some((target, &bytes)), ..Call::message(b"sum") };
-        let Answer::Message(sum) = caller.call(&call).expect("answered") else { panic!("a message") };
-        assert_eq!(u64::from_le_bytes(sum[..].try_into().expect("a number")), 100_000 * u64::from(byte));
+    for kind in transports() {
+        let server = Server::reading(&kind);
+        let caller = caller(&server, &kind);
+        let Answer::Message(key) = caller.call(&Call::message(b"key")).expect("answered") else { panic!("a message") };
+        let target = Target { key: RegionKey(key[..].try_into().expect("a key")), offset: 3 };
+        for byte in 0..20 {
+            let bytes = vec![byte; 100_000];
+            let call = Call { before: Some((target, &bytes)), ..Call::message(b"sum") };
+            let Answer::Message(sum) = caller.call(&call).expect("answered") else { panic!("a message") };
+            assert_eq!(u64::from_le_bytes(sum[..].try_into().expect("a number")), 100_000 * u64::from(byte));
+        }
     }
 }
 
 #[test]
 fn many_threads_over_one_connection_get_their_own_answers() {
-    for security in securities() {
-        let server = Server::writing(&security);
-        let caller = caller(&server, &security);
+    for kind in kinds() {
+        let server = Server::writing(&kind);
+        let caller = caller(&server, &kind);
         seeded("many_threads_over_one_connection_get_their_own_answers", |seed| {
             std::thread::scope(|scope| {
                 for thread in 0..8 {
@@ -89,127 +91,142 @@ fn many_threads_over_one_connection_get_their_own_answers() {
 
 #[test]
 fn one_thread_keeps_more_requests_in_flight_than_there_are_credits() {
-    let settings = Settings { window: 4, ..Settings::default() };
-    let server = Server::with(&Security::Open, &settings, kit::echo);
-    let caller = Caller::new(connected(&server, &Security::Open), Duration::from_secs(10));
-    let messages: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_le_bytes).collect();
-    let calls: Vec<_> =
-        messages.iter().enumerate().map(|(at, message)| Call { token: at as u64, ..Call::message(message) }).collect();
-    let mut pending = caller.submit(&calls).expect("sent");
-    let mut done = Vec::new();
-    while !pending.is_empty() {
-        caller.wait_any(&mut pending, &mut done).expect("answered");
-    }
-    assert_eq!(done.len(), 1000);
-    for (token, answer) in done {
-        assert_eq!(answer, Answer::Message(messages[token as usize][..].into()));
+    for kind in transports() {
+        let settings = Settings { window: 4, ..Settings::default() };
+        let server = Server::with(&kind, &settings, kit::echo);
+        let caller = Caller::new(connected(&server, &kind), Duration::from_secs(10));
+        let messages: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_le_bytes).collect();
+        let calls: Vec<_> = messages
+            .iter()
+            .enumerate()
+            .map(|(at, message)| Call { token: at as u64, ..Call::message(message) })
+            .collect();
+        let mut pending = caller.submit(&calls).expect("sent");
+        let mut done = Vec::new();
+        while !pending.is_empty() {
+            caller.wait_any(&mut pending, &mut done).expect("answered");
+        }
+        assert_eq!(done.len(), 1000);
+        for (token, answer) in done {
+            assert_eq!(answer, Answer::Message(messages[token as usize][..].into()));
+        }
     }
 }
 
 #[test]
 fn an_answer_that_nobody_wants_any_more_harms_nobody() {
-    let server = Server::writing(&Security::Open);
-    let caller = caller(&server, &Security::Open);
-    for round in 0..300 {
-        // The region goes at once; the caller keeps it until the peer has written.
-        let region = caller.endpoint().register(AlignedBuffer::zeroed(4096)).expect("registered");
-        let request = kit::write_request(region.key(), 0, 4096, 1);
-        let call = Call { region: Some(region), ..Call::message(&request) };
-        drop(caller.submit(std::slice::from_ref(&call)).expect("sent"));
-        drop(call);
-        if round % 50 == 0 {
-            let region = caller.endpoint().register(AlignedBuffer::zeroed(512)).expect("registered");
-            let request = kit::write_request(region.key(), 0, 512, 7);
-            let call = Call { region: Some(region.clone()), ..Call::message(&request) };
-            assert_eq!(caller.call(&call).expect("answered"), Answer::Written(512));
-            assert_eq!(region.memory().expect("it is there")[511], 7);
+    for kind in transports() {
+        let server = Server::writing(&kind);
+        let caller = caller(&server, &kind);
+        for round in 0..300 {
+            // The region goes at once; the caller keeps it until the peer has written.
+            let region = caller.endpoint().register(AlignedBuffer::zeroed(4096)).expect("registered");
+            let request = kit::write_request(region.key(), 0, 4096, 1);
+            let call = Call { region: Some(region), ..Call::message(&request) };
+            drop(caller.submit(std::slice::from_ref(&call)).expect("sent"));
+            drop(call);
+            if round % 50 == 0 {
+                let region = caller.endpoint().register(AlignedBuffer::zeroed(512)).expect("registered");
+                let request = kit::write_request(region.key(), 0, 512, 7);
+                let call = Call { region: Some(region.clone()), ..Call::message(&request) };
+                assert_eq!(caller.call(&call).expect("answered"), Answer::Written(512));
+                assert_eq!(region.memory().expect("it is there")[511], 7);
+            }
         }
     }
 }
 
 #[test]
 fn a_peer_that_dies_leaves_a_clear_error_to_everybody_and_nobody_waits() {
-    let server = Server::silent(&Security::Open);
-    let caller = caller(&server, &Security::Open);
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| caller.call(&Call::message(b"anybody?")))).collect();
-        server.heard(4);
-        drop(server);
-        for waiting in waiting {
-            let error = waiting.join().expect("no panic").expect_err("nobody answered");
-            assert!(matches!(error, Error::Lost { sent: true, .. }), "{error}");
-            assert!(error.to_string().contains("may have been carried out"), "{error}");
-        }
-    });
-    let later = caller.call(&Call::message(b"now?")).expect_err("there is nobody");
-    assert!(matches!(later, Error::Lost { sent: false, .. }), "{later}");
-    assert!(caller.is_lost() && begin.elapsed() < Duration::from_secs(5));
+    for kind in transports() {
+        let server = Server::silent(&kind);
+        let caller = caller(&server, &kind);
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| caller.call(&Call::message(b"anybody?")))).collect();
+            server.heard(4);
+            drop(server);
+            for waiting in waiting {
+                let error = waiting.join().expect("no panic").expect_err("nobody answered");
+                assert!(matches!(error, Error::Lost { sent: true, .. }), "{error}");
+                assert!(error.to_string().contains("may have been carried out"), "{error}");
+            }
+        });
+        let later = caller.call(&Call::message(b"now?")).expect_err("there is nobody");
+        assert!(matches!(later, Error::Lost { sent: false, .. }), "{later}");
+        assert!(caller.is_lost() && begin.elapsed() < Duration::from_secs(5));
+    }
 }
 
 #[test]
 fn a_peer_that_does_not_answer_is_given_up_in_time() {
-    let server = Server::silent(&Security::Open);
-    let caller = Caller::new(connected(&server, &Security::Open), Duration::from_millis(300));
-    let begin = Instant::now();
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| caller.call(&Call::message(b"anybody?")))).collect();
-        waiting.into_iter().map(|waiting| waiting.join().expect("no panic").expect_err("nobody answered")).collect()
-    });
-    assert!(outcomes.iter().any(|error| matches!(error, Error::Timeout { .. })), "{outcomes:?}");
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
-    assert!(caller.is_lost());
+    for kind in transports() {
+        let server = Server::silent(&kind);
+        let caller = Caller::new(connected(&server, &kind), Duration::from_millis(300));
+        let begin = Instant::now();
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| caller.call(&Call::message(b"anybody?")))).collect();
+            waiting.into_iter().map(|waiting| waiting.join().expect("no panic").expect_err("nobody answered")).collect()
+        });
+        assert!(outcomes.iter().any(|error| matches!(error, Error::Timeout { .. })), "{outcomes:?}");
+        assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+        assert!(caller.is_lost());
+    }
 }
 
 #[test]
 fn a_peer_that_reads_nothing_is_given_up_in_time() {
-    let stall = Duration::from_millis(300);
-    let settings = Settings { stall, ..Settings::default() };
-    let server = Server::deaf(&Security::Open);
-    let endpoint = ishigaki_fabric::connect(&server.address, &settings, &Security::Open).expect("connected");
-    let (begin, bytes) = (Instant::now(), vec![0; 1 << 20]);
-    let target = Target { key: RegionKey([0; 16]), offset: 0 };
-    let error = (0..200)
-        .find_map(|id| endpoint.send(&[Outgoing::Write { id, target, bytes: &bytes, completes: None }]).err())
-        .expect("200 MiB are more than any buffer takes");
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    for kind in transports() {
+        let stall = Duration::from_millis(300);
+        let settings = Settings { stall, ..kind.settings() };
+        let server = Server::deaf(&kind);
+        let endpoint = ishigaki_fabric::connect(&server.address, &settings, &kind.security).expect("connected");
+        let (begin, bytes) = (Instant::now(), vec![0; 1 << 20]);
+        let target = Target { key: RegionKey([0; 16]), offset: 0 };
+        let error = (0..200)
+            .find_map(|id| endpoint.send(&[Outgoing::Write { id, target, bytes: &bytes, completes: None }]).err())
+            .expect("200 MiB are more than any buffer takes");
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    }
 }
 
 #[test]
 fn a_wait_that_was_too_short_loses_nothing() {
-    let (client, server) = kit::pair(&Security::Open);
-    let mut events = Vec::new();
-    client.receive(&mut events, Wait::No).expect("nothing is there, and that is no error");
-    let outcome = client.receive(&mut events, Wait::Until(Instant::now()));
-    assert!(matches!(outcome, Err(Error::Timeout { .. })) && events.is_empty());
-    server.send(&[Outgoing::Request { id: 5, bytes: b"hello" }]).expect("sent");
-    client.receive(&mut events, Wait::Until(soon())).expect("received");
-    assert_eq!(events, [Event::Request { id: 5, bytes: b"hello"[..].into() }]);
+    for kind in transports() {
+        let (client, server) = kit::pair(&kind);
+        let mut events = Vec::new();
+        client.receive(&mut events, Wait::No).expect("nothing is there, and that is no error");
+        let outcome = client.receive(&mut events, Wait::Until(Instant::now()));
+        assert!(matches!(outcome, Err(Error::Timeout { .. })) && events.is_empty());
+        server.send(&[Outgoing::Request { id: 5, bytes: b"hello" }]).expect("sent");
+        client.receive(&mut events, Wait::Until(soon())).expect("received");
+        assert_eq!(events, [Event::Request { id: 5, bytes: b"hello"[..].into() }]);
+    }
 }
 
 #[test]
 fn what_came_before_the_end_is_not_lost_with_it() {
-    for security in kit::securities() {
+    for kind in kinds() {
         for wait in [Wait::No, Wait::Until(soon())] {
-            let (client, server) = kit::pair(&security);
+            let (client, server) = kit::pair(&kind);
             server.send(&[Outgoing::Reply { id: 5, credits: 0, bytes: b"goodbye" }]).expect("sent");
             drop(server);
             // Both are here.
             moment();
             let mut events = Vec::new();
             client.receive(&mut events, wait).expect("received");
-            assert_eq!(events, [Event::Reply { id: 5, credits: 0, bytes: b"goodbye"[..].into() }], "{security:?}");
+            assert_eq!(events, [Event::Reply { id: 5, credits: 0, bytes: b"goodbye"[..].into() }], "{kind:?}");
             let outcome = client.receive(&mut events, wait);
-            assert!(matches!(outcome, Err(Error::Lost { .. })) && events.len() == 1, "{security:?}: {outcome:?}");
+            assert!(matches!(outcome, Err(Error::Lost { .. })) && events.len() == 1, "{kind:?}: {outcome:?}");
         }
     }
 }
 
 #[test]
 fn whoever_polls_the_socket_misses_nothing_that_has_come() {
-    for security in kit::securities() {
-        let (client, server) = kit::pair(&security);
+    for kind in kinds() {
+        let (client, server) = kit::pair(&kind);
         for _ in 0..5 {
             let messages: Vec<_> = (0..20).map(|number| vec![number; 20_000]).collect();
             let batch: Vec<_> =
@@ -225,7 +242,7 @@ fn whoever_polls_the_socket_misses_nothing_that_has_come() {
                 let socket = client.readable().expect("a descriptor");
                 let mut poll = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
                 let soon = Timespec { tv_sec: 1, tv_nsec: 0 };
-                assert_eq!(rustix::event::poll(&mut poll, Some(&soon)), Ok(1), "{security:?}: {}", events.len());
+                assert_eq!(rustix::event::poll(&mut poll, Some(&soon)), Ok(1), "{kind:?}: {}", events.len());
                 client.receive(&mut events, Wait::Until(self::soon())).expect("received");
             }
         }
@@ -234,14 +251,16 @@ fn whoever_polls_the_socket_misses_nothing_that_has_come() {
 
 #[test]
 fn what_is_too_long_is_refused_before_it_is_sent() {
-    let (client, server) = kit::pair(&Security::Open);
-    let long = vec![0; ishigaki_fabric::MAX_MESSAGE + 1];
-    let outcome = client.send(&[Outgoing::Request { id: 1, bytes: &long }]);
-    assert!(matches!(outcome, Err(Error::Invalid { .. })));
-    client.send(&[Outgoing::Request { id: 2, bytes: b"short" }]).expect("the connection is good");
-    let mut events = Vec::new();
-    server.receive(&mut events, Wait::Until(soon())).expect("received");
-    assert!(matches!(events[..], [Event::Request { id: 2, .. }]));
+    for kind in transports() {
+        let (client, server) = kit::pair(&kind);
+        let long = vec![0; ishigaki_fabric::MAX_MESSAGE + 1];
+        let outcome = client.send(&[Outgoing::Request { id: 1, bytes: &long }]);
+        assert!(matches!(outcome, Err(Error::Invalid { .. })));
+        client.send(&[Outgoing::Request { id: 2, bytes: b"short" }]).expect("the connection is good");
+        let mut events = Vec::new();
+        server.receive(&mut events, Wait::Until(soon())).expect("received");
+        assert!(matches!(events[..], [Event::Request { id: 2, .. }]));
+    }
 }
 
 #[test]

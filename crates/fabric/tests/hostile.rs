@@ -166,3 +166,100 @@ fn two_thousand_connections_that_come_and_go_leave_nothing_behind() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// A greeting that asks for libfabric.
+fn greeting_for_libfabric() -> Vec<u8> {
+    let mut bytes = greeting();
+    bytes[7] = 1;
+    bytes
+}
+
+#[test]
+fn whoever_offers_what_is_no_endpoint_is_cut_off_and_the_others_are_served() {
+    for kind in kit::transports().into_iter().skip(1) {
+        let settings = Settings { connect: Duration::from_secs(2), ..Settings::default() };
+        let server = Server::with(&kind, &settings, kit::echo);
+        let offer = |head: [u8; 4], name: &[u8]| {
+            let mut offer = vec![0; 376];
+            offer[..4].copy_from_slice(&head);
+            offer[40..40 + name.len()].copy_from_slice(name);
+            [greeting_for_libfabric(), offer].concat()
+        };
+        for bytes in [
+            offer([1, 0, 0, 0], b""),
+            offer([2, 0, 0, 0], b""),
+            offer([0, 0, 0, 0], b""),
+            offer([0, 200, 16, 0], b"tcp"),
+            offer([0, 3, 16, 0], b"bus"),
+            // The right provider at an address that leads nowhere.
+            offer([0, 11, 16, 0], b"tcp;ofi_rxm"),
+            offer([0, 3, 16, 0], b"net"),
+            [greeting_for_libfabric(), vec![0xff; 376]].concat(),
+            // Says nothing more.
+            greeting_for_libfabric(),
+        ] {
+            let begin = Instant::now();
+            assert!(is_cut_off(&server, &bytes), "{:?}", &bytes[44..]);
+            assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        }
+        caller(&server, &kind).call(&Call::message(b"me")).expect("served");
+        caller(&server, &Security::Open).call(&Call::message(b"me, over TCP")).expect("served");
+    }
+}
+
+#[test]
+fn random_offers_harm_nobody() {
+    for kind in kit::transports().into_iter().skip(1).take(1) {
+        let server = Server::echoing(&kind);
+        seeded("random_offers_harm_nobody", |seed| {
+            for run in 0..60 {
+                let mut random = seed.derive(run).generator();
+                let mut bytes = greeting_for_libfabric();
+                bytes.extend([0, random.u8(0..70), random.u8(..), random.u8(0..3), 0, 0, 0, 0]);
+                bytes.extend((0..random.usize(0..400)).map(|_| if random.bool() { 0 } else { random.u8(..) }));
+                let mut socket = TcpStream::connect(&server.address).expect("connected");
+                let _ = socket.write_all(&bytes);
+            }
+        });
+        caller(&server, &kind).call(&Call::message(b"me")).expect("served");
+    }
+}
+
+#[test]
+fn who_wants_a_transport_that_the_other_side_does_not_use_is_told_so() {
+    let asks = |fabric: &str| Settings { fabric: fabric.parse().expect("a transport"), ..Settings::default() };
+    let server = Server::echoing(&Security::Open);
+    let outcome = ishigaki_fabric::connect(&server.address, &asks("ofi:tcp"), &Security::Open);
+    let error = outcome.expect_err("refused").to_string();
+    assert!(error.contains("it uses TCP alone"), "{error}");
+    for kind in kit::transports().into_iter().skip(1).take(1) {
+        let server = Server::echoing(&kind);
+        let why = |fabric: &str| {
+            let outcome = ishigaki_fabric::connect(&server.address, &asks(fabric), &Security::Open);
+            outcome.expect_err("refused").to_string()
+        };
+        let (pigeon, net) = (why("ofi:carrier-pigeon"), why("ofi:net"));
+        assert!(pigeon.contains("the provider carrier-pigeon is not to be had here"), "{pigeon}");
+        assert!(net.contains("name the same"), "{net}");
+        let server = Server::with(&kind, &asks("ofi:tcp"), kit::echo);
+        caller(&server, &Security::Open).call(&Call::message(b"over TCP")).expect("served");
+    }
+}
+
+#[test]
+fn connections_over_libfabric_that_come_and_go_leave_nothing_behind() {
+    for kind in kit::transports().into_iter().skip(1) {
+        let server = Server::echoing(&kind);
+        let descriptors = || std::fs::read_dir("/proc/self/fd").expect("a folder").count();
+        caller(&server, &kind).call(&Call::message(b"me")).expect("served");
+        let before = descriptors();
+        for _ in 0..60 {
+            caller(&server, &kind).call(&Call::message(b"me")).expect("served");
+        }
+        let deadline = kit::soon();
+        while descriptors() > before + 40 {
+            assert!(Instant::now() < deadline, "{kind:?}: {} descriptors of {before}", descriptors());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

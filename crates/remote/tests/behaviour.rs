@@ -15,12 +15,12 @@ use ishigaki_remote::{
 use ishigaki_testkit::seeded;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use kit::{MODES, Place, client, client_at, full, node, read, settings};
+use kit::{MODES, Place, client, client_at, full, node, read, settings, ways};
 
 #[test]
 fn what_is_written_reads_back_and_lies_in_the_nodes_file() {
-    for mode in MODES {
-        let place = Place::new(mode);
+    for (mode, fabric) in ways() {
+        let place = Place::over(mode, &fabric);
         let device = place.client().directory("a/b").create("pages", 4 << 20).expect("created");
         seeded("what_is_written_reads_back_and_lies_in_the_nodes_file", |seed| {
             let (mut random, mut model) = (seed.generator(), vec![0; 4 << 20]);
@@ -31,7 +31,7 @@ fn what_is_written_reads_back_and_lies_in_the_nodes_file() {
                 if random.bool() {
                     assert!(
                         read(device.as_ref(), offset as u64, length)[..] == model[offset..offset + length],
-                        "{mode}"
+                        "{mode} over {fabric}"
                     );
                     continue;
                 }
@@ -49,16 +49,16 @@ fn what_is_written_reads_back_and_lies_in_the_nodes_file() {
             }
             device.sync().expect("synced");
             let file = std::fs::read(place.path().join("a/b/pages")).expect("the node's file");
-            assert!(file == model, "{mode}");
-            assert!(read(device.as_ref(), 0, 4 << 20)[..] == model, "{mode}");
+            assert!(file == model, "{mode} over {fabric}");
+            assert!(read(device.as_ref(), 0, 4 << 20)[..] == model, "{mode} over {fabric}");
         });
     }
 }
 
 #[test]
 fn a_remote_directory_is_one_like_others() {
-    for mode in MODES {
-        let place = Place::new(mode);
+    for (mode, fabric) in ways() {
+        let place = Place::over(mode, &fabric);
         let client = place.client();
         let directory = client.directory("d");
         assert!(directory.list().expect("listed").is_empty());
@@ -91,8 +91,8 @@ fn a_directory_of_thousands_is_listed_whole() {
 
 #[test]
 fn errors_are_those_of_a_local_device_with_the_remote_name() {
-    for mode in MODES {
-        let place = Place::new(mode);
+    for (mode, fabric) in ways() {
+        let place = Place::over(mode, &fabric);
         let remote = place.client().directory("").create("pages", 65536).expect("created");
         let local = FileDirectory::open(place.path()).and_then(|directory| directory.open("pages")).expect("opened");
         let (local_name, remote_name) =
@@ -129,8 +129,8 @@ fn errors_are_those_of_a_local_device_with_the_remote_name() {
 
 #[test]
 fn one_thread_has_many_reads_in_flight_and_gets_each_one_once() {
-    for mode in MODES {
-        let place = Place::new(mode);
+    for (mode, fabric) in ways() {
+        let place = Place::over(mode, &fabric);
         let directory = place.client().directory("");
         let device = Arc::new(directory.create_device("pages", 1 << 20).expect("created"));
         for page in 0..256_u64 {
@@ -161,16 +161,16 @@ fn one_thread_has_many_reads_in_flight_and_gets_each_one_once() {
                 })
                 .expect("waited");
         }
-        assert!(refused == 1 && seen.iter().all(|&count| count == 1), "{mode}");
+        assert!(refused == 1 && seen.iter().all(|&count| count == 1), "{mode} over {fabric}");
     }
 }
 
 #[test]
 fn many_threads_over_few_connections_read_and_write_their_own() {
-    for mode in MODES {
-        let place = Place::new(mode);
+    for (mode, fabric) in ways() {
+        let place = Place::over(mode, &fabric);
         let settings = ClientSettings { connections: 2, ..ClientSettings::default() };
-        let client = Client::connect(&place.node.address().to_string(), &settings, &Security::Open).expect("connected");
+        let client = place.client_with(settings);
         let device = client.directory("").create("pages", 8 << 20).expect("created");
         seeded("many_threads_over_few_connections_read_and_write_their_own", |seed| {
             std::thread::scope(|scope| {
@@ -408,7 +408,7 @@ fn a_node_that_is_started_again_is_found_again_and_what_was_not_synced_is_told()
         synced.write_at(0, &full(4096, 2)).expect("written");
         synced.sync().expect("synced");
         kept.write_at(4096, &full(4096, 3)).expect("written, and not synced");
-        let Place { folder, node: first } = place;
+        let Place { folder, node: first, .. } = place;
         drop(first);
         assert!(kept.read_at(0, &mut AlignedBuffer::zeroed(4096)).is_err(), "there is nobody");
         let settings = NodeSettings { listen: address, ..settings(mode) };
@@ -431,7 +431,7 @@ fn another_file_of_the_same_name_is_not_taken_for_the_old_one() {
     let address = place.node.address().to_string();
     let directory = client_at(&address).directory("");
     let device = directory.create("pages", 4096).expect("created");
-    let Place { folder, node: first } = place;
+    let Place { folder, node: first, .. } = place;
     drop(first);
     std::fs::rename(folder.path().join("pages"), folder.path().join("old")).expect("renamed");
     std::fs::write(folder.path().join("pages"), [9; 4096]).expect("written");
@@ -452,7 +452,7 @@ fn with_a_lock_that_was_lost_nothing_is_written() {
     let directory = client.directory("");
     let device = directory.create("pages", 4096).expect("created");
     let lock = directory.lock().expect("free");
-    let Place { folder, node: first } = place;
+    let Place { folder, node: first, .. } = place;
     drop(first);
     let _second =
         node(&Export::Folder(folder.path().to_owned()), NodeSettings { listen: address, ..settings(Mode::Ring) });
@@ -468,7 +468,7 @@ fn with_a_lock_that_was_lost_nothing_is_written() {
 #[test]
 fn a_node_that_is_stopped_answers_what_it_has_taken() {
     for mode in MODES {
-        let Place { folder, node } = Place::new(mode);
+        let Place { folder, node, .. } = Place::new(mode);
         let device = client(&node).directory("").create("pages", 1 << 20).expect("created");
         let (begun, told) = std::sync::mpsc::channel();
         let written = std::thread::scope(|scope| {
@@ -507,7 +507,7 @@ fn a_node_that_is_stopped_answers_what_it_has_taken() {
 #[test]
 fn reads_that_were_taken_are_answered_when_the_node_stops() {
     for mode in MODES {
-        let Place { folder: _folder, node } = Place::new(mode);
+        let Place { folder: _folder, node, .. } = Place::new(mode);
         let directory = client(&node).directory("");
         let device = Arc::new(directory.create_device("pages", 1 << 20).expect("created"));
         let mut queue = ReadQueue::new(&device).expect("a queue");

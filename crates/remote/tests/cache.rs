@@ -221,7 +221,7 @@ fn after_the_node_was_started_again_no_old_copy_is_used() {
         let copy = client.directory("").open("pages").expect("opened");
         assert_eq!(read(copy.as_ref(), 0, 65536)[..], vec![1; 65536][..]);
         drop((device, writer));
-        let Place { folder, node: first } = place;
+        let Place { folder, node: first, .. } = place;
         drop(first);
         std::fs::write(folder.path().join("pages"), vec![2; 65536]).expect("written behind its back");
         let settings = NodeSettings { listen: address, ..leasing(Mode::Ring) };
@@ -257,7 +257,7 @@ fn a_node_changes_nothing_while_leases_of_the_one_before_may_last_and_waits_for_
         let note = place.path().join("ishigaki-leases");
         assert!(note.exists(), "{mode}");
         drop((device, writer));
-        let Place { folder, node: first } = place;
+        let Place { folder, node: first, .. } = place;
         drop(first);
         let again = || node(&Export::Folder(folder.path().to_owned()), leasing(mode));
         let (second, begin) = (again(), Instant::now());

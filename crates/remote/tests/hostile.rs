@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use ishigaki_device::{
     AlignedBuffer, Device, Directory, DirectoryLock, Error, FileDirectory, MemoryDirectory, Promise,
 };
-use ishigaki_fabric::{Answer, Call, Caller, Endpoint, Event, Outgoing, RegionKey, Security, Settings, Wait, connect};
+use ishigaki_fabric::{
+    Answer, Call, Caller, Endpoint, Event, Fabric, Outgoing, RegionKey, Security, Settings, Wait, connect,
+};
 use ishigaki_remote::{Export, Mode, NodeSettings};
 use ishigaki_testkit::seeded;
 
@@ -281,7 +283,7 @@ fn bytes_that_are_being_written_can_not_be_changed_any_more() {
         let gate = Arc::new(Gate { memory: MemoryDirectory::new(), waiting: Arc::clone(&waiting) });
         let pages = gate.create("pages", 65536).expect("created");
         let node = node(&Export::Directory(gate.clone()), settings(mode));
-        let place = Place { folder: tempfile::tempdir().expect("a folder"), node };
+        let place = Place { fabric: Fabric::Tcp, folder: tempfile::tempdir().expect("a folder"), node };
         let caller = caller(&place);
         let handle = handle(&caller);
         let staging = ask(&caller, &[6]).expect("answered");
@@ -306,7 +308,7 @@ fn a_client_that_does_not_read_is_given_up_and_the_others_are_served() {
         let fabric = Settings { stall: Duration::from_millis(300), ..Settings::default() };
         let settings = NodeSettings { fabric, ..settings(mode) };
         let node = node(&Export::Folder(folder.path().to_owned()), settings);
-        let place = Place { folder, node };
+        let place = Place { fabric: Fabric::Tcp, folder, node };
         let device = place.client().directory("").create("pages", 1 << 20).expect("created");
         device.write_durable(0, &full(1 << 20, 7)).expect("written");
         drop(device);
@@ -365,7 +367,7 @@ fn there_are_no_more_connections_than_may_be() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = NodeSettings { connections: 3, ..settings(Mode::Ring) };
     let node = node(&Export::Folder(folder.path().to_owned()), settings);
-    let place = Place { folder, node };
+    let place = Place { fabric: Fabric::Tcp, folder, node };
     let _kept: Vec<_> = (0..3).map(|_| place.client()).collect();
     let outcome = connect(&place.node.address().to_string(), &Settings::default(), &Security::Open);
     let error = outcome.expect_err("there is no room").to_string();

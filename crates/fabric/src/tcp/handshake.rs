@@ -9,10 +9,12 @@ use std::time::Instant;
 
 use ishigaki_base::Fields;
 
-use super::wire::{Fault, Wire};
+use super::wire::Wire;
 use crate::endpoint::Settings;
+use crate::fabric::Fabric;
 use crate::region::random;
 use crate::security::{NONCE, PROOF, Security, Side};
+use crate::source::Fault;
 
 /// How a greeting begins.
 const MAGIC: [u8; 4] = *b"ISGF";
@@ -33,6 +35,19 @@ const OTHER_METHOD: u8 = 2;
 const NO_PROOF: u8 = 3;
 /// There are too many connections.
 const FULL: u8 = 4;
+/// The client wants libfabric to carry the bytes, and the server was not told to use it.
+const NO_LIBFABRIC: u8 = 5;
+
+/// What both sides have found out about each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Greeted {
+    /// The peer's.
+    pub(super) window: u16,
+    /// Which one we are.
+    pub(super) side: Side,
+    /// Libfabric shall carry the bytes; otherwise this connection does.
+    pub(super) libfabric: bool,
+}
 
 /// What one side says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +55,7 @@ pub(crate) struct Greeting {
     pub(crate) version: u8,
     pub(crate) method: u8,
     pub(crate) status: u8,
+    pub(crate) libfabric: bool,
     pub(crate) window: u16,
     pub(crate) nonce: [u8; NONCE],
 }
@@ -48,7 +64,7 @@ impl Greeting {
     pub(crate) fn encode(self) -> [u8; GREETING] {
         let mut bytes = [0; GREETING];
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..7].copy_from_slice(&[self.version, self.method, self.status]);
+        bytes[4..8].copy_from_slice(&[self.version, self.method, self.status, self.libfabric.into()]);
         bytes[8..10].copy_from_slice(&self.window.to_le_bytes());
         bytes[12..].copy_from_slice(&self.nonce);
         bytes
@@ -57,22 +73,30 @@ impl Greeting {
     /// Nothing: these are no greeting's bytes.
     pub(crate) fn decode(bytes: &[u8; GREETING]) -> Option<Self> {
         let fields = Fields(bytes);
-        let [version, method, status, zero] = fields.array(4);
+        let [version, method, status, transport] = fields.array(4);
         let (window, zeros) = (u16::from_le_bytes(fields.array(8)), fields.array::<2>(10));
-        let known = bytes.starts_with(&MAGIC) && zero == 0 && zeros == [0; 2];
-        known.then_some(Self { version, method, status, window, nonce: fields.array(12) })
+        let known = bytes.starts_with(&MAGIC) && transport <= 1 && zeros == [0; 2];
+        let libfabric = transport == 1;
+        known.then_some(Self { version, method, status, libfabric, window, nonce: fields.array(12) })
     }
 }
 
-/// Greets as the side that connected; returns the peer's window.
-pub(super) fn client(wire: &Wire, settings: &Settings, security: &Security, deadline: Instant) -> Result<u16, Fault> {
+/// Greets as the side that connected.
+pub(super) fn client(
+    wire: &Wire,
+    settings: &Settings,
+    security: &Security,
+    deadline: Instant,
+) -> Result<Greeted, Fault> {
     wire.agree(deadline)?;
     let own = greeting(settings, security)?;
     say(wire, &own.encode())?;
     let theirs = hear(wire, deadline)?;
     check_status(theirs.status)?;
-    if theirs.version != VERSION || theirs.method != own.method || theirs.window == 0 {
-        return Err(Fault::Refused("it answers our greeting with another version, method or no window".to_owned()));
+    let as_asked = theirs.method == own.method && theirs.libfabric == own.libfabric;
+    if theirs.version != VERSION || !as_asked || theirs.window == 0 {
+        let reason = "it answers our greeting with another version, method or transport, or no window";
+        return Err(Fault::Refused(reason.to_owned()));
     }
     if let Security::Token(token) = security {
         let nonces = [&own.nonce, &theirs.nonce];
@@ -84,24 +108,28 @@ pub(super) fn client(wire: &Wire, settings: &Settings, security: &Security, dead
             return Err(Fault::Refused("the node does not know our token".to_owned()));
         }
     }
-    Ok(theirs.window)
+    Ok(Greeted { window: theirs.window, side: Side::Client, libfabric: own.libfabric })
 }
 
-/// Greets as the side that listened; returns the peer's window. `room`: there is room for one more.
+/// Greets as the side that listened. `room`: there is room for one more.
 pub(super) fn server(
     wire: &Wire,
     settings: &Settings,
     security: &Security,
     room: bool,
     deadline: Instant,
-) -> Result<u16, Fault> {
+) -> Result<Greeted, Fault> {
     wire.agree(deadline)?;
     let theirs = hear(wire, deadline)?;
     let mut own = greeting(settings, security)?;
+    let can = own.libfabric;
+    own.libfabric = theirs.libfabric;
     own.status = if theirs.version != VERSION {
         OTHER_VERSION
     } else if theirs.method != own.method {
         OTHER_METHOD
+    } else if theirs.libfabric && !can {
+        NO_LIBFABRIC
     } else if room {
         WELCOME
     } else {
@@ -127,12 +155,14 @@ pub(super) fn server(
             return Err(Fault::Refused("it does not know our token".to_owned()));
         }
     }
-    Ok(theirs.window)
+    Ok(Greeted { window: theirs.window, side: Side::Server, libfabric: own.libfabric })
 }
 
 fn greeting(settings: &Settings, security: &Security) -> Result<Greeting, Fault> {
     let nonce = random().map_err(|error| Fault::Broken(error.to_string()))?;
-    Ok(Greeting { version: VERSION, method: security.method(), status: WELCOME, window: settings.window, nonce })
+    let libfabric = matches!(settings.fabric, Fabric::Libfabric { .. });
+    let (method, window) = (security.method(), settings.window);
+    Ok(Greeting { version: VERSION, method, status: WELCOME, libfabric, window, nonce })
 }
 
 fn say(wire: &Wire, bytes: &[u8]) -> Result<(), Fault> {
@@ -154,6 +184,7 @@ fn check_status(status: u8) -> Result<(), Fault> {
         OTHER_VERSION => "it speaks another version; run the same release on both sides",
         OTHER_METHOD => "one side uses a token and the other does not; give both the same",
         NO_PROOF => "our token is not the node's",
+        NO_LIBFABRIC => "it uses TCP alone; set its transport to libfabric, too, or ours to tcp",
         FULL => "it has as many connections as it takes; try again later",
         _ => "for a reason that this version does not know",
     };
@@ -166,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_greeting_reads_back_and_nothing_else_is_one() {
-        let greeting = Greeting { version: 1, method: 1, status: 3, window: 128, nonce: [5; NONCE] };
+        let greeting = Greeting { version: 1, method: 1, status: 3, libfabric: true, window: 128, nonce: [5; NONCE] };
         let bytes = greeting.encode();
         assert_eq!(Greeting::decode(&bytes), Some(greeting));
         for at in [0, 3, 7, 10, 11] {
@@ -183,7 +214,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(check_status(WELCOME).is_ok());
-        let reasons: std::collections::BTreeSet<_> = (1..=5).map(reason).collect();
-        assert_eq!(reasons.len(), 5);
+        let reasons: std::collections::BTreeSet<_> = (1..=6).map(reason).collect();
+        assert_eq!(reasons.len(), 6);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::{Tcp, handshake, wire::Wire};
+use super::{handshake, wire::Wire};
 use crate::endpoint::{Endpoint, Settings};
 use crate::security::Security;
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// How many may have connected and not been accepted yet.
 const BACKLOG: i32 = 4096;
 
-/// Peers who connect over TCP.
+/// Peers who connect. They do so over TCP, whatever carries the bytes afterwards.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -86,9 +86,8 @@ impl Arrival {
         let deadline = Instant::now() + self.settings.connect;
         let peer = self.peer.to_string();
         let wire = Wire::server(self.socket, &peer, &self.security, &self.settings)?;
-        let endpoint = Tcp::greeted(wire, &peer, &self.settings, deadline, |wire| {
+        super::connected(wire, &peer, &self.settings, deadline, |wire| {
             handshake::server(wire, &self.settings, &self.security, room, deadline)
-        })?;
-        Ok(Arc::new(endpoint))
+        })
     }
 }

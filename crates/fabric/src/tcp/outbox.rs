@@ -7,10 +7,10 @@ use std::io::IoSlice;
 
 use parking_lot::Mutex;
 
-use super::wire::{Fault, Wire};
+use super::wire::Wire;
 use crate::endpoint::Outgoing;
-use crate::frame::{HEADER, Head, Kind, MAX_MESSAGE, MAX_WRITE, TARGET};
-use crate::{Error, Result};
+use crate::frame::{HEADER, TARGET};
+use crate::source::Fault;
 
 /// Batches up to this many bytes are copied into the queue.
 const SMALL: usize = 2048;
@@ -30,33 +30,18 @@ struct Scratch {
     heads: Vec<u8>,
 }
 
-/// Refuses what no peer would take.
-pub(super) fn check(batch: &[Outgoing<'_>]) -> Result<()> {
-    for one in batch {
-        let (bytes, most) = match one {
-            Outgoing::Request { bytes, .. } | Outgoing::Reply { bytes, .. } => (bytes, MAX_MESSAGE),
-            Outgoing::Write { bytes, .. } => (bytes, MAX_WRITE),
-        };
-        if bytes.len() > most {
-            let reason = format!("a message of {} bytes; {most} are the most", bytes.len());
-            return Err(Error::Invalid { reason });
-        }
-    }
-    Ok(())
-}
-
 impl Outbox {
     /// Sends a batch whole and in order. After an error the connection is of no use.
     pub(super) fn send(&self, wire: &Wire, batch: &[Outgoing<'_>]) -> Result<(), Fault> {
-        let size: usize = batch.iter().map(|one| HEADER + TARGET + bytes_of(one).len()).sum();
+        let size: usize = batch.iter().map(|one| HEADER + TARGET + one.bytes().len()).sum();
         if size > SMALL {
             return self.send_now(wire, batch);
         }
         {
             let mut queue = self.queue.lock();
             for one in batch {
-                head_of(one).encode(&mut queue);
-                queue.extend_from_slice(bytes_of(one));
+                one.head().encode(&mut queue);
+                queue.extend_from_slice(one.bytes());
             }
         }
         // Who holds the socket may have looked into the queue for the last time; so look again after it was let go.
@@ -82,7 +67,7 @@ impl Outbox {
         heads.clear();
         let mut ends = Vec::with_capacity(batch.len());
         for one in batch {
-            head_of(one).encode(heads);
+            one.head().encode(heads);
             ends.push(heads.len());
         }
         let mut slices = Vec::with_capacity(2 * batch.len() + 1);
@@ -90,7 +75,7 @@ impl Outbox {
         let mut begin = 0;
         for (one, end) in batch.iter().zip(ends) {
             slices.push(IoSlice::new(&heads[begin..end]));
-            slices.push(IoSlice::new(bytes_of(one)));
+            slices.push(IoSlice::new(one.bytes()));
             begin = end;
         }
         wire.send(&mut slices)?;
@@ -102,23 +87,5 @@ impl Outbox {
             self.send_queued(wire, &mut scratch)?;
         }
         Ok(())
-    }
-}
-
-fn head_of(one: &Outgoing<'_>) -> Head {
-    let length = bytes_of(one).len() as u32;
-    match *one {
-        Outgoing::Request { id, .. } => Head { kind: Kind::Request, id, credits: 0, length },
-        Outgoing::Reply { id, credits, .. } => Head { kind: Kind::Reply, id, credits, length },
-        Outgoing::Write { id, target, completes, .. } => {
-            let kind = Kind::Write { target, completes: completes.is_some() };
-            Head { kind, id, credits: completes.unwrap_or(0), length }
-        }
-    }
-}
-
-fn bytes_of<'a>(one: &Outgoing<'a>) -> &'a [u8] {
-    match one {
-        Outgoing::Request { bytes, .. } | Outgoing::Reply { bytes, .. } | Outgoing::Write { bytes, .. } => bytes,
     }
 }

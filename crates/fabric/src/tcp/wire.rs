@@ -16,6 +16,7 @@ use rustls::pki_types::ServerName;
 
 use crate::endpoint::Settings;
 use crate::security::Security;
+use crate::source::{Block, Fault, Source};
 use crate::{Error, Result};
 
 /// How late a deadline may be noticed.
@@ -23,26 +24,6 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Bytes of TLS records that are taken from the socket at once.
 const CIPHERED: usize = 64 << 10;
-
-/// Why bytes did not get through.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// The deadline has passed.
-    Late,
-    /// The connection is gone.
-    Broken(String),
-    /// The peer says what it may not say.
-    Refused(String),
-}
-
-/// How long a transfer may wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Block {
-    /// Not at all.
-    No,
-    /// Until then, about.
-    Until(Instant),
-}
 
 /// A connected socket.
 pub(crate) struct Wire {
@@ -72,7 +53,7 @@ struct Records {
 
 impl Wire {
     /// The side that connected.
-    pub(super) fn client(socket: TcpStream, address: &str, security: &Security, settings: &Settings) -> Result<Self> {
+    pub(crate) fn client(socket: TcpStream, address: &str, security: &Security, settings: &Settings) -> Result<Self> {
         let refused = |reason: String| Error::Refused { peer: address.to_owned(), reason };
         let tls = match security {
             Security::Tls(tls) => {
@@ -88,7 +69,7 @@ impl Wire {
     }
 
     /// The side that listened.
-    pub(super) fn server(socket: TcpStream, peer: &str, security: &Security, settings: &Settings) -> Result<Self> {
+    pub(crate) fn server(socket: TcpStream, peer: &str, security: &Security, settings: &Settings) -> Result<Self> {
         let tls = match security {
             Security::Tls(tls) => {
                 let refused =
@@ -117,28 +98,23 @@ impl Wire {
         Ok(Self { socket, stall: settings.stall, tls, deaf: AtomicBool::new(false) })
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Bytes can be put straight where they belong; otherwise they come through a buffer anyway.
-    pub(super) fn is_plain(&self) -> bool {
-        self.tls.is_none()
-    }
-
     /// From now on nothing is received; whoever waits for it finds out within [`SLICE`].
-    pub(super) fn close_incoming(&self) {
+    pub(crate) fn close_incoming(&self) {
         // Not by the operating system: it would then refuse what the peer sends, and the peer the connection.
         self.deaf.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn is_deaf(&self) -> bool {
+    pub(crate) fn is_deaf(&self) -> bool {
         self.deaf.load(Ordering::Relaxed)
     }
 
     /// Ends the outgoing direction, and throws away what comes until the peer has ended the other one. An error means that
     /// there is no connection any more.
-    pub(super) fn close_outgoing(&self, deadline: Instant) {
+    pub(crate) fn close_outgoing(&self, deadline: Instant) {
         let mut bytes = [0; 4096];
         if self.socket.shutdown(Shutdown::Write).is_err() {
             return;
@@ -151,13 +127,18 @@ impl Wire {
         }
     }
 
+    /// Ends the outgoing direction. An error means that there is none any more.
+    pub(crate) fn finish(&self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
     /// Ends both directions. An error means that they have ended.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     /// Sends all of it. One at a time: callers keep order among themselves.
-    pub(super) fn send(&self, slices: &mut [IoSlice<'_>]) -> Result<(), Fault> {
+    pub(crate) fn send(&self, slices: &mut [IoSlice<'_>]) -> Result<(), Fault> {
         let Some(tls) = &self.tls else { return self.push(slices) };
         let mut sealed = tls.sealed.lock();
         sealed.clear();
@@ -173,16 +154,8 @@ impl Wire {
         self.push(&mut [IoSlice::new(&sealed)])
     }
 
-    /// Receives at least a byte into the slices, filled from the first on. 0: nothing is there, and waiting was not wanted.
-    pub(super) fn receive(&self, slices: &mut [IoSliceMut<'_>], block: Block) -> Result<usize, Fault> {
-        match &self.tls {
-            None => self.pull(slices, block),
-            Some(tls) => self.receive_sealed(tls, slices, block),
-        }
-    }
-
     /// Receives exactly so many bytes.
-    pub(super) fn receive_exact(&self, mut bytes: &mut [u8], deadline: Instant) -> Result<(), Fault> {
+    pub(crate) fn receive_exact(&self, mut bytes: &mut [u8], deadline: Instant) -> Result<(), Fault> {
         while !bytes.is_empty() {
             let received = self.receive(&mut [IoSliceMut::new(bytes)], Block::Until(deadline))?;
             bytes = &mut bytes[received..];
@@ -191,7 +164,7 @@ impl Wire {
     }
 
     /// The handshake of TLS, where there is one.
-    pub(super) fn agree(&self, deadline: Instant) -> Result<(), Fault> {
+    pub(crate) fn agree(&self, deadline: Instant) -> Result<(), Fault> {
         let Some(tls) = &self.tls else { return Ok(()) };
         loop {
             // Sends what the state has to say, if anything.
@@ -296,6 +269,20 @@ impl Wire {
                 (Err(errno), _) => return Err(broken(errno.into())),
             }
         }
+    }
+}
+
+impl Source for Wire {
+    fn receive(&self, slices: &mut [IoSliceMut<'_>], block: Block) -> Result<usize, Fault> {
+        match &self.tls {
+            None => self.pull(slices, block),
+            Some(tls) => self.receive_sealed(tls, slices, block),
+        }
+    }
+
+    /// Through TLS bytes come by way of a buffer anyway.
+    fn is_plain(&self) -> bool {
+        self.tls.is_none()
     }
 }
 

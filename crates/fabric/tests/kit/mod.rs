@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use ishigaki_device::AlignedBuffer;
 use ishigaki_fabric::{
-    Caller, Endpoint, Event, Listener, Outgoing, Region, RegionKey, Security, Settings, Target, Tls, TlsFiles, Token,
-    Wait, connect,
+    Caller, Endpoint, Event, Fabric, Libfabric, Listener, Outgoing, Region, RegionKey, Security, Settings, Target, Tls,
+    TlsFiles, Token, Wait, connect,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
@@ -29,8 +29,10 @@ pub(crate) struct Server {
 
 impl Server {
     /// One that serves each connection in a thread of its own.
-    pub(crate) fn with(security: &Security, settings: &Settings, serve: Serve) -> Self {
-        let listener = Arc::new(Listener::bind("127.0.0.1:0", settings.clone(), security.clone()).expect("bound"));
+    pub(crate) fn with(kind: impl Into<Kind>, settings: &Settings, serve: Serve) -> Self {
+        let kind = kind.into();
+        let settings = Settings { fabric: kind.fabric, ..settings.clone() };
+        let listener = Arc::new(Listener::bind("127.0.0.1:0", settings, kind.security).expect("bound"));
         let (heard, connections) = (Arc::new(AtomicUsize::new(0)), Arc::<std::sync::Mutex<Vec<_>>>::default());
         let address = listener.address().to_string();
         let server = Self { address, listener, heard, connections };
@@ -50,21 +52,21 @@ impl Server {
         server
     }
 
-    pub(crate) fn echoing(security: &Security) -> Self {
-        Self::with(security, &Settings::default(), echo)
+    pub(crate) fn echoing(kind: impl Into<Kind>) -> Self {
+        Self::with(kind, &Settings::default(), echo)
     }
 
-    pub(crate) fn writing(security: &Security) -> Self {
-        Self::with(security, &Settings::default(), write)
+    pub(crate) fn writing(kind: impl Into<Kind>) -> Self {
+        Self::with(kind, &Settings::default(), write)
     }
 
-    pub(crate) fn reading(security: &Security) -> Self {
-        Self::with(security, &Settings::default(), read)
+    pub(crate) fn reading(kind: impl Into<Kind>) -> Self {
+        Self::with(kind, &Settings::default(), read)
     }
 
     /// One that hears and says nothing.
-    pub(crate) fn silent(security: &Security) -> Self {
-        Self::with(security, &Settings::default(), |endpoint, heard| {
+    pub(crate) fn silent(kind: impl Into<Kind>) -> Self {
+        Self::with(kind, &Settings::default(), |endpoint, heard| {
             while let Some(events) = next(endpoint) {
                 heard.fetch_add(events.len(), Ordering::SeqCst);
             }
@@ -72,8 +74,8 @@ impl Server {
     }
 
     /// One that does not even hear.
-    pub(crate) fn deaf(security: &Security) -> Self {
-        Self::with(security, &Settings::default(), |_, _| std::thread::sleep(Duration::from_secs(20)))
+    pub(crate) fn deaf(kind: impl Into<Kind>) -> Self {
+        Self::with(kind, &Settings::default(), |_, _| std::thread::sleep(Duration::from_secs(20)))
     }
 
     /// How many requests have come.
@@ -162,28 +164,93 @@ fn read(endpoint: &Arc<dyn Endpoint>, _: &AtomicUsize) {
     }
 }
 
-pub(crate) fn connected(server: &Server, security: &Security) -> Arc<dyn Endpoint> {
-    connect(&server.address, &Settings::default(), security).expect("connected")
+pub(crate) fn connected(server: &Server, kind: impl Into<Kind>) -> Arc<dyn Endpoint> {
+    let kind = kind.into();
+    connect(&server.address, &kind.settings(), &kind.security).expect("connected")
 }
 
-pub(crate) fn caller(server: &Server, security: &Security) -> Arc<Caller> {
-    Caller::new(connected(server, security), Duration::from_secs(10))
+pub(crate) fn caller(server: &Server, kind: impl Into<Kind>) -> Arc<Caller> {
+    Caller::new(connected(server, kind), Duration::from_secs(10))
 }
 
 /// Both ends of a connection.
-pub(crate) fn pair(security: &Security) -> (Arc<dyn Endpoint>, Arc<dyn Endpoint>) {
-    pair_with(security, &Settings::default())
+pub(crate) fn pair(kind: impl Into<Kind>) -> (Arc<dyn Endpoint>, Arc<dyn Endpoint>) {
+    pair_with(kind, &Settings::default())
 }
 
 /// The same with other settings of the listening side's.
-pub(crate) fn pair_with(security: &Security, settings: &Settings) -> (Arc<dyn Endpoint>, Arc<dyn Endpoint>) {
-    let listener = Listener::bind("127.0.0.1:0", settings.clone(), security.clone()).expect("bound");
+pub(crate) fn pair_with(kind: impl Into<Kind>, settings: &Settings) -> (Arc<dyn Endpoint>, Arc<dyn Endpoint>) {
+    let kind = kind.into();
+    let settings = Settings { fabric: kind.fabric.clone(), ..settings.clone() };
+    let listener = Listener::bind("127.0.0.1:0", settings, kind.security.clone()).expect("bound");
     let address = listener.address().to_string();
     std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.accept().expect("accepted").expect("open").greet(true).expect("greeted"));
-        let client = connect(&address, &Settings::default(), security).expect("connected");
+        let client = connect(&address, &kind.settings(), &kind.security).expect("connected");
         (client, server.join().expect("no panic"))
     })
+}
+
+/// A kind of connection: what carries it, and who may use it.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub(crate) security: Security,
+    pub(crate) fabric: Fabric,
+}
+
+impl Kind {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { fabric: self.fabric.clone(), ..Settings::default() }
+    }
+}
+
+impl From<&Security> for Kind {
+    fn from(security: &Security) -> Self {
+        Self { security: security.clone(), fabric: Fabric::Tcp }
+    }
+}
+
+impl From<&Self> for Kind {
+    fn from(kind: &Self) -> Self {
+        kind.clone()
+    }
+}
+
+/// Every transport that there is on this host, without authentication.
+pub(crate) fn transports() -> Vec<Kind> {
+    transports_of(&PROVIDERS)
+}
+
+/// TCP, and those of these providers that there are.
+pub(crate) fn transports_of(providers: &[&str]) -> Vec<Kind> {
+    let mut kinds = vec![Kind::from(&Security::Open)];
+    let Some(libfabric) = Libfabric::probe().expect("a library that can be used") else {
+        println!("SKIPPED: there is no libfabric (Debian: libfabric1); only TCP is tested");
+        return kinds;
+    };
+    for &provider in providers {
+        if libfabric.providers.iter().any(|found| found.name.split(';').any(|layer| layer == provider)) {
+            let fabric = Fabric::Libfabric { provider: provider.to_owned() };
+            kinds.push(Kind { security: Security::Open, fabric });
+        } else {
+            println!("SKIPPED: libfabric has no provider {provider} here");
+        }
+    }
+    kinds
+}
+
+/// The providers that need no hardware and join two ends within one process.
+pub(crate) const PROVIDERS: [&str; 2] = ["tcp", "net"];
+
+/// Every transport, and every kind of security over TCP and over libfabric's first provider.
+pub(crate) fn kinds() -> Vec<Kind> {
+    let mut kinds = transports();
+    let fabrics: Vec<_> = kinds.iter().take(2).map(|kind| kind.fabric.clone()).collect();
+    let guarded = securities().into_iter().skip(1);
+    kinds.extend(guarded.flat_map(|security| {
+        fabrics.clone().into_iter().map(move |fabric| Kind { security: security.clone(), fabric })
+    }));
+    kinds
 }
 
 /// Every kind of security.

@@ -49,7 +49,9 @@ pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
         Some(reads)
     });
     let Some(reads) = reads else {
-        tracing::warn!("no io_uring here; this connection is served by a pool of threads");
+        tracing::warn!(
+            "no io_uring here, or a transport that can not be polled; this connection is served by a pool of threads"
+        );
         return pool::serve(session);
     };
     let (pool, later, blanks) = (Pool::new(session), VecDeque::new(), Vec::new());

@@ -4,14 +4,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use ishigaki_device::{AlignedBuffer, Device};
-use ishigaki_fabric::Security;
+use ishigaki_fabric::{Fabric, Libfabric, Security, Settings};
 use ishigaki_remote::{Access, Client, ClientSettings, Export, Mode, NodeSettings, StorageNode};
 
 /// Every way of I/O.
 pub(crate) const MODES: [Mode; 3] = [Mode::Dynamic, Mode::Static, Mode::Ring];
 
+/// Every way of I/O over every transport: TCP, and libfabric's tcp where there is one.
+pub(crate) fn ways() -> Vec<(Mode, Fabric)> {
+    let mut fabrics = vec![Fabric::Tcp];
+    match Libfabric::probe().expect("a library that can be used") {
+        Some(_) => fabrics.push(Fabric::Libfabric { provider: "tcp".to_owned() }),
+        None => println!("SKIPPED: there is no libfabric (Debian: libfabric1); only TCP is tested"),
+    }
+    fabrics.into_iter().flat_map(|fabric| MODES.map(|mode| (mode, fabric.clone()))).collect()
+}
+
 /// A node and the folder that it serves.
 pub(crate) struct Place {
+    pub(crate) fabric: Fabric,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) node: StorageNode,
 }
@@ -21,10 +32,17 @@ impl Place {
         Self::with(settings(mode))
     }
 
+    /// A node that is reached over this transport.
+    pub(crate) fn over(mode: Mode, fabric: &Fabric) -> Self {
+        let fabric = Settings { fabric: fabric.clone(), ..Settings::default() };
+        Self::with(NodeSettings { fabric, ..settings(mode) })
+    }
+
     pub(crate) fn with(settings: NodeSettings) -> Self {
+        let fabric = settings.fabric.fabric.clone();
         let folder = tempfile::tempdir().expect("a folder");
         let node = node(&Export::Folder(folder.path().to_owned()), settings);
-        Self { folder, node }
+        Self { fabric, folder, node }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -32,7 +50,13 @@ impl Place {
     }
 
     pub(crate) fn client(&self) -> Client {
-        client(&self.node)
+        self.client_with(ClientSettings::default())
+    }
+
+    /// The same with other settings, but those of the transport.
+    pub(crate) fn client_with(&self, mut settings: ClientSettings) -> Client {
+        settings.fabric.fabric = self.fabric.clone();
+        Client::connect(&self.node.address().to_string(), &settings, &Security::Open).expect("connected")
     }
 }
 

@@ -1,17 +1,17 @@
-//! Receiving: one system call takes all that is there.
+//! Receiving: what has come in is taken all at once.
 //!
 //! Frames are taken apart from a buffer. Bytes of a one-sided write go into their region from there; what is still missing
-//! of a long one comes straight from the socket, together with what follows it.
+//! of a long one comes straight from its [source](Source), together with what follows it.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use super::wire::{Block, Fault, Wire};
 use crate::endpoint::{Event, Message, Wait};
 use crate::frame::{Decoded, HEADER, Head, Kind, TARGET};
 use crate::region::{Region, Regions};
+use crate::source::{Block, Fault, Source};
 use crate::wait::{Patience, Spin};
 
 /// Bytes of the buffer. Longer messages make it grow while they last.
@@ -52,12 +52,12 @@ impl Inbox {
 
     /// Takes what is there; waits for at least one event if that is wanted. What came before the end of the connection is
     /// not lost with it: the end is told to who receives next.
-    pub(super) fn receive(&mut self, wire: &Wire, events: &mut Vec<Event>, wait: Wait) -> Result<(), Fault> {
+    pub(crate) fn receive(&mut self, source: &impl Source, events: &mut Vec<Event>, wait: Wait) -> Result<(), Fault> {
         if let Some(fault) = self.end_of_all.take() {
             return Err(fault);
         }
         let before = events.len();
-        self.receive_some(wire, events, wait).or_else(|fault| {
+        self.receive_some(source, events, wait).or_else(|fault| {
             if events.len() == before {
                 return Err(fault);
             }
@@ -66,31 +66,31 @@ impl Inbox {
         })
     }
 
-    fn receive_some(&mut self, wire: &Wire, events: &mut Vec<Event>, wait: Wait) -> Result<(), Fault> {
+    fn receive_some(&mut self, source: &impl Source, events: &mut Vec<Event>, wait: Wait) -> Result<(), Fault> {
         let before = events.len();
         self.take_apart(events)?;
         if events.len() > before {
             return Ok(());
         }
         match wait {
-            Wait::No => self.receive_now(wire, events),
+            Wait::No => self.receive_now(source, events),
             Wait::Until(deadline) => {
                 let begin = Instant::now();
-                self.receive_until(wire, events, begin, deadline)?;
+                self.receive_until(source, events, begin, deadline)?;
                 self.patience.learn(begin.elapsed());
                 // Records that were taken from the socket and not opened would make it look empty to who polls it.
-                if wire.is_plain() { Ok(()) } else { self.receive_now(wire, events) }
+                if source.is_plain() { Ok(()) } else { self.receive_now(source, events) }
             }
         }
     }
 
     /// Until nothing more is there.
-    fn receive_now(&mut self, wire: &Wire, events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn receive_now(&mut self, source: &impl Source, events: &mut Vec<Event>) -> Result<(), Fault> {
         loop {
-            let (received, room) = self.fill(wire, Block::No)?;
+            let (received, room) = self.fill(source, Block::No)?;
             self.take_apart(events)?;
             // A socket that gave less than there was room for is empty. Of TLS that can not be said.
-            if received == 0 || (received < room && wire.is_plain()) {
+            if received == 0 || (received < room && source.is_plain()) {
                 return Ok(());
             }
         }
@@ -98,29 +98,29 @@ impl Inbox {
 
     fn receive_until(
         &mut self,
-        wire: &Wire,
+        source: &impl Source,
         events: &mut Vec<Event>,
         begin: Instant,
         deadline: Instant,
     ) -> Result<(), Fault> {
         let before = events.len();
         if let Some(mut spin) = self.patience.spin(begin) {
-            let outcome = self.spin(wire, events, &mut spin);
+            let outcome = self.spin(source, events, &mut spin);
             self.patience.spun(&spin);
             outcome?;
         }
         while events.len() == before {
-            self.fill(wire, Block::Until(deadline))?;
+            self.fill(source, Block::Until(deadline))?;
             self.take_apart(events)?;
         }
         Ok(())
     }
 
     /// Looks again and again, until something has come or it has been long enough.
-    fn spin(&mut self, wire: &Wire, events: &mut Vec<Event>, spin: &mut Spin) -> Result<(), Fault> {
+    fn spin(&mut self, source: &impl Source, events: &mut Vec<Event>, spin: &mut Spin) -> Result<(), Fault> {
         let before = events.len();
         loop {
-            if self.fill(wire, Block::No)?.0 > 0 {
+            if self.fill(source, Block::No)?.0 > 0 {
                 self.take_apart(events)?;
                 if events.len() > before {
                     return Ok(());
@@ -133,7 +133,7 @@ impl Inbox {
     }
 
     /// Receives bytes; returns how many, and for how many there was room.
-    fn fill(&mut self, wire: &Wire, block: Block) -> Result<(usize, usize), Fault> {
+    fn fill(&mut self, source: &impl Source, block: Block) -> Result<(usize, usize), Fault> {
         if self.begin > 0 && (self.begin == self.end || self.buffer.len() - self.end < ROOM / 2) {
             self.buffer.copy_within(self.begin..self.end, 0);
             self.end -= self.begin;
@@ -141,8 +141,8 @@ impl Inbox {
         }
         let free = &mut self.buffer[self.end..];
         let room = free.len();
-        let Some(placing) = self.placing.as_mut().filter(|_| wire.is_plain()) else {
-            let received = wire.receive(&mut [IoSliceMut::new(free)], block)?;
+        let Some(placing) = self.placing.as_mut().filter(|_| source.is_plain()) else {
+            let received = source.receive(&mut [IoSliceMut::new(free)], block)?;
             self.end += received;
             return Ok((received, room));
         };
@@ -150,7 +150,7 @@ impl Inbox {
         let missing = placing.rest;
         let mut memory = placing.region.memory().ok_or_else(taken)?;
         let place = &mut memory[placing.at..placing.at + missing];
-        let received = wire.receive(&mut [IoSliceMut::new(place), IoSliceMut::new(free)], block)?;
+        let received = source.receive(&mut [IoSliceMut::new(place), IoSliceMut::new(free)], block)?;
         drop(memory);
         let placed = received.min(missing);
         placing.at += placed;
