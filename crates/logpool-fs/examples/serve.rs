@@ -15,7 +15,10 @@ use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Served, Service};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let data = arguments.next().ok_or("serve DATA NAME:PROFILE:FOLDER[:USER:GROUP] …")?;
+    let Some(data) = arguments.next() else {
+        println!("serve DATA NAME:PROFILE:FOLDER[:USER:GROUP] …");
+        return Ok(());
+    };
     let members = arguments.map(|argument| served(&argument)).collect::<Result<Vec<_>, _>>()?;
     let directory = Arc::new(FileDirectory::open(&data)?);
     let _lock = directory.lock()?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -61,8 +62,9 @@ impl Mount {
         let mut mount = Self { session, path: path.to_owned(), threads: Vec::new() };
         for number in 0..settings.threads.max(1) {
             let channel = mount.session.new_channel().map_err(refused)?;
-            let server = server.clone();
-            let started = Builder::new().name(format!("log-fs-{number}")).spawn(move || serve(channel, &server));
+            let (server, folder) = (server.clone(), path.to_owned());
+            let work = move || serve(channel, &server, &folder);
+            let started = Builder::new().name(format!("log-fs-{number}")).spawn(work);
             mount.threads.push(started.map_err(|cause| Error::Thread { path: path.to_owned(), cause })?);
         }
         tracing::info!(path = %path.display(), "mounted");
@@ -74,9 +76,9 @@ impl Mount {
         &self.path
     }
 
-    /// Whether requests are answered. Somebody else may have unmounted it.
+    /// Whether all requests are answered. Somebody else may have unmounted it.
     pub fn is_alive(&self) -> bool {
-        self.threads.iter().any(|thread| !thread.is_finished())
+        self.threads.iter().all(|thread| !thread.is_finished())
     }
 }
 
@@ -94,6 +96,10 @@ impl Drop for Mount {
                 tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
             }
         }
+        // Where somebody has aborted the connection, nothing was unmounted.
+        if let Err(error) = take_away_if_dead(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "a dead mount could not be taken away");
+        }
     }
 }
 
@@ -106,14 +112,9 @@ impl std::fmt::Debug for Mount {
 /// Takes away what a process that died has left, and sees whether the folder is empty.
 fn prepare(path: &Path) -> Result<()> {
     let refuse = |reason: String| Error::Folder { path: path.to_owned(), reason };
-    if let Err(error) = fs::metadata(path)
-        && error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
-    {
-        tracing::info!(path = %path.display(), "a mount that nobody answers for is taken away");
-        unmount(path, UnmountFlags::DETACH).map_err(|errno| {
-            refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
-        })?;
-    }
+    take_away_if_dead(path).map_err(|errno| {
+        refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
+    })?;
     let is_fuse = || rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == FUSE);
     if is_mounted_on(path) && is_fuse() {
         return Err(refuse("somebody serves it already".to_owned()));
@@ -125,6 +126,16 @@ fn prepare(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Unmounts what nobody answers for.
+fn take_away_if_dead(path: &Path) -> rustix::io::Result<()> {
+    // Attributes may be known to the kernel for an hour; this question goes to who serves.
+    while rustix::fs::statfs(path).err() == Some(Errno::NOTCONN) {
+        tracing::info!(path = %path.display(), "a mount that nobody answers for is taken away");
+        unmount(path, UnmountFlags::DETACH)?;
+    }
+    Ok(())
+}
+
 /// Whether a file system begins at that folder.
 fn is_mounted_on(path: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
@@ -132,7 +143,7 @@ fn is_mounted_on(path: &Path) -> bool {
 }
 
 /// Answers requests until there is no mount any more.
-fn serve(mut channel: FuseChannel, server: &Server<PoolFs>) {
+fn serve(mut channel: FuseChannel, server: &Server<PoolFs>, path: &Path) {
     loop {
         let (reader, writer) = match channel.get_request() {
             Ok(Some(request)) => request,
@@ -142,9 +153,17 @@ fn serve(mut channel: FuseChannel, server: &Server<PoolFs>) {
                 return;
             }
         };
-        // Who has asked may be gone: then there is nobody to tell, and others go on.
-        if let Err(error) = server.handle_message(reader, writer.into(), None, None) {
-            tracing::debug!(%error, "an answer did not arrive");
+        let answer = AssertUnwindSafe(|| server.handle_message(reader, writer.into(), None, None));
+        match catch_unwind(answer) {
+            Ok(Ok(_)) => {}
+            // Who has asked may be gone: then there is nobody to tell, and others go on.
+            Ok(Err(error)) => tracing::debug!(%error, "an answer did not arrive"),
+            Err(_) => {
+                // Who has asked would wait for ever, whatever signal comes. This ends the connection for all.
+                tracing::error!(path = %path.display(), "a request panicked; the mount is given up");
+                let _ = unmount(path, UnmountFlags::FORCE).and_then(|()| unmount(path, UnmountFlags::DETACH));
+                return;
+            }
         }
     }
 }

@@ -3,12 +3,17 @@
 mod stage;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_device::{Directory, MemoryDirectory};
 use ishigaki_logpool::{MemberSettings, Pool, Profile};
 use ishigaki_logpool_fs::{Error, Mount, Served, Service};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 
 use stage::can_mount;
 
@@ -55,7 +60,7 @@ fn every_member_has_its_own_files_and_has_them_again_after_a_stop() {
     let service = Service::start(open(), &members).unwrap();
     assert_eq!(fs::read(two.join("log")).unwrap(), b"of b");
     // Somebody else's unmounting is noticed.
-    rustix::mount::unmount(&two, rustix::mount::UnmountFlags::DETACH).unwrap();
+    unmount(&two, UnmountFlags::DETACH).unwrap();
     let began = std::time::Instant::now();
     while service.is_alive() {
         assert!(began.elapsed().as_secs() < 20, "the mount that is gone still counts");
@@ -85,4 +90,31 @@ fn a_service_that_can_not_serve_all_serves_nobody() {
 
     let error = Service::start(open(), &[served("a", Profile::MARIADB, &one)]).unwrap_err();
     assert!(error.to_string().contains("has the profile generic, not mariadb"), "{error}");
+}
+
+#[test]
+fn a_mount_that_nobody_answers_for_is_taken_away() {
+    if !can_mount("a_mount_that_nobody_answers_for_is_taken_away") {
+        return;
+    }
+    // By who mounts there next, after the process has died, and by its own end.
+    for died in [true, false] {
+        let mut stage = stage::Stage::in_memory();
+        let log = stage.open("log", OFlags::DSYNC);
+        log.write_all_at(b"of a", 0).unwrap();
+        // The kernel knows the folder's attributes now, and will believe them for a while.
+        fs::metadata(stage.root()).unwrap();
+        // With a file open that ends the connection, and nothing else.
+        assert_eq!(unmount(stage.root(), UnmountFlags::FORCE), Err(Errno::BUSY));
+        assert!(fs::read_dir(stage.root()).is_err(), "nobody answers");
+        drop(log);
+        if died {
+            stage.abandon();
+        } else {
+            stage.unmount();
+            assert_eq!(fs::read_dir(stage.root()).unwrap().count(), 0);
+        }
+        stage.mount_again();
+        assert_eq!(fs::read(stage.path("log")).unwrap(), b"of a", "{died}");
+    }
 }

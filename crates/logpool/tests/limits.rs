@@ -106,7 +106,7 @@ fn a_member_whose_home_stands_still_stops_nobody_and_loses_nothing() {
     let gate = Gate::new(memory());
     let homes = Apart::of(vec![("a", Arc::new(gate.clone())), ("b", memory())]);
     let directory = memory();
-    let settings = Settings { patience: Duration::from_millis(300), ..small(true) };
+    let settings = Settings { patience: Duration::from_secs(5), ..small(true) };
     let pool = Pool::open(directory.clone(), homes.clone(), settings.clone()).unwrap();
     let (a, b) = (pool.add("a", member(Profile::GENERIC)).unwrap(), pool.add("b", member(Profile::GENERIC)).unwrap());
     let (file, other) = (a.create("f").unwrap(), b.create("f").unwrap());
@@ -159,7 +159,7 @@ fn a_stopped_member_is_rebuilt_from_what_was_carried_on() {
     let home = SimDirectory::with_seed(Seed(8));
     let gate = Gate::new(Arc::new(home.clone()));
     let homes = Apart::of(vec![("a", Arc::new(gate.clone())), ("b", memory())]);
-    let settings = Settings { patience: Duration::from_millis(300), ..small(true) };
+    let settings = Settings { patience: Duration::from_secs(5), ..small(true) };
     let pool = Pool::open(Arc::new(directory.clone()), homes.clone(), settings).unwrap();
     let (a, b) = (pool.add("a", member(Profile::MARIADB)).unwrap(), pool.add("b", member(Profile::GENERIC)).unwrap());
     let (file, other) = (a.create("ib_logfile0").unwrap(), b.create("f").unwrap());

@@ -2,8 +2,8 @@
 
 mod stage;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -102,9 +102,11 @@ fn members_that_commit_together_share_their_syncs() {
         let make = |number| pool.add(&format!("m{number}"), member(Profile::GENERIC)).unwrap().create("log").unwrap();
         let files: Vec<File> = (0..8).map(make).collect();
         let before = pool.statistics();
+        let together = Barrier::new(files.len());
         thread::scope(|scope| {
             for file in &files {
                 scope.spawn(|| {
+                    together.wait();
                     for commit in 0..12_u64 {
                         file.write(commit * 512, &[commit as u8 + 1; 512], Durability::Now).unwrap();
                     }

@@ -62,7 +62,7 @@ impl Default for WorkerSettings {
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How many page files are kept open.
-const READERS: usize = 1024;
+const READERS: usize = 64;
 
 /// Does clients' fragments. Dropping it stops them.
 #[derive(Debug)]

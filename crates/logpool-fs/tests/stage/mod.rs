@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use ishigaki_base::ByteSize;
@@ -15,13 +15,30 @@ use ishigaki_device::{Directory, MemoryDirectory, SimDirectory};
 use ishigaki_logpool::{Member, MemberSettings, Pool, Profile, Quota, Settings};
 use ishigaki_logpool_fs::{Access, Calendar, Mount, MountSettings};
 use rustix::fs::OFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+/// Why this host lets nobody mount, as in many containers.
+static REFUSED: LazyLock<Option<String>> = LazyLock::new(|| {
+    let place = tempfile::tempdir().unwrap();
+    let mounted = mount_memory(place.path());
+    mounted.err().map(|error| format!("mounting is refused: {error}"))
+});
+
+/// Mounts memory and unmounts it again.
+fn mount_memory(path: &Path) -> rustix::io::Result<()> {
+    rustix::mount::mount("probe", path, "tmpfs", MountFlags::empty(), None)?;
+    rustix::mount::unmount(path, UnmountFlags::DETACH)
+}
 
 /// Says why a test does nothing, or nothing if it can mount.
 pub(crate) fn can_mount(test: &str) -> bool {
     let reason = match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         Err(error) => format!("/dev/fuse: {error}"),
         Ok(_) if !rustix::process::geteuid().is_root() => "mounting takes root".to_owned(),
-        Ok(_) => return true,
+        Ok(_) => match &*REFUSED {
+            Some(reason) => reason.clone(),
+            None => return true,
+        },
     };
     // Past the capture of a test's output.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
@@ -91,6 +108,11 @@ impl Stage {
     pub(crate) fn mount_again(&mut self) {
         self.mount = None;
         self.mount = Some(Mount::new(self.member(), self.folder.path(), &mount_settings()).unwrap());
+    }
+
+    /// Leaves the mount as a process that dies does.
+    pub(crate) fn abandon(&mut self) {
+        std::mem::forget(self.mount.take());
     }
 
     pub(crate) fn unmount(&mut self) {

@@ -142,6 +142,10 @@ impl Ring<'_> {
             if self.reads.in_flight() > 0 {
                 readable = self.wait(&mut landed)?;
                 self.answer(&mut landed)?;
+                if !readable {
+                    // Nothing is received, which would see to it.
+                    self.session.works.console();
+                }
             }
         }
         Ok(())

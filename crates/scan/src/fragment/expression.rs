@@ -281,7 +281,11 @@ impl Expression {
         let boxed = |from: &mut Cursor<'_>| Self::decode(from, constants).map(Box::new);
         let made = match from.u8()? {
             0 => Self::Column(from.count()?),
-            1 => Self::Constant(constants.get(from.count()?)?.clone()),
+            1 => {
+                let constant = constants.get(from.count()?)?;
+                from.copies(constant.size())?;
+                Self::Constant(constant.clone())
+            }
             2 => {
                 let operator = OPERATORS.get(usize::from(from.u8()?)).copied();
                 let operator = operator.ok_or_else(|| Refused::because("there is no such operator"))?;

@@ -121,6 +121,20 @@ fn an_expression_that_is_too_deep_or_of_no_type_is_refused() {
 }
 
 #[test]
+fn a_short_fragment_does_not_become_a_long_one() {
+    let long = Expression::Constant(ScalarValue::Utf8View(Some("x".repeat(64 << 10))));
+    let filter = |times: usize| {
+        let list = vec![long.clone(); times];
+        let listed = Expression::In { negated: false, value: Box::new(Expression::Column(1)), list };
+        Fragment { filter: Some(listed), ..fragment() }.encode().expect("travels")
+    };
+    assert!(Fragment::decode(&filter(200)).is_ok());
+    let short = filter(1000);
+    assert!(short.len() < 100_000);
+    assert!(Fragment::decode(&short).expect_err("too long").0.contains("used too often"));
+}
+
+#[test]
 fn a_fragment_that_does_not_fit_to_its_file_is_refused() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let numbers: Arc<dyn datafusion::arrow::array::Array> = Arc::new(Int64Array::from_iter_values(0..100_000));
@@ -152,6 +166,8 @@ fn a_fragment_that_does_not_fit_to_its_file_is_refused() {
     refused(run(3..3, (segment, segment)), "there are no pages");
     refused(run(u64::MAX - 1..u64::MAX, (segment, segment)), "there are no pages");
     refused(run(0..2, (segment, segment ^ 1)), "another file of this name");
+    let one = Run { pages: 0..2, segments: (segment, segment) };
+    refused(Fragment { runs: vec![one.clone(), one], ..sound.clone() }, "out of order");
     refused(Fragment { projection: vec![1], ..sound.clone() }, "no column 1");
     refused(Fragment { filter: Some(Expression::Column(0)), ..sound.clone() }, "condition");
     let step = Step::Project(vec![(Expression::Column(7), "x".to_owned())]);

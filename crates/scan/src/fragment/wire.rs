@@ -1,9 +1,13 @@
-//! Numbers, texts and lists of a fragment, little-endian. Reading allocates no more than the fragment is long.
+//! Numbers, texts and lists of a fragment, little-endian. Reading allocates no more than the fragment is long, but for copies
+//! of constants, which are bounded.
 
 use super::Refused;
 
 /// The most columns, arguments or branches of anything.
 pub(super) const MOST: usize = 4096;
+
+/// The most bytes of constants, counted where they are used.
+const MOST_COPIED: usize = 16 << 20;
 
 pub(super) fn put_count(to: &mut Vec<u8>, count: usize) {
     to.extend_from_slice(&(count as u32).to_le_bytes());
@@ -31,6 +35,8 @@ pub(super) struct Cursor<'a> {
     rest: &'a [u8],
     /// How deep in expressions it is.
     pub(super) depth: usize,
+    /// Bytes of constants that were copied to where they are used.
+    copied: usize,
 }
 
 fn short() -> Refused {
@@ -39,7 +45,13 @@ fn short() -> Refused {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, depth: 0 }
+        Self { rest: bytes, depth: 0, copied: 0 }
+    }
+
+    /// So many bytes are copied; a few constants that are used again and again would become many.
+    pub(super) fn copies(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.copied += bytes;
+        if self.copied <= MOST_COPIED { Ok(()) } else { Err(Refused::because("its constants are used too often")) }
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Refused> {

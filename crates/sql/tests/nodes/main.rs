@@ -294,12 +294,12 @@ fn what_a_join_finds_out_travels_with_the_work() {
 #[test]
 fn the_wish_is_the_sessions_and_other_settings_are_refused() {
     let shell = Shell::new();
-    assert_eq!(shell.rows("SHOW ishigaki.placement"), ["auto"]);
+    assert_eq!(shell.rows("SHOW ishigaki.placement"), ["fetch"]);
     shell.run("SET ishigaki.placement TO push");
     assert_eq!(shell.rows("SHOW ishigaki.placement"), ["push"]);
-    shell.run("BEGIN; SET SESSION ishigaki.placement = 'Fetch'; ROLLBACK");
-    assert_eq!(shell.rows("SHOW ishigaki.placement"), ["fetch"]);
-    assert_eq!(rows(&shell.other(), "SHOW ishigaki.placement"), ["auto"]);
+    shell.run("BEGIN; SET SESSION ishigaki.placement = 'Auto'; ROLLBACK");
+    assert_eq!(shell.rows("SHOW ishigaki.placement"), ["auto"]);
+    assert_eq!(rows(&shell.other(), "SHOW ishigaki.placement"), ["fetch"]);
     shell.refuses("SET ishigaki.placement = 'remote'", &["`remote`", "auto, local, fetch or push"]);
     shell.refuses("SET search_path = 'x'", &["SET search_path", "ishigaki.placement"]);
     shell.refuses("SHOW search_path", &["SHOW TABLES"]);
