@@ -36,7 +36,7 @@ extensions_options! {
     /// What the user wishes about scans, as `SET ishigaki.…` says it.
     pub struct ScanOptions {
         /// A [`Wish`].
-        pub placement: String, default = "fetch".to_owned()
+        pub placement: String, default = Wish::default().to_string()
     }
 }
 
@@ -45,13 +45,9 @@ impl ConfigExtension for ScanOptions {
 }
 
 impl ScanOptions {
-    /// What is wished; `fetch` where nothing was said: it asks nothing of a node but pages.
+    /// What is wished, or the usual where nothing was said.
     pub fn wish(options: &ConfigOptions) -> Wish {
-        options
-            .extensions
-            .get::<Self>()
-            .and_then(|own| own.placement.parse().ok())
-            .unwrap_or(Wish::Fixed(Placement::Fetch))
+        options.extensions.get::<Self>().and_then(|own| own.placement.parse().ok()).unwrap_or_default()
     }
 }
 

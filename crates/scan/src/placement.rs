@@ -15,13 +15,19 @@ pub enum Placement {
 }
 
 /// What the user wishes: one placement, or the one that is estimated to be the fastest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wish {
-    /// The cost model decides, and may change its mind during the scan.
-    #[default]
+    /// The cost model decides, when the query is planned.
     Auto,
     /// This one, as far as it can be: what is on this machine is always local, and what is not never is.
     Fixed(Placement),
+}
+
+impl Default for Wish {
+    /// To fetch, which asks nothing of a node but pages.
+    fn default() -> Self {
+        Self::Fixed(Placement::Fetch)
+    }
 }
 
 impl Wish {

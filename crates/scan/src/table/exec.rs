@@ -130,13 +130,7 @@ impl DisplayAs for PageScan {
             return write!(f, "table={name}\nplacement={placement}\npages={pages} of {all}");
         }
         write!(f, "IshigakiPageScan: table={name}, placement={placement}, pages={pages} of {all}")?;
-        if let Some(filter) = &self.filter {
-            write!(f, ", filter=[{}]", filter.expression())?;
-        }
-        if !self.dynamic.is_empty() {
-            let filters: Vec<String> = self.dynamic.iter().map(ToString::to_string).collect();
-            write!(f, ", skips pages by=[{}]", filters.join(", "))?;
-        }
+        self.write_conditions(f)?;
         let columns: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, ", columns=[{}]", columns.join(", "))?;
         if let Some(limit) = self.limit {
@@ -144,6 +138,20 @@ impl DisplayAs for PageScan {
         }
         for estimate in &*self.estimates.lock() {
             write!(f, ", estimated=[{estimate}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl PageScan {
+    /// What rows and pages must be like, as `EXPLAIN` shows it wherever the scan is done.
+    pub(super) fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(filter) = &self.filter {
+            write!(f, ", filter=[{}]", filter.expression())?;
+        }
+        if !self.dynamic.is_empty() {
+            let filters: Vec<String> = self.dynamic.iter().map(ToString::to_string).collect();
+            write!(f, ", skips pages by=[{}]", filters.join(", "))?;
         }
         Ok(())
     }

@@ -244,13 +244,7 @@ impl DisplayAs for PushScan {
             return write!(f, "table={name}\nplacement=push\npages={pages} of {all}");
         }
         write!(f, "IshigakiPushScan: table={name}, placement=push, pages={pages} of {all}")?;
-        if let Some(filter) = &self.scan.filter {
-            write!(f, ", filter=[{}]", filter.expression())?;
-        }
-        if !self.scan.dynamic.is_empty() {
-            let filters: Vec<String> = self.scan.dynamic.iter().map(ToString::to_string).collect();
-            write!(f, ", skips pages by=[{}]", filters.join(", "))?;
-        }
+        self.scan.write_conditions(f)?;
         for step in &self.steps {
             write!(f, ", then {step}")?;
         }
