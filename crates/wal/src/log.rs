@@ -181,13 +181,15 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a point that the log has not reached. Any failure of the medium closes the log.
+    /// [`Error::Invalid`] for a point that the log has not reached, or that lies before its generation. Any failure of the medium closes the log.
     pub fn trim(&self, to: Start) -> Result<()> {
         let _one_at_a_time = self.trimming.lock();
         let shared = &self.shared;
         shared.check_open()?;
-        if to > self.here() || to.generation < shared.generation && to.lsn > shared.base {
-            let reason = format!("the log can not be trimmed to {to}: it has come to {}", self.here());
+        let was_there = if to.generation < shared.generation { to.lsn <= shared.base } else { to.lsn >= shared.base };
+        if to > self.here() || !was_there {
+            let (base, here) = (shared.base, self.here());
+            let reason = format!("the log can not be trimmed to {to}: it has come from {base} to {here}");
             return Err(Error::Invalid { reason });
         }
         if to.generation == shared.generation {

@@ -63,11 +63,23 @@ impl Control {
         };
         let generation = Generation(fields.u64(16));
         let start = Start { generation: Generation(fields.u64(40)), lsn: Lsn(fields.u64(48)) };
-        if start.lsn < Lsn::FIRST || start.generation > generation {
-            let what = format!("its control block needs it from {start}, and is of generation {generation}");
+        let control = Self { log: LogId(fields.u64(8)), generation, base: Lsn(fields.u64(24)), clean, start };
+        if start.lsn < Lsn::FIRST {
+            let what = format!("its control block needs it from {start}");
             return Err(Error::Corrupt { stream: None, what });
         }
-        Ok(Self { log: LogId(fields.u64(8)), generation, base: Lsn(fields.u64(24)), clean, start })
+        control.check_reached(start)?;
+        Ok(control)
+    }
+
+    /// Whether the log can be needed from there: its newest generation was there when somebody said so, or came later.
+    pub(crate) fn check_reached(&self, start: Start) -> Result<()> {
+        let Self { generation, base, .. } = *self;
+        if start.generation > generation || start.generation == generation && start.lsn < base {
+            let what = format!("it is needed from {start}, and its generation {generation} begins at {base}");
+            return Err(Error::Corrupt { stream: None, what });
+        }
+        Ok(())
     }
 }
 
@@ -105,7 +117,7 @@ mod tests {
     #[test]
     fn a_start_that_the_log_can_not_have_is_refused() {
         let mut sector = [0; 512];
-        for start in [(0, 0), (3, 0), (4, 1)] {
+        for start in [(0, 0), (3, 0), (3, 39), (4, 1)] {
             let start = Start { generation: Generation(start.0), lsn: Lsn(start.1) };
             Control { start, ..CONTROL }.encode(&mut sector);
             assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })), "{start}");

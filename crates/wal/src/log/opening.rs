@@ -114,10 +114,7 @@ impl Log {
         // A process may have died between a rename or creation and its sync; what is seen here must stay.
         directory.sync()?;
         let control = control_block.contents();
-        if from.generation > control.generation {
-            let what = format!("it ends in generation {}, and is needed from {from}", control.generation);
-            return Err(Error::Corrupt { stream: None, what });
-        }
+        control.check_reached(from)?;
         if control.generation == Generation::MAX {
             return Err(used_up());
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ishigaki_base::{Generation, LogId, StreamId, crc32c};
+use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
 use ishigaki_device::SECTOR;
 
 use super::segments::Segments;
@@ -29,7 +29,8 @@ pub(crate) struct Chunk {
 #[derive(Debug)]
 pub(crate) struct ChunkReader<'a> {
     log: LogId,
-    newest: Generation,
+    /// The newest generation, and its first LSN.
+    newest: (Generation, Lsn),
     segments: Segments<'a>,
     /// Where the next chunk is expected.
     place: Place,
@@ -51,7 +52,7 @@ impl<'a> ChunkReader<'a> {
         let first = segments.first();
         Self {
             log: control.log,
-            newest: control.generation,
+            newest: (control.generation, control.base),
             segments,
             place: Place { segment: first, offset: 0 },
             sequence: (first == 0).then_some(0),
@@ -196,8 +197,13 @@ impl<'a> ChunkReader<'a> {
             return Err(self.damage(&format!("chunk {} is where {sequence} belongs", header.sequence)));
         }
         let first = Generation::default().next();
-        if header.generation < self.generation.max(first) || header.generation > self.newest {
+        let (newest, base) = self.newest;
+        if header.generation < self.generation.max(first) || header.generation > newest {
             return Err(self.damage(&format!("a chunk of generation {} is here", header.generation)));
+        }
+        if header.generation == newest && header.base != base {
+            let what = format!("a chunk says that generation {newest} begins at {}, and not at {base}", header.base);
+            return Err(self.damage(&what));
         }
         if header.length() as u64 > limit {
             return Err(self.damage("a chunk is longer than its segment allows"));

@@ -160,6 +160,9 @@ impl Chain {
         }
         if generation > self.start.generation {
             self.check_base(generation, base)?;
+        } else if base > self.start.lsn {
+            let what = format!("it is needed from {}, and that generation begins at {base}", self.start);
+            return Err(Error::Corrupt { stream: None, what });
         }
         if watermark >= extent.gap {
             return Err(Error::Missing { first: extent.gap, last: watermark });

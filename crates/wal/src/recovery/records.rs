@@ -197,7 +197,11 @@ impl RecordParser {
         let at = rest.start;
         let bytes = window[at..at + RECORD_HEADER].try_into().expect("the range is as long as a header");
         let header = RecordHeader::decode(bytes).ok_or_else(|| self.damage("a record of unknown kind"))?;
-        let last = self.passages.last().and_then(|passage| passage.lsns);
+        let passage = self.passages.last();
+        if passage.is_some_and(|passage| header.lsn < passage.base) {
+            return Err(self.damage(&format!("record {} is older than its generation", header.lsn)));
+        }
+        let last = passage.and_then(|passage| passage.lsns);
         if last.is_some_and(|(_, last)| header.lsn <= last) {
             return Err(self.damage(&format!("record {} is out of order", header.lsn)));
         }

@@ -17,7 +17,7 @@ fn log_of(generation: Generation, lsn: Lsn) -> Arc<MemoryDirectory> {
 
 /// A log with one record in a chunk of that sequence; with chunks before it that are gone with the first segment.
 fn log_from(start: Start, generation: Generation, lsn: Lsn, sequence: u64) -> Arc<MemoryDirectory> {
-    let directory = log_without_chunks(start, generation, Lsn(2));
+    let directory = log_without_chunks(start, generation, Lsn(generation.0.min(2)));
     let segment = directory.create(&segment_name(StreamId(0), sequence.min(1)), 16 << 10).unwrap();
     segment.write_at(0, &chunk(Generation(1), sequence, 0, lsn)).unwrap();
     directory
@@ -88,6 +88,32 @@ fn a_log_that_has_used_up_its_numbers_is_refused() {
         let error = open(&log_of(generation, lsn)).unwrap_err();
         assert!(error.to_string().contains("used up"), "{error}");
     }
+}
+
+/// Else what says so would be given free with the start behind it, and the log be refused from then on.
+#[test]
+fn what_contradicts_a_generations_first_lsn_is_refused() {
+    let start = |generation, lsn| Start { generation: Generation(generation), lsn: Lsn(lsn) };
+    // The chunk is of generation 2, which begins at 2.
+    let log = |needed_from: Start, newest: u64, base: u64, lsn: u64| {
+        let directory = log_without_chunks(needed_from, Generation(newest), Lsn(base));
+        let segment = directory.create(&segment_name(StreamId(0), 0), 16 << 10).unwrap();
+        segment.write_at(0, &chunk(Generation(2), 0, 0, Lsn(lsn))).unwrap();
+        directory
+    };
+    let cases = [
+        ("says that generation 2 begins at 2, and not at 1", log(start(2, 3), 2, 1, 2)),
+        ("record 1 is older than its generation", log(start(2, 3), 2, 2, 1)),
+        ("needed from 1 in generation 2, and that generation begins at 2", log(start(2, 1), 3, 9, 2)),
+        ("needed from 1 in generation 2, and its generation 2 begins at 2", log(start(2, 1), 2, 2, 2)),
+    ];
+    for (why, directory) in cases {
+        let refused = open(&directory).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    let from = start(2, 1);
+    assert!(matches!(open_from(&log(Start::default(), 2, 2, 2), from), Err(Error::Corrupt { .. })));
+    open(&log(start(2, 3), 2, 2, 2)).unwrap().close().unwrap();
 }
 
 /// Else a trim would take the beginning of the batch away, and what was accepted be refused from then on.
