@@ -423,6 +423,8 @@ impl Protocol for TicToc {
                 // What was planted is found in the next round, or what somebody else has.
                 continue;
             };
+            // All of it: what lies behind the word is written when the transaction commits.
+            record.prefetch();
             let read = record.word.read(|| record.position());
             let Some((stamp, position)) = read.filter(|(stamp, _)| !stamp.is_dead()) else {
                 drop(guard);

@@ -64,8 +64,11 @@ impl Control {
         let generation = Generation(fields.u64(16));
         let start = Start { generation: Generation(fields.u64(40)), lsn: Lsn(fields.u64(48)) };
         let control = Self { log: LogId(fields.u64(8)), generation, base: Lsn(fields.u64(24)), clean, start };
-        if start.lsn < Lsn::FIRST {
-            let what = format!("its control block needs it from {start}");
+        let is_new = generation == Generation(0);
+        if start.lsn < Lsn::FIRST || is_new && (start, control.base) != (Start::default(), Lsn::FIRST) {
+            let base = control.base;
+            let what =
+                format!("its control block needs it from {start}, and has generation {generation} begin at {base}");
             return Err(Error::Corrupt { stream: None, what });
         }
         control.check_reached(start)?;
@@ -121,6 +124,19 @@ mod tests {
             let start = Start { generation: Generation(start.0), lsn: Lsn(start.1) };
             Control { start, ..CONTROL }.encode(&mut sector);
             assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })), "{start}");
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_never_opened_begins_at_the_first_lsn() {
+        let new = Control { generation: Generation(0), base: Lsn::FIRST, start: Start::default(), ..CONTROL };
+        let behind = Start { lsn: Lsn(2), ..new.start };
+        let mut sector = [0; 512];
+        new.encode(&mut sector);
+        assert_eq!(Control::decode(&sector).unwrap(), new);
+        for control in [Control { base: Lsn(2), ..new }, Control { start: behind, ..new }] {
+            control.encode(&mut sector);
+            assert!(matches!(Control::decode(&sector), Err(Error::Corrupt { .. })), "{control:?}");
         }
     }
 
