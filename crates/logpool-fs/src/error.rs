@@ -40,6 +40,14 @@ pub enum Error {
         /// The one that it is to be served with.
         wanted: &'static str,
     },
+    /// The socket can not be made.
+    #[error("no virtual machine can be served at `{path}`: {cause}", path = path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
     /// A thread could not be started.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
     Thread {

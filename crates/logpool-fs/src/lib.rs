@@ -6,8 +6,9 @@
 //!            O_DIRECT, O_DSYNC, rename …                                               names, handles, what must be durable
 //! ```
 //!
-//! - [`PoolFs`] is the file system of one member, and knows nothing of how requests come: FUSE brings them today.
+//! - [`PoolFs`] is the file system of one member, and knows nothing of how requests come.
 //! - [`Mount`] brings it to a folder, with some threads; who drops it unmounts.
+//! - [`Socket`] brings it to a virtual machine: virtio-fs, whose queues lie in memory that the machine shares with this process.
 //! - [`Service`] is a pool with a mount for each of its members.
 //! - [`Access`] says whose the files are.
 //!
@@ -31,9 +32,11 @@ mod error;
 mod mount;
 mod pool_fs;
 mod service;
+mod socket;
 
 pub use attributes::{Access, Calendar};
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings};
 pub use pool_fs::PoolFs;
 pub use service::{Served, Service};
+pub use socket::{Socket, SocketSettings};

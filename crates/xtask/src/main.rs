@@ -3,6 +3,7 @@
 //! `tidy` looks at the tree and says what is out of place; `test` is the one command that says whether the tree is good.
 //! Nothing here ships, and nothing of the house is imported: a chore must run when the house does not compile.
 
+mod guest;
 mod test;
 mod tidy;
 
@@ -16,6 +17,7 @@ Usage: cargo xtask <CHORE>
 
 Chores:
   test    Everything that must hold: format, clippy, tidy, tests, doc tests, examples, the loom model
+  guest   Makes the image of a small virtual machine for tests that take one
   tidy    Which crate may import which, file lengths, links in the documents
 
 `cargo xtask test --help` shows the options of `test`.
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     };
     let outcome = match chore {
         "test" => test::run(&root(), rest),
+        "guest" => guest::run(&root(), rest),
         "tidy" => tidy::run(&root(), rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -1,0 +1,265 @@
+//! A virtual machine, with Debian's kernel unmodified, has its log on a pool by virtio-fs: it writes records, each durable before
+//! the next, and is killed, or the service is, or both. What it had said was durable is in the pool, and in what is rebuilt
+//! offline.
+//!
+//! Takes QEMU, and an image that a chore makes, so it is asked for:
+//!
+//! ```sh
+//! cargo xtask guest
+//! cargo test --release -p ishigaki-logpool-fs --test guest -- --ignored --test-threads=1
+//! ```
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use ishigaki_device::{Directory, FileDirectory};
+use ishigaki_logpool::{Member, MemberSettings, Pool, Settings};
+use ishigaki_logpool_fs::{Access, Calendar, Socket, SocketSettings};
+
+/// Where a process of this program serves, told by a variable of its environment.
+const TASK: &str = "ISHIGAKI_TEST_SOCKET";
+
+/// A machine without hardware support starts slowly.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Bytes of a record.
+const RECORD: usize = 9;
+
+/// Records that a guest says are durable before something is killed.
+const RECORDS: usize = 40;
+
+/// A virtual machine; killed when a test ends, however it does.
+struct Guest {
+    child: Child,
+    said: Receiver<String>,
+}
+
+impl Guest {
+    fn start(socket: &Path, task: &str) -> Self {
+        let image = |name: &str| {
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../guest").join(name);
+            assert!(path.exists(), "there is no {}; make it with `cargo xtask guest`", path.display());
+            path
+        };
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args([
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-m",
+            "256M",
+            "-smp",
+            "1",
+            "-nographic",
+            "-no-reboot",
+            "-nodefaults",
+        ]);
+        command.args([
+            "-object",
+            "memory-backend-memfd,id=memory,size=256M,share=on",
+            "-machine",
+            "q35,memory-backend=memory",
+        ]);
+        command.arg("-kernel").arg(image("vmlinuz")).arg("-initrd").arg(image("initramfs"));
+        command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 task={task}"));
+        command.arg("-chardev").arg(format!("socket,id=log,path={}", socket.display()));
+        command.args(["-device", "vhost-user-fs-pci,chardev=log,tag=log", "-serial", "stdio", "-monitor", "none"]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("QEMU is there: apt-get install qemu-system-x86");
+        let output = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let (say, said) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                println!("guest: {line}");
+                if let Some((_, line)) = line.split_once("GUEST ")
+                    && say.send(line.trim().to_owned()).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Self { child, said }
+    }
+
+    /// The next thing that it says.
+    fn hear(&self) -> String {
+        self.said.recv_timeout(PATIENCE).expect("the guest says something within minutes")
+    }
+
+    /// What it says of that kind next; what it says before is passed over.
+    fn hear_of(&self, kind: &str) -> String {
+        loop {
+            let said = self.hear();
+            if let Some(rest) = said.strip_prefix(kind) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    /// Kills it. Gives what else it had said.
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.said.iter().collect()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This test's program again, serving a pool on a socket.
+struct Service {
+    child: Child,
+    place: PathBuf,
+}
+
+impl Service {
+    fn start(place: &Path) -> Self {
+        let socket = place.join("socket");
+        let _ = fs::remove_file(&socket);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "serves_until_it_is_killed", "--ignored", "--nocapture"]).env(TASK, place);
+        let child = command.stdout(Stdio::null()).spawn().unwrap();
+        let service = Self { child, place: place.to_owned() };
+        let begun = Instant::now();
+        while !socket.exists() {
+            assert!(begun.elapsed() < PATIENCE, "the service serves within minutes");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        service
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.place.join("socket")
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn open(place: &Path) -> (Pool, Member) {
+    fs::create_dir_all(place.join("pool")).unwrap();
+    let directory = Arc::new(FileDirectory::open(place.join("pool")).unwrap());
+    let pool = Pool::open_together(directory as Arc<dyn Directory>, Settings::default()).unwrap();
+    let member = if pool.members().is_empty() {
+        pool.add("guest", MemberSettings::default()).unwrap()
+    } else {
+        pool.member("guest").unwrap()
+    };
+    (pool, member)
+}
+
+fn settings() -> SocketSettings {
+    SocketSettings { access: Access::own(), threads: 4, calendar: Calendar::new(SystemTime::now) }
+}
+
+#[test]
+#[ignore = "it serves until it is killed: the tests beside it start it"]
+fn serves_until_it_is_killed() {
+    let place = PathBuf::from(std::env::var_os(TASK).expect("the tests beside it start it"));
+    let (_pool, member) = open(&place);
+    let _socket = Socket::new(member, place.join("socket"), &settings()).unwrap();
+    std::thread::sleep(Duration::from_hours(1));
+}
+
+/// The records of a member, as its pool has them now.
+fn records(place: &Path) -> Vec<u8> {
+    let (pool, member) = open(place);
+    let file = member.open("records").unwrap();
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    let read = file.read(0, &mut bytes).unwrap();
+    assert_eq!(read, bytes.len());
+    drop((file, member));
+    pool.close().unwrap();
+    bytes
+}
+
+/// Every record up to that one is there, and whole.
+fn check(bytes: &[u8], last: usize) {
+    for number in 0..=last {
+        let record = bytes.get(number * RECORD..(number + 1) * RECORD);
+        assert_eq!(record, Some(format!("{number:08}\n").as_bytes()), "record {number} of {last}");
+    }
+}
+
+/// The last number among what was said.
+fn last_durable(said: &[String], before: usize) -> usize {
+    let numbers = said.iter().filter_map(|line| line.strip_prefix("durable ")?.parse().ok());
+    numbers.chain([before]).max().expect("there is one")
+}
+
+fn write_until(guest: &Guest, records: usize) -> usize {
+    loop {
+        let number: usize = guest.hear_of("durable").parse().unwrap();
+        if number >= records {
+            return number;
+        }
+    }
+}
+
+#[test]
+#[ignore = "it takes QEMU, an image, and minutes"]
+fn what_a_guest_was_told_is_durable_survives_whatever_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+
+    // The guest alone: the service goes on, and serves the next one.
+    let service = Service::start(place);
+    let guest = Guest::start(&service.socket(), "records");
+    let said = write_until(&guest, RECORDS);
+    let last = last_durable(&guest.kill(), said);
+    let guest = Guest::start(&service.socket(), "records");
+    guest.hear_of("ready");
+    let said = write_until(&guest, 2);
+    // Then both, the service first: what it had not answered the guest has not said.
+    service.kill();
+    let last_again = last_durable(&guest.kill(), said);
+    let bytes = records(place);
+    check(&bytes, last.max(last_again));
+
+    // And once more, with the service alone.
+    let service = Service::start(place);
+    let guest = Guest::start(&service.socket(), "records");
+    let said = write_until(&guest, RECORDS);
+    service.kill();
+    let last = last_durable(&guest.kill(), said);
+    check(&records(place), last);
+}
+
+#[test]
+#[ignore = "it takes QEMU, an image, and minutes"]
+fn a_guest_finds_what_servers_do_with_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, member) = open(folder.path());
+    let socket = Socket::new(member, folder.path().join("socket"), &settings()).unwrap();
+    let guest = Guest::start(socket.path(), "names");
+    assert_eq!(guest.hear_of("listed"), ". ./folder ./folder/long ./folder/one");
+    assert_eq!(guest.hear_of("length"), "1048576");
+    guest.hear_of("over");
+    drop(guest);
+    while socket.is_connected() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(socket);
+    assert!(!folder.path().join("socket").exists());
+    pool.close().unwrap();
+}
