@@ -9,16 +9,18 @@
 //! that. The guest is not trusted: what its queues say is checked, and a request that makes no sense is answered with
 //! nothing, which its kernel takes for an I/O error.
 
+#![allow(unsafe_code, reason = "a descriptor that a library has given up is closed by its number")]
+
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 use fuse_backend_rs::api::server::Server;
@@ -236,6 +238,7 @@ fn serve_one(
     }
     device.end();
     drop(daemon);
+    device.close_given_up();
     drop(device);
     for worker in workers {
         if worker.join().is_err() {
@@ -259,6 +262,8 @@ struct Device {
     jobs: Mutex<Option<Sender<Job>>>,
     /// Of each thread that looks at queues.
     exit: (EventConsumer, EventNotifier),
+    /// What `vhost-user-backend` 0.22 was given to hear of the exit, and does not close.
+    given_up: OnceLock<RawFd>,
     /// A request has panicked: nobody knows what it has left.
     is_broken: AtomicBool,
     ending: Arc<Ending>,
@@ -272,6 +277,7 @@ impl Device {
             memory: RwLock::new(None),
             jobs: Mutex::new(Some(jobs)),
             exit: new_event_consumer_and_notifier(EventFlag::NONBLOCK)?,
+            given_up: OnceLock::new(),
             is_broken: AtomicBool::new(false),
             ending,
         };
@@ -282,6 +288,14 @@ impl Device {
     fn end(&self) {
         self.jobs.lock().take();
         let _ = self.exit.1.notify();
+    }
+
+    /// Closes what nobody uses any more, when there is no daemon.
+    fn close_given_up(&self) {
+        if let Some(&descriptor) = self.given_up.get() {
+            // SAFETY: it was made for the daemon, which has taken its number and closes nothing; and that is gone.
+            drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        }
     }
 
     /// Hands over everything that is in a queue.
@@ -363,7 +377,10 @@ impl VhostUserBackend for Device {
     }
 
     fn exit_event(&self, _: usize) -> Option<(EventConsumer, EventNotifier)> {
-        Some((self.exit.0.try_clone().ok()?, self.exit.1.try_clone().ok()?))
+        let (consumer, notifier) = (self.exit.0.try_clone().ok()?, self.exit.1.try_clone().ok()?);
+        // There is one thread that looks at queues, so this is asked once.
+        self.given_up.set(consumer.as_raw_fd()).ok()?;
+        Some((consumer, notifier))
     }
 
     fn handle_event(&self, queue: u16, _: EventSet, vrings: &[Vring], _: usize) -> io::Result<()> {

@@ -89,6 +89,8 @@ fn talk_nonsense(Seed(seed): Seed) {
         drop(stream);
         wait_until("it is given up", || !socket.is_connected());
     }
+    let open = fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(open < 60, "{open} descriptors are open, of which a test takes a dozen: some of each connection are left");
     let stream = UnixStream::connect(socket.path()).unwrap();
     wait_until("the next one is served", || socket.is_connected());
     drop(stream);
