@@ -35,6 +35,9 @@ const BELIEF: Duration = Duration::from_hours(1);
 /// The longest name, and the longest path within a member.
 const LONGEST_NAME: u64 = 255;
 
+/// The most directories that are open at a time.
+const MOST_LISTINGS: usize = 1 << 10;
+
 /// One member as a file system. Any number of threads may ask at a time.
 pub struct PoolFs {
     member: Member,
@@ -71,6 +74,18 @@ impl PoolFs {
             listings: RwLock::default(),
             next_handle: AtomicU64::new(1),
         }
+    }
+
+    /// Forgets what the kernel knew and had open.
+    fn forget_all(&self) {
+        let _nobody_else = self.moves.write();
+        let gone = (
+            std::mem::replace(&mut *self.tree.lock(), Tree::new(self.calendar.now())),
+            std::mem::take(&mut *self.files.write()),
+            std::mem::take(&mut *self.listings.write()),
+        );
+        // Whoever was the last user of a file without a name goes through the pool.
+        drop(gone);
     }
 
     fn handle(&self) -> u64 {
@@ -123,8 +138,14 @@ impl FileSystem for PoolFs {
     type Handle = u64;
 
     fn init(&self, capable: FsOptions) -> io::Result<FsOptions> {
+        // A machine that starts again, or mounts again, has nothing open any more.
+        self.forget_all();
         let wanted = FsOptions::BIG_WRITES | FsOptions::MAX_PAGES | FsOptions::ASYNC_DIO | FsOptions::PARALLEL_DIROPS;
         Ok(capable & wanted)
+    }
+
+    fn destroy(&self) {
+        self.forget_all();
     }
 
     fn lookup(&self, _: &Context, parent: u64, name: &CStr) -> io::Result<Entry> {
@@ -190,6 +211,7 @@ impl FileSystem for PoolFs {
     }
 
     fn open(&self, _: &Context, inode: u64, flags: u32, _: u32) -> io::Result<(Option<u64>, OpenOptions, Option<u32>)> {
+        self.check_room()?;
         let node = self.tree.lock().file(inode)?.ok_or(Errno::ISDIR)?;
         Ok((Some(self.take_handle(node, flags)), OpenOptions::DIRECT_IO, None))
     }
@@ -201,6 +223,7 @@ impl FileSystem for PoolFs {
         name: &CStr,
         args: CreateIn,
     ) -> io::Result<(Entry, Option<u64>, OpenOptions, Option<u32>)> {
+        self.check_room()?;
         let (entry, node) = self.make_file(parent, name, args.flags)?;
         Ok((entry, Some(self.take_handle(node, args.flags)), OpenOptions::DIRECT_IO, None))
     }
@@ -263,6 +286,9 @@ impl FileSystem for PoolFs {
     }
 
     fn opendir(&self, _: &Context, inode: u64, _: u32) -> io::Result<(Option<u64>, OpenOptions)> {
+        if self.listings.read().len() >= MOST_LISTINGS {
+            return Err(Errno::NFILE.into());
+        }
         let listing = self.list(inode)?;
         let handle = self.handle();
         self.listings.write().insert(handle, Arc::new(listing));

@@ -6,32 +6,39 @@
 //! ```
 //!
 //! The hypervisor connects, hands over the guest's memory, and is then not asked any more: requests and answers go through
-//! that. The guest is not trusted: what its queues say is checked, and a request that makes no sense is answered with
-//! nothing, which its kernel takes for an I/O error.
+//! that. The guest is not trusted: what its queues say is checked, and a request that makes no sense is answered with `EIO`.
+//! One without room for that is not answered at all: an answer of no bytes is a success for the guest's kernel.
+//!
+//! A guest that is reset leaves requests behind. The next start of the device waits for them, and answers none of them.
 
 #![allow(unsafe_code, reason = "a descriptor that a library has given up is closed by its number")]
 
+#[cfg(test)]
+mod tests;
+
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use fuse_backend_rs::api::server::Server;
 use fuse_backend_rs::transport::{Reader, VirtioFsWriter};
 use ishigaki_logpool::Member;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
 use vhost::vhost_user::Listener;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost_user_backend::{VhostUserBackend, VhostUserDaemon, VringMutex, VringT};
-use virtio_queue::{DescriptorChain, QueueOwnedT};
+use virtio_queue::{DescriptorChain, QueueOwnedT, QueueT};
 use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryLoadGuard, GuestMemoryMmap};
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
@@ -42,8 +49,23 @@ type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 type Vring = VringMutex<Memory>;
 type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 
-/// Queues of a device: one for what may not wait behind others, and one for everything else.
+/// Queues of a device: one for what the guest forgets, and one for everything else.
 const QUEUES: usize = 2;
+
+/// For how long the next start of a device waits for what the one before has left.
+const LEFT_BEHIND: Duration = Duration::from_secs(30);
+
+/// After nobody could be served.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What an answer begins with: length, error, and the number of the request.
+const ANSWER: usize = 16;
+
+/// What a request begins with: length, what is asked for, and its number.
+const REQUEST: usize = 16;
+
+/// Requests that get no answer: `FUSE_FORGET` and `FUSE_BATCH_FORGET`.
+const UNANSWERED: [u32; 2] = [2, 42];
 
 /// Requests that a queue has room for at most.
 const QUEUE_SIZE: usize = 1024;
@@ -165,16 +187,20 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         }
         fs::remove_file(path)?;
     }
-    // Nobody else may connect between its making and the change of its mode: it gets its name when it has its mode, and
-    // never that of something else.
-    let mut unborn = path.as_os_str().to_owned();
-    unborn.push(format!(".{}", std::process::id()));
-    let listener = UnixListener::bind(&unborn)?;
-    let named =
-        fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600)).and_then(|()| fs::hard_link(&unborn, path));
-    fs::remove_file(&unborn)?;
-    named?;
-    Ok(listener)
+    // Nobody else may connect before its mode says so: it is made where nobody else comes, and gets its name then; never that
+    // of something else.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let cradle = parent.join(format!(".ishigaki-socket-{}", std::process::id()));
+    let unborn = cradle.join("s");
+    let _ = fs::remove_dir_all(&cradle);
+    fs::DirBuilder::new().mode(0o700).create(&cradle)?;
+    let born = UnixListener::bind(&unborn).and_then(|listener| {
+        fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600))?;
+        fs::hard_link(&unborn, path)?;
+        Ok(listener)
+    });
+    fs::remove_dir_all(&cradle)?;
+    born
 }
 
 /// Serves one machine after the other.
@@ -195,7 +221,10 @@ fn serve(listener: &UnixListener, member: &Member, settings: &SocketSettings, pa
         }
         match serve_one(listener, member, settings, ending) {
             Ok(()) => tracing::info!(path = %path.display(), "the virtual machine has gone"),
-            Err(error) => tracing::warn!(path = %path.display(), %error, "the virtual machine was given up"),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), error, "a virtual machine could not be served");
+                std::thread::sleep(PAUSE);
+            }
         }
         *ending.is_connected.lock() = false;
     }
@@ -238,7 +267,6 @@ fn serve_one(
     }
     device.end();
     drop(daemon);
-    device.close_given_up();
     drop(device);
     for worker in workers {
         if worker.join().is_err() {
@@ -252,6 +280,8 @@ fn serve_one(
 struct Job {
     chain: Chain,
     vring: Vring,
+    /// The start of the device in which it was made.
+    start: u64,
 }
 
 /// What a virtual machine sees.
@@ -264,8 +294,13 @@ struct Device {
     exit: (EventConsumer, EventNotifier),
     /// What `vhost-user-backend` 0.22 was given to hear of the exit, and does not close.
     given_up: OnceLock<RawFd>,
-    /// A request has panicked: nobody knows what it has left.
+    /// A request has panicked, and nobody knows what it has left; or the guest does not keep to the rules.
     is_broken: AtomicBool,
+    /// How often the guest has started it.
+    start: AtomicU64,
+    /// Requests that were taken and not yet worked off.
+    taken: Mutex<usize>,
+    worked_off: Condvar,
     ending: Arc<Ending>,
 }
 
@@ -279,6 +314,9 @@ impl Device {
             exit: new_event_consumer_and_notifier(EventFlag::NONBLOCK)?,
             given_up: OnceLock::new(),
             is_broken: AtomicBool::new(false),
+            start: AtomicU64::new(0),
+            taken: Mutex::new(0),
+            worked_off: Condvar::new(),
             ending,
         };
         Ok((device, receiver))
@@ -290,59 +328,105 @@ impl Device {
         let _ = self.exit.1.notify();
     }
 
-    /// Closes what nobody uses any more, when there is no daemon.
-    fn close_given_up(&self) {
-        if let Some(&descriptor) = self.given_up.get() {
-            // SAFETY: it was made for the daemon, which has taken its number and closes nothing; and that is gone.
-            drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
-        }
-    }
-
     /// Hands over everything that is in a queue.
-    fn take_all(&self, vring: &Vring) -> io::Result<()> {
+    fn take_all(&self, vring: &Vring) -> Result<(), virtio_queue::Error> {
         let Some(memory) = self.memory.read().as_ref().map(GuestAddressSpace::memory) else { return Ok(()) };
         let jobs = self.jobs.lock();
         let Some(jobs) = jobs.as_ref() else { return Ok(()) };
-        let mut state = vring.get_mut();
-        let chains: Vec<Chain> = state.get_queue_mut().iter(memory).map_err(io::Error::other)?.collect();
-        drop(state);
+        let chains: Vec<Chain> = vring.get_mut().get_queue_mut().iter(memory)?.collect();
+        let mut taken = self.taken.lock();
+        *taken += chains.len();
+        if *taken > QUEUES * QUEUE_SIZE {
+            *taken -= chains.len();
+            self.is_broken.store(true, Ordering::SeqCst);
+            tracing::warn!("the virtual machine asks for more than its queues can hold; it gets no more answers");
+            return Ok(());
+        }
+        let start = self.start.load(Ordering::SeqCst);
         for chain in chains {
             // There is a worker as long as there are requests.
-            let _ = jobs.send(Job { chain, vring: vring.clone() });
+            let _ = jobs.send(Job { chain, vring: vring.clone(), start });
         }
         Ok(())
     }
 
     /// Answers a request.
-    fn work(&self, Job { chain, vring }: Job) {
-        let head = chain.head_index();
-        let refuses = || self.is_broken.load(Ordering::Relaxed) || self.ending.has_begun();
-        let answered = if refuses() { Ok(0) } else { catch_unwind(AssertUnwindSafe(|| self.answer(&chain))) };
-        let used = answered.unwrap_or_else(|_| {
-            tracing::error!("a request panicked; the virtual machine gets no more answers");
-            self.is_broken.store(true, Ordering::Relaxed);
-            0
-        });
-        let told = vring.add_used(head, used).map_err(|error| error.to_string()).and_then(|()| {
-            let needs = vring.needs_notification().map_err(|error| error.to_string())?;
-            if needs { vring.signal_used_queue().map_err(|error| error.to_string()) } else { Ok(()) }
-        });
-        if let Err(error) = told {
-            tracing::debug!(error, "an answer did not arrive");
+    fn work(&self, Job { chain, vring, start }: Job) {
+        let is_of_now = || self.start.load(Ordering::SeqCst) == start && vring.get_ref().get_queue().ready();
+        if is_of_now()
+            && let Some(used) = self.answer(&chain)
+            && is_of_now()
+        {
+            let told = vring.add_used(chain.head_index(), used).map_err(|error| error.to_string()).and_then(|()| {
+                let needs = vring.needs_notification().map_err(|error| error.to_string())?;
+                if needs { vring.signal_used_queue().map_err(|error| error.to_string()) } else { Ok(()) }
+            });
+            if let Err(error) = told {
+                tracing::debug!(error, "an answer did not arrive");
+            }
         }
+        *self.taken.lock() -= 1;
+        self.worked_off.notify_all();
     }
 
-    /// Bytes of the answer; 0 when the request can not be understood.
-    fn answer(&self, chain: &Chain) -> u32 {
+    /// Bytes of the answer; `None` when there is no room for one.
+    fn answer(&self, chain: &Chain) -> Option<u32> {
         let memory = chain.memory();
-        let Ok(reader) = Reader::from_descriptor_chain(memory, chain.clone()) else { return 0 };
-        let Ok(writer) = VirtioFsWriter::new(memory, chain.clone()) else { return 0 };
-        match self.server.handle_message(reader, writer.into(), None, None) {
-            Ok(bytes) => u32::try_from(bytes).unwrap_or(0),
-            Err(error) => {
-                tracing::debug!(%error, "a request was not answered");
-                0
+        let mut head = [0; REQUEST];
+        Reader::from_descriptor_chain(memory, chain.clone()).ok()?.read_exact(&mut head).ok()?;
+        let asks = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let needs_answer = !UNANSWERED.contains(&asks);
+        if !self.is_broken.load(Ordering::SeqCst) && !self.ending.has_begun() {
+            let reader = Reader::from_descriptor_chain(memory, chain.clone()).ok()?;
+            let writer = VirtioFsWriter::new(memory, chain.clone()).ok()?;
+            let answered =
+                catch_unwind(AssertUnwindSafe(|| self.server.handle_message(reader, writer.into(), None, None)));
+            match answered {
+                Ok(Ok(bytes)) if bytes >= ANSWER || !needs_answer => return u32::try_from(bytes).ok(),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a request was not understood"),
+                Err(_) => {
+                    tracing::error!("a request panicked; the virtual machine gets nothing any more");
+                    self.is_broken.store(true, Ordering::SeqCst);
+                }
             }
+        }
+        if !needs_answer {
+            return Some(0);
+        }
+        // The length, the error, and the number of the request.
+        let mut refusal = [0; ANSWER];
+        refusal[..4].copy_from_slice(&(ANSWER as u32).to_le_bytes());
+        refusal[4..8].copy_from_slice(&(-Errno::IO.raw_os_error()).to_le_bytes());
+        refusal[8..].copy_from_slice(&head[8..]);
+        VirtioFsWriter::new(memory, chain.clone()).ok()?.write_all(&refusal).ok()?;
+        Some(ANSWER as u32)
+    }
+
+    /// The guest starts the device, perhaps once more: nothing of before is answered from now on.
+    fn begin_again(&self) {
+        self.start.fetch_add(1, Ordering::SeqCst);
+        let until = Instant::now() + LEFT_BEHIND;
+        let mut taken = self.taken.lock();
+        while *taken > 0 {
+            if self.worked_off.wait_until(&mut taken, until).timed_out() {
+                tracing::warn!(
+                    requests = *taken,
+                    "what a virtual machine has left behind takes long; it gets no answers"
+                );
+                self.is_broken.store(true, Ordering::SeqCst);
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if let Some(&descriptor) = self.given_up.get() {
+            // SAFETY: it was made for the thread that looks at queues, which has taken its number and closes nothing; and
+            // that thread, which had this device, is gone.
+            drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
     }
 }
@@ -371,6 +455,10 @@ impl VhostUserBackend for Device {
         // The queues know it themselves.
     }
 
+    fn acked_features(&self, _: u64) {
+        self.begin_again();
+    }
+
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
         *self.memory.write() = Some(memory);
         Ok(())
@@ -385,12 +473,17 @@ impl VhostUserBackend for Device {
 
     fn handle_event(&self, queue: u16, _: EventSet, vrings: &[Vring], _: usize) -> io::Result<()> {
         let Some(vring) = vrings.get(usize::from(queue)) else { return Ok(()) };
-        loop {
-            vring.disable_notification().map_err(io::Error::other)?;
-            self.take_all(vring)?;
-            if !vring.enable_notification().map_err(io::Error::other)? {
-                return Ok(());
+        let taken = loop {
+            let taken = vring.disable_notification().and_then(|()| self.take_all(vring));
+            match taken.and_then(|()| vring.enable_notification()) {
+                Ok(true) if !self.is_broken.load(Ordering::SeqCst) => {}
+                other => break other,
             }
+        };
+        // An error here would end the thread, and the guest may only be starting again.
+        if let Err(error) = taken {
+            tracing::debug!(%error, "a queue could not be read");
         }
+        Ok(())
     }
 }

@@ -47,7 +47,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         call(Command::new("dpkg-deb").arg("-x").arg(file).arg(&unpacked))?;
     }
     fill(&unpacked, &image, kernel.trim_start_matches("linux-image-"))?;
-    let pack = format!("find . | cpio -o -H newc --quiet | gzip -1 > {}", quoted(&place.join("initramfs.new")));
+    let (archive, packed) = (work.join("archive"), quoted(&place.join("initramfs.new")));
+    let pack = format!(
+        "find . > ../names; cpio -o -H newc --quiet < ../names > {0}; gzip -1 < {0} > {packed}",
+        quoted(&archive)
+    );
     call(Command::new("sh").args(["-e", "-c", &pack]).current_dir(&image))?;
     copy(&unpacked.join("boot").join(kernel.replacen("linux-image", "vmlinuz", 1)), &place.join("vmlinuz"))?;
     rename(&place.join("initramfs.new"), &place.join("initramfs"))?;

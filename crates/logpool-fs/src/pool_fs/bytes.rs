@@ -31,11 +31,26 @@ impl Open {
     }
 }
 
+/// The most files that are open at a time.
+const MOST_FILES: usize = 1 << 16;
+
+/// The most bytes that one request reads or writes. The kernel asks for no more; a machine that is not trusted may.
+const MOST_BYTES: u32 = 1 << 20;
+
+fn buffer(size: u32) -> io::Result<Vec<u8>> {
+    if size <= MOST_BYTES { Ok(vec![0; size as usize]) } else { Err(Errno::INVAL.into()) }
+}
+
 impl PoolFs {
     pub(super) fn take_handle(&self, node: Arc<FileNode>, flags: u32) -> u64 {
         let handle = self.handle();
         self.files.write().insert(handle, Arc::new(Open { node, flags }));
         handle
+    }
+
+    /// Whether one more file may be open. Some more are no harm, if several ask at once.
+    pub(super) fn check_room(&self) -> io::Result<()> {
+        if self.files.read().len() < MOST_FILES { Ok(()) } else { Err(Errno::NFILE.into()) }
     }
 
     pub(super) fn read_bytes(
@@ -46,7 +61,7 @@ impl PoolFs {
         offset: u64,
     ) -> io::Result<usize> {
         let open = self.open_file(handle)?;
-        let mut bytes = vec![0; size as usize];
+        let mut bytes = buffer(size)?;
         let read = open.node.file.read(offset, &mut bytes).map_err(answer)?;
         writer.write_all(&bytes[..read])?;
         Ok(read)
@@ -61,7 +76,7 @@ impl PoolFs {
         flags: u32,
     ) -> io::Result<usize> {
         let open = self.open_file(handle)?;
-        let mut bytes = vec![0; size as usize];
+        let mut bytes = buffer(size)?;
         reader.read_exact(&mut bytes)?;
         open.node.file.write(offset, &bytes, open.durability(flags)).map_err(answer)?;
         *open.node.modified.lock() = self.calendar.now();

@@ -249,8 +249,8 @@ impl PoolFs {
     ) -> io::Result<()> {
         if offset == 0 {
             // Read from the beginning once more, it shows what is there now.
-            let listing = self.list(directory)?;
-            self.listings.write().insert(handle, Arc::new(listing));
+            let now = Arc::new(self.list(directory)?);
+            *self.listings.write().get_mut(&handle).ok_or(Errno::BADF)? = now;
         }
         let listing = self.listings.read().get(&handle).cloned().ok_or(Errno::BADF)?;
         for (index, listed) in listing.iter().enumerate().skip(usize::try_from(offset).unwrap_or(usize::MAX)) {

@@ -22,7 +22,8 @@ done
 
 # Records of nine bytes, one after the other, each durable before the next, for ever.
 records() {
-    number=0
+    # What the one before has left goes on.
+    number=$(($($busybox stat -c %s /log/records 2> /dev/null || echo 0) / 9))
     while :; do
         if ! $busybox printf '%08d\n' "$number" |
             $busybox dd of=/log/records bs=9 count=1 seek="$number" conv=notrunc,fsync 2> /dev/null; then
