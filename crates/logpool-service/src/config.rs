@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::{Settings, Waiting};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use crate::{Error, Result};
@@ -114,7 +115,7 @@ impl Config {
 }
 
 /// Reads TOML, and says where it is not what was expected.
-pub(crate) fn read<'de, T: Deserialize<'de>>(text: &'de str, path: &Path) -> Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T> {
     toml::from_str(text).map_err(|error: toml::de::Error| Error::Config {
         path: path.to_owned(),
         line: error.span().map(|span| line_of(text, span.start)),

@@ -4,7 +4,7 @@
 //! what it wants within [`PATIENCE`] and within the bytes that it is allowed, and takes its answer within the same time.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -22,6 +22,10 @@ const MOST: usize = 16;
 /// How long one may take to say what it wants, and to take the answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Bytes that are read, and the time that is taken, for who was not heard out to take its answer.
+const LAST_WORDS: usize = 256 << 10;
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
 /// After a visitor could not be let in, for want of descriptors perhaps.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -35,6 +39,8 @@ pub(crate) trait Listener: AsFd + Send + 'static {
 pub(crate) trait Stream: Read + Write + Send + 'static {
     fn limit_read(&self, time: Duration) -> io::Result<()>;
     fn limit_write(&self, time: Duration) -> io::Result<()>;
+    /// There will be nothing more to read for the other side.
+    fn finish(&self) -> io::Result<()>;
 }
 
 impl Listener for UnixListener {
@@ -61,6 +67,10 @@ impl Stream for UnixStream {
     fn limit_write(&self, time: Duration) -> io::Result<()> {
         self.set_write_timeout(Some(time))
     }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
 }
 
 impl Stream for TcpStream {
@@ -70,6 +80,10 @@ impl Stream for TcpStream {
 
     fn limit_write(&self, time: Duration) -> io::Result<()> {
         self.set_write_timeout(Some(time))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
     }
 }
 
@@ -209,6 +223,12 @@ pub(crate) fn answer(stream: &mut impl Stream, bytes: &[u8]) -> io::Result<()> {
         }
     }
     stream.flush()
+}
+
+/// Ends a conversation with a visitor who was not heard out: what has arrived unread would have the answer taken back.
+pub(crate) fn dismiss(stream: &mut impl Stream) -> io::Result<()> {
+    stream.finish()?;
+    hear(stream, LAST_WORDS, LAST_MOMENT, |_| false).map(drop)
 }
 
 #[cfg(test)]

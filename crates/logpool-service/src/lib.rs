@@ -10,7 +10,7 @@
 //!
 //! - [`Config`] says what is served, and [`MemberConfig`] how a member is; both are read from TOML, and faults are told with
 //!   their line. [`Owner`] is a user of this host.
-//! - `ledger` is the file in the data directory with the members that a running service has taken in. The configuration is its
+//! - `added` is the file in the data directory with the members that a running service has taken in. The configuration is its
 //!   author's, and never written here.
 //! - [`Serving`] holds the directory's lock, the pool, the mounts and the two doors, and ends them in order.
 //! - [`Status`] is what it tells of itself; `metrics` says it in Prometheus' words.
@@ -19,11 +19,11 @@
 //!
 //! Arguments, text for people and exit codes are `cli`'s.
 
+mod added;
 mod config;
 mod control;
 mod door;
 mod error;
-mod ledger;
 mod metrics;
 mod owner;
 mod serving;

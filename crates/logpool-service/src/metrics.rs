@@ -56,7 +56,7 @@ struct Figures {
     statistics: ishigaki_logpool::MemberStatistics,
 }
 
-const OF_MEMBERS: [OfMember; 19] = [
+const OF_MEMBERS: [OfMember; 18] = [
     ("mounted", "gauge", "1 if the folder answers", |member| member.is_alive.into()),
     ("failed", "gauge", "1 if the server gets errors until the service is started again", |member| {
         member.has_failed.into()
@@ -85,9 +85,6 @@ const OF_MEMBERS: [OfMember; 19] = [
     }),
     ("quota_home_bytes", "gauge", "Limit of home_bytes", |member| member.statistics.quota.home.0),
     ("quota_files", "gauge", "Limit of files", |member| member.statistics.quota.files.into()),
-    ("latency_samples_total", "counter", "Commits whose time is in commit_seconds", |member| {
-        member.statistics.latencies.len()
-    }),
 ];
 
 impl Page<'_> {
@@ -148,11 +145,11 @@ impl Page<'_> {
     fn histogram(&mut self, name: &str, label: &str, values: &Histogram<u64>, ends: &[u64], unit: f64) -> fmt::Result {
         let comma = if label.is_empty() { "" } else { "," };
         for &end in ends {
-            let (count, end) = (values.count_between(0, end), end as f64 * unit);
+            let (count, end) = (values.count_between(0, end), end as f64 / unit);
             writeln!(self.text, "ishigaki_{name}_bucket{{{label}{comma}le=\"{end}\"}} {count}")?;
         }
         let braces = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
-        let (count, sum) = (values.len(), values.mean() * values.len() as f64 * unit);
+        let (count, sum) = (values.len(), values.mean() * values.len() as f64 / unit);
         writeln!(self.text, "ishigaki_{name}_bucket{{{label}{comma}le=\"+Inf\"}} {count}")?;
         writeln!(self.text, "ishigaki_{name}_sum{braces} {sum}\nishigaki_{name}_count{braces} {count}")
     }

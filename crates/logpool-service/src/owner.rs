@@ -60,7 +60,7 @@ impl Owner {
             })?,
         };
         let access = Access { user, group };
-        if access.user != Access::own().user && !rustix::process::geteuid().is_root() {
+        if !may_give(Access::own().user, access.user) {
             return Err(Error::NotRoot { member: member.to_owned(), owner: self.to_string() });
         }
         Ok(access)
@@ -75,6 +75,12 @@ impl Owner {
             group: Some(group.map_or(Identity::Number(access.group), |group| Identity::Name(group.name))),
         }
     }
+}
+
+/// Whether that user can serve files that belong to the other one: nobody but the user itself sees a mount that is not
+/// root's.
+fn may_give(user: u32, owner: u32) -> bool {
+    user == 0 || user == owner
 }
 
 impl FromStr for Identity {
@@ -168,6 +174,14 @@ mod tests {
         for text in ["", ":", "a:", ":a", "4294967295", "4294967296", "a\0"] {
             assert!(text.parse::<Owner>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn only_root_gives_files_to_others() {
+        assert!(may_give(0, 105) && may_give(105, 105) && may_give(0, 0));
+        assert!(!may_give(105, 106) && !may_give(105, 0));
+        let error = Error::NotRoot { member: "m".to_owned(), owner: "postgres".to_owned() }.to_string();
+        assert!(error.contains("takes root: run the service as root or as that user"), "{error}");
     }
 
     #[test]

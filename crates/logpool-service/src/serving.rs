@@ -11,11 +11,11 @@ use ishigaki_logpool::{Pool, Quota, Waiting};
 use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Served, Service};
 use parking_lot::Mutex;
 
-use crate::control::{Added, Reply, Request, listen, serve};
+use crate::control::{self, Added, Reply, Request};
 use crate::door::Door;
 use crate::metrics::{self, http};
-use crate::status::{LogStatus, MemberStatus};
-use crate::{Config, Error, MemberConfig, Owner, Result, Status, ledger};
+use crate::status::{LogStatus, MemberStatus, problem};
+use crate::{Config, Error, MemberConfig, Owner, Result, Status, added};
 
 /// A pool that is served, with its control socket and, if asked for, its metrics.
 ///
@@ -37,7 +37,7 @@ struct Core {
     waiting: Waiting,
     metrics: Option<SocketAddr>,
     began: Instant,
-    /// `None` once it has ended. Held while a member is added, from the mount to the ledger.
+    /// `None` once it has ended. Held while a member is added, from the mount until it is noted.
     service: Mutex<Option<Service>>,
 }
 
@@ -54,7 +54,7 @@ impl Serving {
         let lock = directory.lock()?;
         let data =
             std::path::absolute(&config.data).map_err(|cause| Error::File { path: config.data.clone(), cause })?;
-        let members = together(&config.members, ledger::load(&data)?, &data)?;
+        let members = together(&config.members, added::load(&data)?, &data)?;
         let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
         let scrapers = config.metrics.as_deref().map(bind).transpose()?;
         let settings = config.settings();
@@ -71,8 +71,8 @@ impl Serving {
             data,
         });
         let asked = core.clone();
-        let mut doors = vec![Door::open("pool-control", listen(&core.data)?, move |visitor: UnixStream| {
-            serve(visitor, |request| asked.reply(request));
+        let mut doors = vec![Door::open("pool-control", control::listen(&core.data)?, move |visitor: UnixStream| {
+            control::serve(visitor, |request| asked.reply(request));
         })?];
         if let Some(listener) = scrapers {
             let asked = core.clone();
@@ -93,35 +93,53 @@ impl Serving {
         self.core.status()
     }
 
+    /// Why servers get errors: each concerned member, and why.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let service = self.core.service.lock();
+        let mounted = service.as_ref().map(Service::mounted).unwrap_or_default();
+        mounted.iter().filter_map(|mounted| Some((mounted.member().name().to_owned(), problem(mounted)?))).collect()
+    }
+
     /// Unmounts everything, closes the pool, and lets go of the directory.
     ///
     /// # Errors
     ///
     /// When not all that was accepted could be made durable.
     pub fn stop(mut self) -> Result<()> {
-        self.doors.clear();
+        self.shut();
         let service = self.core.service.lock().take();
         service.map_or(Ok(()), |service| Ok(service.stop()?))
     }
 }
 
+impl Serving {
+    /// Nobody comes in any more.
+    fn shut(&mut self) {
+        if !self.doors.is_empty() {
+            self.doors.clear();
+            // One that stays is in nobody's way.
+            let _ = std::fs::remove_file(control::path(&self.core.data));
+        }
+    }
+}
+
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.doors.clear();
+        self.shut();
         // Visitors that are still in may hold the core.
         drop(self.core.service.lock().take());
     }
 }
 
-/// The configuration's members, and those of the ledger that it does not have.
-fn together(configured: &[MemberConfig], added: Vec<MemberConfig>, data: &Path) -> Result<Vec<MemberConfig>> {
+/// The configuration's members, and those that were added and that it does not have.
+fn together(configured: &[MemberConfig], more: Vec<MemberConfig>, data: &Path) -> Result<Vec<MemberConfig>> {
     let mut members = configured.to_vec();
-    for member in added {
+    for member in more {
         if configured.iter().any(|other| other.name == member.name) {
-            let (name, ledger) = (&member.name, ledger::path(data));
+            let (name, file) = (&member.name, added::path(data));
             tracing::warn!(
                 "member `{name}` is in the configuration and in {}; the configuration counts",
-                ledger.display()
+                file.display()
             );
         } else {
             members.push(member);
@@ -196,15 +214,16 @@ impl Core {
         let served = served(&member)?;
         let mut guard = self.service.lock();
         let service = guard.as_mut().ok_or(Error::Ending)?;
-        let mut added = ledger::load(&self.data)?;
+        let mut members = added::load(&self.data)?;
         let is_new = !service.pool().members().contains(&member.name);
-        if !is_new {
+        let is_served = service.mounted().iter().any(|mounted| mounted.member().name() == member.name);
+        if !is_new && !is_served {
             check_quota(&member, service.pool().member(&member.name)?.quota())?;
         }
         service.add(&served)?;
-        added.retain(|other| other.name != member.name);
-        added.push(member.clone());
-        if let Err(error) = ledger::store(&self.data, &added) {
+        members.retain(|other| other.name != member.name);
+        members.push(member.clone());
+        if let Err(error) = added::store(&self.data, &members) {
             service.unmount(&member.name);
             if is_new {
                 service.pool().remove(&member.name)?;
@@ -213,7 +232,7 @@ impl Core {
         }
         Ok(Added {
             owner: Owner::of(served.mount.access),
-            noted_in: ledger::path(&self.data),
+            noted_in: added::path(&self.data),
             profile: member.profile.to_string(),
             name: member.name,
             mount: member.mount,

@@ -131,22 +131,23 @@ pub struct Spread {
     pub mean: f64,
 }
 
-/// Seconds of a histogram's nanoseconds.
-pub(crate) const NANOSECONDS: f64 = 1e-9;
+/// Of a histogram's times, in a second.
+pub(crate) const NANOSECONDS: f64 = 1e9;
 
 impl Spread {
+    /// Of values of which there are so many in a unit.
     fn of(values: &Histogram<u64>, unit: f64) -> Self {
         if values.is_empty() {
             return Self::default();
         }
-        let at = |quantile| values.value_at_quantile(quantile) as f64 * unit;
+        let at = |quantile| values.value_at_quantile(quantile) as f64 / unit;
         Self {
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
-            max: values.max() as f64 * unit,
-            mean: values.mean() * unit,
+            max: values.max() as f64 / unit,
+            mean: values.mean() / unit,
         }
     }
 }
@@ -168,6 +169,15 @@ impl LogStatus {
     }
 }
 
+/// Why a member's server gets errors, if it does.
+pub(crate) fn problem(mounted: &Mounted) -> Option<String> {
+    let gone = || {
+        let folder = mounted.folder().display();
+        (!mounted.is_alive()).then(|| format!("{folder} was unmounted by somebody; start the service again"))
+    };
+    mounted.member().failure().map(|failure| failure.to_string()).or_else(gone)
+}
+
 impl MemberStatus {
     pub(crate) fn of(mounted: &Mounted) -> Self {
         let member = mounted.member();
@@ -178,7 +188,7 @@ impl MemberStatus {
             mount: mounted.folder().to_owned(),
             owner: Owner::of(mounted.access()),
             mounted: mounted.is_alive(),
-            problem: member.failure().map(|failure| failure.to_string()),
+            problem: problem(mounted),
             entries: figures.entries,
             written_bytes: figures.written,
             logged_bytes: figures.logged,
@@ -203,14 +213,6 @@ impl MemberStatus {
 }
 
 impl Status {
-    /// Why servers get errors, member by member; nothing if all is well.
-    pub fn problems(&self) -> impl Iterator<Item = (&str, String)> {
-        self.members.iter().filter_map(|member| {
-            let gone = || (!member.mounted).then(|| format!("{} is not mounted any more", member.mount.display()));
-            Some((member.name.as_str(), member.problem.clone().or_else(gone)?))
-        })
-    }
-
     pub(crate) fn put_together(data: PathBuf, uptime: Duration, waiting: Waiting, log: LogStatus) -> Self {
         Self {
             pid: std::process::id(),

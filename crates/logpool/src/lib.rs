@@ -60,7 +60,7 @@ pub use member::{Kind, Member, Metadata};
 pub use pool::Pool;
 pub use profile::{Area, Profile};
 pub use rebuild::{Folder, Sink, is_pool, rebuild};
-pub use recovery::Homes;
+pub use recovery::{Homes, Together};
 pub use settings::{Durability, MemberSettings, Quota, Settings, Waiting};
 pub use statistics::{LogStatistics, MemberStatistics};
 pub use verify::{Verification, verify};

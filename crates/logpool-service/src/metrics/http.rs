@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::door::{PATIENCE, Stream, answer, hear};
+use crate::door::{PATIENCE, Stream, answer, dismiss, hear};
 
 /// Bytes of the longest request.
 const LONGEST: usize = 8 << 10;
@@ -31,7 +31,9 @@ pub(crate) fn serve(mut stream: impl Stream, figures: impl FnOnce() -> String) {
             return;
         }
     };
-    if let Err(error) = answer(&mut stream, response.as_bytes()) {
+    let is_heard_out = !response.starts_with("HTTP/1.0 431");
+    let said = answer(&mut stream, response.as_bytes());
+    if let Err(error) = said.and_then(|()| if is_heard_out { Ok(()) } else { dismiss(&mut stream) }) {
         tracing::debug!(%error, "a scraper was not answered");
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn path(data: &Path) -> PathBuf {
 /// What is in it.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ledger {
+struct Written {
     #[serde(default)]
     member: Vec<MemberConfig>,
 }
@@ -42,13 +42,13 @@ pub(crate) fn load(data: &Path) -> Result<Vec<MemberConfig>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(cause) => return Err(Error::File { path, cause }),
     };
-    Ok(read::<Ledger>(&text, &path)?.member)
+    Ok(read::<Written>(&text, &path)?.member)
 }
 
 /// Makes these the members, durably.
 pub(crate) fn store(data: &Path, members: &[MemberConfig]) -> Result<()> {
     let failed = |cause| Error::File { path: path(data), cause };
-    let text = toml::to_string(&Ledger { member: members.to_vec() })
+    let text = toml::to_string(&Written { member: members.to_vec() })
         .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let new = data.join(NEW);
     let write = || -> io::Result<()> {
