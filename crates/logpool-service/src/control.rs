@@ -176,6 +176,65 @@ fn connect(data: &Path) -> Result<UnixStream> {
     let open = || UnixStream::connect(through(&File::open(data)?, NAME));
     open().map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed { data: data.to_owned() },
+        io::ErrorKind::PermissionDenied => Error::Forbidden { data: data.to_owned() },
         _ => Error::File { path: path(data), cause },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::door::Door;
+
+    /// A service that knows no members, and counts who asks.
+    fn open(data: &Path, asked: &'static AtomicU32) -> Door {
+        let reply = |_| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Reply::of(Err(Error::Member("no such thing".to_owned())))
+        };
+        Door::open("test", listen(data).unwrap(), move |visitor| serve(visitor, reply)).unwrap()
+    }
+
+    #[test]
+    fn a_socket_is_made_whatever_a_dead_process_has_left_and_refusals_keep_their_kind() {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let data = tempfile::tempdir().unwrap();
+        assert!(matches!(ask(data.path(), &Request::Status {}), Err(Error::NotServed { .. })));
+        // One that died with its socket made, and one that died before that was in its place.
+        drop(listen(data.path()).unwrap());
+        assert!(matches!(ask(data.path(), &Request::Status {}), Err(Error::NotServed { .. })));
+        fs::create_dir(data.path().join(NEW)).unwrap();
+        drop(UnixListener::bind(data.path().join(NEW).join(NAME)).unwrap());
+        let door = open(data.path(), &ASKED);
+        assert!(!data.path().join(NEW).exists());
+        assert_eq!(fs::metadata(path(data.path())).unwrap().permissions().mode() & 0o7777, 0o600);
+        let error = ask(data.path(), &Request::Status {}).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "no such thing"));
+        assert_eq!(ASKED.load(Ordering::SeqCst), 1);
+        drop(door);
+        assert!(matches!(ask(data.path(), &Request::Status {}), Err(Error::NotServed { .. })));
+    }
+
+    #[test]
+    fn what_is_no_question_is_refused_and_nobody_is_asked() {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let data = tempfile::tempdir().unwrap();
+        let _door = open(data.path(), &ASKED);
+        for question in ["\n", "hello\n", "{}\n", "{\"remove\":{}}\n", "{\"status\":{\"more\":1}}\n", "{\"status\":{}"]
+        {
+            let mut stream = connect(data.path()).unwrap();
+            io::Write::write_all(&mut stream, question.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let line = hear(&mut stream, LONGEST_ANSWER, PATIENCE, |_| false).unwrap();
+            let Ok(Reply::Refused { kind, message }) = serde_json::from_slice(&line) else { panic!("{question}") };
+            assert_eq!(
+                (kind.as_str(), message.starts_with("no question: ")),
+                ("invalid", true),
+                "{question}: {message}"
+            );
+        }
+        assert_eq!(ASKED.load(Ordering::SeqCst), 0);
+    }
 }

@@ -60,6 +60,12 @@ pub enum Error {
         /// The data directory.
         data: PathBuf,
     },
+    /// The control socket is somebody else's.
+    #[error("{}: the service may be asked by root and by who runs it, and by nobody else", data.display())]
+    Forbidden {
+        /// The data directory.
+        data: PathBuf,
+    },
     /// A service did not answer as one does.
     #[error("{}: the service does not answer as it should: {reason}", data.display())]
     Answer {
@@ -94,7 +100,7 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Config { .. } | Self::Member(_) | Self::NotRoot { .. } => ErrorKind::Invalid,
+            Self::Config { .. } | Self::Member(_) | Self::NotRoot { .. } | Self::Forbidden { .. } => ErrorKind::Invalid,
             Self::File { .. } | Self::Metrics { .. } | Self::NotServed { .. } | Self::Answer { .. } | Self::Ending => {
                 ErrorKind::Unavailable
             }
