@@ -58,7 +58,9 @@ impl Site {
     pub(super) fn new(members: &[&str]) -> Self {
         let place = database();
         let folders: Vec<_> = members.iter().map(|name| place.path().join(name)).collect();
-        folders.iter().for_each(|folder| std::fs::create_dir(folder).expect("made"));
+        for folder in &folders {
+            std::fs::create_dir(folder).expect("made");
+        }
         Self { data: place.path().join("data"), place, folders }
     }
 
@@ -95,7 +97,9 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         // What a service that was killed has left; without it nothing is mounted there any more.
-        self.folders.iter().for_each(|folder| unmount(folder));
+        for folder in &self.folders {
+            unmount(folder);
+        }
     }
 }
 

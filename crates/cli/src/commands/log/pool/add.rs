@@ -63,9 +63,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { name, profile, mount, owner, share, home, files, data, json } = arguments;
     let member = MemberConfig { name, profile, mount: absolute(&mount)?, owner, share, home, files };
-    let added = match ask(&data, &Request::Add(member)).map_err(|error| refused(&error, &data))? {
-        Reply::Added(added) => added,
-        _ => return Err(Failure::invalid("the service has answered another question")),
+    let reply = ask(&data, &Request::Add(member)).map_err(|error| refused(&error, &data))?;
+    let Reply::Added(added) = reply else {
+        return Err(Failure::invalid("the service has answered another question"));
     };
     let text = if json {
         serde_json::to_string(&added).map_err(|error| Failure::invalid(error.to_string()))?
