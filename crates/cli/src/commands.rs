@@ -1,8 +1,9 @@
 //! One module for each command; each turns its arguments into settings of a crate below, calls it, and shows what comes
-//! back.
+//! back. `ends` is for those that serve until somebody ends them.
 
 mod bench;
 mod completions;
+mod ends;
 mod log;
 mod log_arguments;
 mod media;
@@ -19,7 +20,7 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Sql(sql::Arguments),
-    Log(log::Arguments),
+    Log(Box<log::Arguments>),
     Bench(bench::Arguments),
     Media(media::Arguments),
     Node(node::Arguments),
@@ -30,7 +31,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::Sql(arguments) => sql::run(&arguments),
-            Self::Log(arguments) => log::run(&arguments),
+            Self::Log(arguments) => log::run(*arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Media(arguments) => media::run(arguments),
             Self::Node(arguments) => node::run(arguments),

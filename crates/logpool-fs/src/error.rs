@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fuse_backend_rs::transport::Error as TransportError;
+use ishigaki_base::ErrorKind;
 
 /// The result of mounting and serving.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -48,6 +49,14 @@ pub enum Error {
         /// Why not.
         cause: std::io::Error,
     },
+    /// A member is served already.
+    #[error("member `{name}` is served already, at `{path}`", path = path.display())]
+    Served {
+        /// The member.
+        name: String,
+        /// Its folder.
+        path: PathBuf,
+    },
     /// A thread could not be started.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
     Thread {
@@ -56,4 +65,16 @@ pub enum Error {
         /// Why not.
         cause: std::io::Error,
     },
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Folder { .. } | Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
+            Self::Mount { .. } | Self::Socket { .. } => ErrorKind::Unavailable,
+            Self::Pool(cause) => cause.kind(),
+            Self::Thread { .. } => ErrorKind::Exhausted,
+        }
+    }
 }

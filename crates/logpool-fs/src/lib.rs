@@ -38,5 +38,5 @@ pub use attributes::{Access, Calendar};
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings};
 pub use pool_fs::PoolFs;
-pub use service::{Served, Service};
+pub use service::{Mounted, Served, Service};
 pub use socket::{Socket, SocketSettings};

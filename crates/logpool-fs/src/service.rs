@@ -1,10 +1,10 @@
 //! A pool with a mount for each of its members, and the order in which they begin and end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ishigaki_logpool::{MemberSettings, Pool};
+use ishigaki_logpool::{Member, MemberSettings, Pool};
 
-use crate::{Error, Mount, MountSettings, Result};
+use crate::{Access, Error, Mount, MountSettings, Result};
 
 /// A member, and where it is served.
 #[derive(Clone, Debug)]
@@ -26,8 +26,38 @@ pub struct Served {
 #[derive(Debug)]
 pub struct Service {
     // In the order in which they go.
-    mounts: Vec<Mount>,
+    mounted: Vec<Mounted>,
     pool: Pool,
+}
+
+/// A member that is served.
+#[derive(Debug)]
+pub struct Mounted {
+    mount: Mount,
+    member: Member,
+    access: Access,
+}
+
+impl Mounted {
+    /// The member.
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.mount.path()
+    }
+
+    /// Whose its files are.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether its mount answers. Somebody else may have unmounted it.
+    pub fn is_alive(&self) -> bool {
+        self.mount.is_alive()
+    }
 }
 
 impl Service {
@@ -35,12 +65,11 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Of any of them; the others are not served then.
+    /// Of any of them; the others are not served then, and those that were taken in stay in the pool.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
-        let mut service = Self { mounts: Vec::new(), pool };
+        let mut service = Self { mounted: Vec::new(), pool };
         for served in members {
-            let mount = service.mount(served)?;
-            service.mounts.push(mount);
+            service.add(served)?;
         }
         for name in service.pool.members() {
             if members.iter().all(|served| served.name != name) {
@@ -50,19 +79,38 @@ impl Service {
         Ok(service)
     }
 
-    fn mount(&self, served: &Served) -> Result<Mount> {
+    /// Serves one more member, which is taken in if the pool does not have it.
+    ///
+    /// # Errors
+    ///
+    /// The others are served as before, and one that was taken in for this is out again.
+    pub fn add(&mut self, served: &Served) -> Result<()> {
         let Served { name, member, folder, mount } = served;
-        let resident = if self.pool.members().contains(name) {
-            self.pool.member(name)?
-        } else {
-            self.pool.add(name, member.clone())?
-        };
+        if let Some(other) = self.mounted.iter().find(|other| other.member.name() == name) {
+            return Err(Error::Served { name: name.clone(), path: other.folder().to_owned() });
+        }
+        let is_new = !self.pool.members().contains(name);
+        let resident = if is_new { self.pool.add(name, member.clone())? } else { self.pool.member(name)? };
         let (found, wanted) = (resident.profile(), &member.profile);
         if found != *wanted {
             let (name, found, wanted) = (name.clone(), found.name, wanted.name);
             return Err(Error::Profile { name, found, wanted });
         }
-        Mount::new(resident, folder, mount)
+        match Mount::new(resident.clone(), folder, mount) {
+            Ok(made) => self.mounted.push(Mounted { mount: made, member: resident, access: mount.access }),
+            Err(error) => {
+                if is_new {
+                    self.pool.remove(name)?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the mount of a member, which stays in the pool.
+    pub fn unmount(&mut self, name: &str) {
+        self.mounted.retain(|mounted| mounted.member.name() != name);
     }
 
     /// The pool.
@@ -70,9 +118,14 @@ impl Service {
         &self.pool
     }
 
+    /// The members that are served.
+    pub fn mounted(&self) -> &[Mounted] {
+        &self.mounted
+    }
+
     /// Whether every mount answers. Somebody else may have unmounted one.
     pub fn is_alive(&self) -> bool {
-        self.mounts.iter().all(Mount::is_alive)
+        self.mounted.iter().all(Mounted::is_alive)
     }
 
     /// Unmounts everything, and closes the pool.
@@ -81,7 +134,7 @@ impl Service {
     ///
     /// When not all that was accepted could be made durable.
     pub fn stop(mut self) -> Result<()> {
-        self.mounts.clear();
+        self.mounted.clear();
         Ok(self.pool.close()?)
     }
 }

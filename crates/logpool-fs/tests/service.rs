@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-use stage::can_mount;
+use stage::{Watchdog, can_mount};
 
 fn served(name: &str, profile: Profile, folder: &Path) -> Served {
     Served {
@@ -39,6 +39,7 @@ fn every_member_has_its_own_files_and_has_them_again_after_a_stop() {
     let (one, two) = (place.path().join("one"), place.path().join("two"));
     fs::create_dir(&one).unwrap();
     fs::create_dir(&two).unwrap();
+    let _watchdog = Watchdog::over(&[&one, &two]);
     let members = [served("a", Profile::POSTGRESQL, &one), served("b", Profile::MARIADB, &two)];
 
     let service = Service::start(open(), &members).unwrap();
@@ -81,6 +82,7 @@ fn a_service_that_can_not_serve_all_serves_nobody() {
     };
     let one = place.path().join("one");
     fs::create_dir(&one).unwrap();
+    let _watchdog = Watchdog::over(&[&one]);
     let nowhere = served("b", Profile::GENERIC, &place.path().join("nowhere"));
     let error = Service::start(open(), &[served("a", Profile::GENERIC, &one), nowhere]).unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");

@@ -12,7 +12,7 @@ use ishigaki_logpool::{MemberSettings, Pool, Settings};
 use ishigaki_logpool_fs::Mount;
 use rustix::fs::OFlags;
 
-use stage::can_mount;
+use stage::{Watchdog, can_mount};
 
 const TURNS: u32 = 40;
 
@@ -41,6 +41,7 @@ fn programs_that_work_side_by_side_do_not_disturb_each_other() {
         return;
     }
     let (data, folders) = (tempfile::tempdir().unwrap(), [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()]);
+    let _watchdog = Watchdog::over(&[folders[0].path(), folders[1].path()]);
     let directory: Arc<dyn Directory> = Arc::new(FileDirectory::open(data.path()).unwrap());
     let pool = Pool::open_together(directory, Settings::default()).unwrap();
     let mounts = ["a", "b"].into_iter().zip(&folders).map(|(name, folder)| {

@@ -122,6 +122,11 @@ impl Member {
         self.resident.quota()
     }
 
+    /// Why it takes no more requests, if so: the log's failure, its home's, or the pool's end.
+    pub fn failure(&self) -> Option<Error> {
+        self.resident.state().err()
+    }
+
     /// What it has done and what it takes.
     pub fn statistics(&self) -> MemberStatistics {
         self.resident.statistics()

@@ -1,8 +1,8 @@
 //! Rebuilding a member's files offline: into another directory, as plain files (paper 4, section 4.2).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +19,10 @@ const PIECE: usize = 1 << 20;
 
 /// What takes the files of a rebuild: directories before what is in them, each file with its bytes behind it.
 pub trait Sink {
+    /// There will be so many files, of so many bytes together.
+    fn begin(&mut self, _files: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
     /// A directory.
     fn directory(&mut self, path: &str) -> Result<()>;
     /// A file of so many bytes, all zero at first. What is written goes to the last one.
@@ -44,6 +48,9 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     if let Some(path) = check_home(&member)?.1.first() {
         return Err(Error::of_member(member.id, &format!("`{path}` at its home does not fit its checksum")));
     }
+    let lengths = member.image.names.iter().filter_map(|(_, file)| file);
+    let lengths = lengths.map(|file| Ok(member.image.contents(file)?.length())).collect::<Result<Vec<_>>>()?;
+    sink.begin(lengths.len() as u64, lengths.iter().sum())?;
     let mut files = 0;
     for (path, file) in member.image.names.iter() {
         let Some(file) = file else {
@@ -66,6 +73,15 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     }
     sink.finish()?;
     Ok(files)
+}
+
+/// Whether a directory holds a pool.
+pub fn is_pool(directory: &dyn Directory) -> Result<bool> {
+    match directory.open(roster::NAME) {
+        Ok(_) => Ok(true),
+        Err(ishigaki_device::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The roster of a pool that there must be.
@@ -105,7 +121,7 @@ pub(crate) fn check_home(member: &RebuiltMember) -> Result<(u64, Vec<String>)> {
 }
 
 /// A [`Sink`] that makes plain files in a directory of the file system, which must be empty or not there yet. All is
-/// durable when the rebuild returns.
+/// durable when the rebuild returns. What it makes is its owner's alone, as in the pool: modes 0600 and 0700.
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
@@ -117,7 +133,7 @@ impl Folder {
     /// Into that directory.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
-        fs::create_dir_all(&root).map_err(failed(&root))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(failed(&root))?;
         if fs::read_dir(&root).map_err(failed(&root))?.next().is_some() {
             return Err(failed(&root)(io::Error::from(io::ErrorKind::DirectoryNotEmpty)));
         }
@@ -137,7 +153,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
 impl Sink for Folder {
     fn directory(&mut self, path: &str) -> Result<()> {
         let path = self.root.join(path);
-        fs::create_dir(&path).map_err(failed(&path))?;
+        DirBuilder::new().mode(0o700).create(&path).map_err(failed(&path))?;
         self.directories.push(path);
         Ok(())
     }
@@ -145,7 +161,7 @@ impl Sink for Folder {
     fn file(&mut self, path: &str, length: u64) -> Result<()> {
         self.end_file()?;
         let path = self.root.join(path);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed(&path))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed(&path))?;
         file.set_len(length).map_err(failed(&path))?;
         self.last = Some(file);
         Ok(())

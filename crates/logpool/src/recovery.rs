@@ -27,9 +27,9 @@ pub trait Homes: Send + Sync + Debug {
     fn directory(&self, member: &str) -> ishigaki_device::Result<Arc<dyn Directory>>;
 }
 
-/// Everything in one directory.
+/// Every home in one directory.
 #[derive(Debug)]
-pub(crate) struct Together(pub(crate) Arc<dyn Directory>);
+pub struct Together(pub Arc<dyn Directory>);
 
 impl Homes for Together {
     fn directory(&self, _: &str) -> ishigaki_device::Result<Arc<dyn Directory>> {

@@ -1,5 +1,7 @@
 //! How a pool waits, how much each may have, and when a request is answered.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
@@ -74,6 +76,61 @@ impl Waiting {
     pub const POLL: Self = Self::Fixed { polling: true, delay: Duration::ZERO };
 }
 
+/// By what a [`Waiting`] with a delay begins, without polling and with it.
+const DELAYS: [(&str, bool); 2] = [("delay:", false), ("poll+delay:", true)];
+
+/// The longest delay that one can mean.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+
+/// `auto`, `sleep`, `poll`, `delay:50us` or `poll+delay:50us`.
+impl FromStr for Waiting {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let way = match text {
+            "auto" => Some(Self::Auto),
+            "sleep" => Some(Self::SLEEP),
+            "poll" => Some(Self::POLL),
+            _ => DELAYS.iter().find_map(|&(word, polling)| {
+                let delay = parse_delay(text.strip_prefix(word)?)?;
+                Some(Self::Fixed { polling, delay })
+            }),
+        };
+        way.ok_or_else(|| {
+            Error::invalid(format!(
+                "`{text}` is no way to wait: auto, sleep, poll, delay:TIME or poll+delay:TIME, as in delay:50us or delay:2ms, 1 s at most"
+            ))
+        })
+    }
+}
+
+/// A whole number with its unit.
+fn parse_delay(text: &str) -> Option<Duration> {
+    let unit = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let number: u64 = text[..unit].parse().ok()?;
+    let delay = match &text[unit..] {
+        "us" => Duration::from_micros(number),
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        _ => return None,
+    };
+    (delay > Duration::ZERO && delay <= LONGEST_DELAY).then_some(delay)
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Auto => f.write_str("auto"),
+            Self::SLEEP => f.write_str("sleep"),
+            Self::POLL => f.write_str("poll"),
+            Self::Fixed { polling, delay } => {
+                let word = if polling { "poll+delay" } else { "delay" };
+                write!(f, "{word}:{}us", delay.as_micros())
+            }
+        }
+    }
+}
+
 /// When a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -136,5 +193,26 @@ impl Quota {
             return Err(Error::invalid(format!("a member has 1 to 65536 files, not {}", self.files)));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_wait_are_read_as_they_are_written() {
+        for text in ["auto", "sleep", "poll", "delay:50us", "poll+delay:300us"] {
+            assert_eq!(text.parse::<Waiting>().unwrap().to_string(), text);
+        }
+        let delay = Duration::from_millis(2);
+        assert_eq!("delay:2ms".parse::<Waiting>().unwrap(), Waiting::Fixed { polling: false, delay });
+        for text in
+            ["", "Auto", "delay", "delay:", "delay:50", "delay:us", "delay:-1us", "delay:0us", "delay:2s", "delay:1µs"]
+        {
+            let error = text.parse::<Waiting>().unwrap_err().to_string();
+            assert!(error.contains("no way to wait"), "{text}: {error}");
+        }
+        assert!(format!("delay:{}s", u64::MAX).parse::<Waiting>().is_err());
     }
 }

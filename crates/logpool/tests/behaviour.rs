@@ -2,11 +2,12 @@
 
 mod stage;
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Directory, MemoryDirectory};
-use ishigaki_logpool::{Durability, Error, File, Folder, Kind, Pool, Profile, inspect, rebuild, verify};
+use ishigaki_logpool::{Durability, Error, File, Folder, Kind, Pool, Profile, inspect, is_pool, rebuild, verify};
 
 use stage::{Apart, member, memory, small};
 
@@ -204,6 +205,11 @@ fn a_member_is_rebuilt_into_plain_files_and_its_entries_can_be_looked_at() {
     assert_eq!(rebuild(&directory, together.as_ref(), "a", &mut folder).unwrap(), 2);
     assert_eq!(std::fs::read(root.path().join("out/0001")).unwrap(), expected);
     assert_eq!(std::fs::read(root.path().join("out/archive_status/0001.done")).unwrap(), b"");
+    // A log has its server's data in it.
+    for (path, mode) in [("out", 0o700), ("out/archive_status", 0o700), ("out/0001", 0o600)] {
+        let metadata = std::fs::metadata(root.path().join(path)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{path}");
+    }
     assert!(Folder::new(root.path().join("out")).is_err(), "it is not empty any more");
     assert!(matches!(rebuild(&directory, together.as_ref(), "c", &mut folder), Err(Error::NotFound { .. })));
 
@@ -220,6 +226,8 @@ fn a_member_is_rebuilt_into_plain_files_and_its_entries_can_be_looked_at() {
     );
     assert_eq!((last_two[1].kind, last_two[1].offset, last_two[1].length, last_two[1].changed), ("data", 65_000, 8, 8));
     assert!(verify(&directory, together.as_ref()).unwrap().is_sound());
+    assert!(is_pool(&directory).unwrap());
+    assert!(!is_pool(&MemoryDirectory::new()).unwrap());
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! `ishigaki log`: a look at a write-ahead log, without changing it.
+//! `ishigaki log`: a look at a write-ahead log, without changing it; and one log for many database servers.
 
 mod changes;
+mod pool;
 mod report;
 
 use std::io::{self, Write};
@@ -16,9 +17,11 @@ const EXAMPLES: &str = "\
 Examples:
   ishigaki log inspect ./ishigaki-data           streams, generations, LSN ranges, where the log stops and why
   ishigaki log inspect --json ./ishigaki-data    the same for programs
-  ishigaki log changes --from 1000 DIR           what was committed since LSN 1000, transaction by transaction";
+  ishigaki log changes --from 1000 DIR           what was committed since LSN 1000, transaction by transaction
+  ishigaki log serve --config pool.toml          one log for many database servers, each with a folder
+  ishigaki log status --data /srv/pool           what that does, member by member";
 
-/// Look at a write-ahead log
+/// Look at a write-ahead log, or serve one to many database servers
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -31,13 +34,16 @@ enum Command {
     /// Show what a log holds and where it stops, and why
     ///
     /// Nothing is changed, and the database may be in use meanwhile. A log that recovery would refuse is shown as far as
-    /// it can be read, and the exit code is 4.
+    /// it can be read, and the exit code is 4. Of a pool's log, every entry is shown as well.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
     Inspect {
-        /// The database: a directory, raw:DEVICE, node://HOST:PORT/DIR or another place
+        /// The database or pool: a directory, raw:DEVICE, node://HOST:PORT/DIR or another place
         #[arg(value_name = "PLACE")]
         place: Anywhere,
-        /// Print one JSON object
+        /// Of a pool, show the entries of this member alone
+        #[arg(long, value_name = "NAME")]
+        member: Option<String>,
+        /// Print one JSON object, and of a pool one more for each entry, each on a line
         #[arg(long)]
         json: bool,
     },
@@ -58,27 +64,42 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    Serve(pool::serve::Arguments),
+    Status(pool::status::Arguments),
+    Add(pool::add::Arguments),
+    Rebuild(pool::rebuild::Arguments),
+    Verify(pool::verify::Arguments),
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match &arguments.command {
-        Command::Inspect { place, json } => inspect(place, *json),
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Inspect { place, member, json } => inspect(&place, member.as_deref(), json),
         Command::Changes { place, from, json } => {
-            let (directory, name) = open(place)?;
-            changes::run(directory.as_ref(), &name, *from, *json)
+            let (directory, name) = open(&place)?;
+            changes::run(directory.as_ref(), &name, from, json)
         }
+        Command::Serve(arguments) => pool::serve::run(arguments),
+        Command::Status(arguments) => pool::status::run(&arguments),
+        Command::Add(arguments) => pool::add::run(arguments),
+        Command::Rebuild(arguments) => pool::rebuild::run(&arguments),
+        Command::Verify(arguments) => pool::verify::run(&arguments),
     }
 }
 
-fn inspect(place: &Anywhere, json: bool) -> Result<(), Failure> {
+fn inspect(place: &Anywhere, member: Option<&str>, json: bool) -> Result<(), Failure> {
     let (directory, name) = open(place)?;
+    let is_pool = ishigaki_logpool::is_pool(directory.as_ref()).map_err(|error| pool::failed(&error))?;
+    if member.is_some() && !is_pool {
+        return Err(Failure::invalid(format!("{name}: this is no pool; only a pool has members")));
+    }
     let inspection = ishigaki_wal::inspect(directory.as_ref()).map_err(|error| failure(&name, error))?;
     let text = if json { report::json(&inspection) } else { report::text(&inspection) };
     io::stdout().write_all(text.as_bytes())?;
+    let entries = if is_pool { pool::entries::run(directory.as_ref(), member, json) } else { Ok(()) };
     match inspection.problem {
         // The hint would be to look at the log.
         Some(problem) => Err(Failure::of(problem.kind(), problem).without_hint()),
-        None => Ok(()),
+        None => entries,
     }
 }
 

@@ -4,6 +4,7 @@ mod bench;
 mod log;
 mod media;
 mod node;
+mod pool;
 mod program;
 mod sql;
 mod terminal;
@@ -15,6 +16,11 @@ fn help_shows_examples_and_exit_codes() {
     for command in [
         &["sql"][..],
         &["log", "inspect"],
+        &["log", "serve"],
+        &["log", "status"],
+        &["log", "add"],
+        &["log", "rebuild"],
+        &["log", "verify"],
         &["bench", "commit"],
         &["bench", "bank"],
         &["bench", "tpcc"],

@@ -6,8 +6,9 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, LazyLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
@@ -63,12 +64,44 @@ pub(crate) fn mount_settings() -> MountSettings {
     MountSettings { access: Access::own(), threads: MountSettings::THREADS, calendar: Calendar::new(SystemTime::now) }
 }
 
+/// A test that takes longer hangs.
+const LONGEST: Duration = Duration::from_mins(3);
+
+/// Ends the process when a test hangs in one of its folders, where no signal would: a request to a mount whose threads do
+/// not answer waits for ever. Called off when dropped.
+pub(crate) struct Watchdog {
+    _leash: Sender<()>,
+}
+
+impl Watchdog {
+    pub(crate) fn over(folders: &[&Path]) -> Self {
+        let (leash, alive) = mpsc::channel::<()>();
+        let folders: Vec<PathBuf> = folders.iter().map(|&folder| folder.to_owned()).collect();
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        std::thread::spawn(move || {
+            if alive.recv_timeout(LONGEST) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            // Past the capture of a test's output.
+            let _ = writeln!(std::io::stderr(), "HUNG: {test}: longer than {LONGEST:?}");
+            for folder in folders {
+                // Ends the connection, and whoever waits for an answer; then nothing is left behind.
+                let _ = rustix::mount::unmount(&folder, UnmountFlags::FORCE);
+                let _ = rustix::mount::unmount(&folder, UnmountFlags::DETACH);
+            }
+            std::process::abort();
+        });
+        Self { _leash: leash }
+    }
+}
+
 /// What a test stands on; unmounted when it ends, however it does.
 pub(crate) struct Stage {
     // In the order in which they go.
     mount: Option<Mount>,
     pub(crate) pool: Pool,
     folder: tempfile::TempDir,
+    _watchdog: Watchdog,
 }
 
 impl Stage {
@@ -79,8 +112,9 @@ impl Stage {
             Err(_) => pool.add("a", MemberSettings { profile: Profile::GENERIC, quota: quota() }).unwrap(),
         };
         let folder = tempfile::tempdir().unwrap();
+        let watchdog = Watchdog::over(&[folder.path()]);
         let mount = Some(Mount::new(member, folder.path(), &mount_settings()).unwrap());
-        Self { mount, pool, folder }
+        Self { mount, pool, folder, _watchdog: watchdog }
     }
 
     pub(crate) fn in_memory() -> Self {

@@ -5,7 +5,7 @@ use ishigaki_device::{AlignedBuffer, Directory, Error as DeviceError, MAX_BLOCK_
 use crate::Result;
 use crate::format::{Roster, sealed_length};
 
-const NAME: &str = "pool-roster";
+pub(crate) const NAME: &str = "pool-roster";
 const NEW: &str = "pool-roster.new";
 
 /// What it is called in messages.

@@ -45,6 +45,7 @@ const HOUSE: &[Room] = &[
     room("logpool", Place::Floor(2), &["wal"]),
     room("scan", Place::Floor(3), &[]),
     room("logpool-fs", Place::Floor(3), &[]),
+    room("logpool-service", Place::Floor(3), &["logpool-fs"]),
     room("sql", Place::Floor(3), &["scan"]),
     room("bench", Place::Floor(4), &[]),
     room("tpch", Place::Floor(4), &["bench"]),

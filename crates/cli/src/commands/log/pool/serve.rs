@@ -1,0 +1,195 @@
+//! `ishigaki log serve`: a pool with a folder for each of its members, until somebody ends it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ishigaki_base::ByteSize;
+use ishigaki_logpool::Waiting;
+use ishigaki_logpool_service::{Config, MemberConfig, Serving, Status};
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::commands::ends::{Ends, say};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::human;
+
+const EXAMPLES: &str = "\
+Examples:
+  ishigaki log serve --config /etc/ishigaki/pool.toml
+  ishigaki log serve --data /srv/pool --member orders:postgresql:/srv/orders-log:postgres \\
+                                      --member billing:mariadb:/srv/billing-log:mysql
+  ishigaki log serve --data /srv/pool                     whom `log add` has taken in before
+  ishigaki log serve --config pool.toml --metrics 9117    with http://127.0.0.1:9117/metrics
+
+A configuration:
+  data = \"/srv/pool\"                # relative paths begin where this file is
+  log = \"1GiB\"
+  waiting = \"auto\"                  # or sleep, poll, delay:50us, poll+delay:50us
+  metrics = \"127.0.0.1:9117\"
+
+  [[member]]
+  name = \"orders\"
+  profile = \"postgresql\"            # or mariadb, generic
+  mount = \"/srv/orders-log\"         # an empty folder
+  owner = \"postgres\"                # a name or number, and perhaps a group: \"postgres:dba\"
+  share = \"16MiB\"                   # of the log, until it is home
+  home = \"1GiB\"                     # for all its files";
+
+/// How often one looks whether all is well.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Serve one log to many database servers, each with a folder for its own
+///
+/// Every member has a folder, and its server has its log there. Ctrl-C or SIGTERM unmounts all and ends; a second one ends
+/// at once, and loses nothing either. Members that `log add` has taken in are served as well.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Arguments {
+    /// What to serve, in TOML
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "member", "log", "waiting"])]
+    config: Option<PathBuf>,
+
+    /// Without a configuration: the data directory, for log, homes and the control socket
+    #[arg(long, value_name = "DIR", required_unless_present = "config")]
+    data: Option<PathBuf>,
+
+    /// A member, and where it is served; once for each
+    #[arg(long, value_name = "NAME:PROFILE:FOLDER[:USER[:GROUP]]")]
+    member: Vec<MemberConfig>,
+
+    /// The most that the log may take [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    log: Option<ByteSize>,
+
+    /// How requests are waited for: auto, sleep, poll, delay:TIME or poll+delay:TIME [default: auto]
+    #[arg(long, value_name = "WAY")]
+    waiting: Option<Waiting>,
+
+    /// Give numbers to Prometheus here; of a port alone, to this host alone
+    #[arg(long, value_name = "[HOST:]PORT")]
+    metrics: Option<String>,
+
+    /// Print one JSON object when it serves and one when it has ended, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let json = arguments.json;
+    let config = config(arguments)?;
+    // Before anybody can know of the service, so that no signal finds it unprepared.
+    let ends = Ends::new()?;
+    let wrong = |error| refused(&error, &config.data);
+    let serving = Serving::start(&config).map_err(wrong)?;
+    let status = serving.status().map_err(wrong)?;
+    say(&if json { begun_json(&status).to_string() } else { begun_text(&status) })?;
+    let mut told = BTreeSet::new();
+    while !ends.wait_for(LOOK) {
+        for (member, problem) in serving.problems() {
+            if told.insert(member.clone()) {
+                tracing::error!("member `{member}` gets errors: {problem}");
+            }
+        }
+    }
+    let status = serving.status().map_err(wrong)?;
+    // Meanwhile the next one ends the process.
+    ends.end_the_process();
+    serving.stop().map_err(wrong)?;
+    say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+}
+
+fn config(arguments: Arguments) -> Result<Config, Failure> {
+    let Arguments { config, data, member, log, waiting, metrics, .. } = arguments;
+    let mut config = if let Some(path) = config {
+        let text = fs::read_to_string(&path).map_err(|error| Failure::file(path.display(), &error))?;
+        Config::parse(&text, &path).map_err(|error| Failure::of(error.kind(), error).without_hint())?
+    } else {
+        let data = data.ok_or_else(|| Failure::usage("where is the data?"))?;
+        let mut config = Config::new(data, member);
+        (config.log, config.waiting) = (log, waiting);
+        config
+    };
+    // A port alone is this host's.
+    let host = |address: String| {
+        if address.bytes().all(|byte| byte.is_ascii_digit()) { format!("127.0.0.1:{address}") } else { address }
+    };
+    config.metrics = metrics.or(config.metrics).map(host);
+    Ok(config)
+}
+
+fn begun_text(status: &Status) -> String {
+    let width = status.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
+    let line = |name: &str, profile: &str, folder: String, owner: String| {
+        format!("{name:<width$}  {profile:<10}  at {folder}, files of {owner}\n")
+    };
+    let mut text = String::new();
+    for member in &status.members {
+        text += &line(&member.name, &member.profile, member.mount.display().to_string(), member.owner.to_string());
+    }
+    for name in &status.not_served {
+        text += &format!("{name:<width$}  is in the pool, and mounted nowhere\n");
+    }
+    text += &format!("Serving {}; Ctrl-C ends it.", status.data.display());
+    if let Some(address) = &status.metrics {
+        text += &format!("\nMetrics at {address}.");
+    }
+    text
+}
+
+fn begun_json(status: &Status) -> Value {
+    let members: Vec<_> = status
+        .members
+        .iter()
+        .map(|member| {
+            json!({
+                "name": member.name,
+                "profile": member.profile,
+                "mount": member.mount.display().to_string(),
+                "owner": member.owner.to_string(),
+            })
+        })
+        .collect();
+    json!({
+        "data": status.data.display().to_string(),
+        "pid": status.pid,
+        "waiting": status.waiting,
+        "metrics": status.metrics,
+        "members": members,
+        "not_served": status.not_served,
+    })
+}
+
+/// Sums over all members.
+fn sums(status: &Status) -> (u64, u64, u64) {
+    let members = status.members.iter();
+    members.fold((0, 0, 0), |(commits, written, logged), member| {
+        (commits + member.commits, written + member.written_bytes, logged + member.logged_bytes)
+    })
+}
+
+fn ended_text(status: &Status) -> String {
+    let (commits, written, logged) = sums(status);
+    format!(
+        "Ended after {}: {} in {}, {} written, {} logged.",
+        human::duration(Duration::from_secs_f64(status.uptime_seconds)),
+        human::counted(commits, "commit"),
+        human::counted(status.log.writes, "write"),
+        ByteSize(written),
+        ByteSize(logged),
+    )
+}
+
+fn ended_json(status: &Status) -> Value {
+    let (commits, written, logged) = sums(status);
+    json!({
+        "ended": true,
+        "seconds": status.uptime_seconds,
+        "commits": commits,
+        "writes": status.log.writes,
+        "written_bytes": written,
+        "logged_bytes": logged,
+    })
+}

@@ -1,0 +1,66 @@
+//! What can not be served, and what one is told then. Nothing here mounts anything.
+
+use std::fs;
+
+use super::served::Site;
+use crate::program::Program;
+
+#[test]
+fn a_configuration_that_can_not_be_followed_is_refused_with_its_line() {
+    let site = Site::new(&["one", "two", "full"]);
+    fs::write(site.path("full/something"), "").expect("written");
+    let member = |name: &str, profile: &str, mount: &str| {
+        format!("[[member]]\nname = \"{name}\"\nprofile = \"{profile}\"\nmount = \"{mount}\"\n")
+    };
+    let one = member("one", "generic", "one");
+    for (more, words) in [
+        ("size = \"1GiB\"\n".to_owned(), "pool.toml:2: unknown field `size`"),
+        ("log = \"large\"\n".to_owned(), "pool.toml:2: `large`"),
+        ("waiting = \"soon\"\n".to_owned(), "pool.toml:2: `soon`"),
+        (format!("{one}quota = 1\n"), "pool.toml:6: unknown field `quota`"),
+        (member("one", "oracle", "one"), "pool.toml:4: there is no profile `oracle`"),
+        (format!("{one}owner = \"\"\n"), "pool.toml:6: `` is no name or number"),
+        (format!("{one}{}", member("one", "mariadb", "two")), "pool.toml:6: member `one` is there twice"),
+        (format!("{one}{}", member("two", "mariadb", "one")), "each needs a folder of its own"),
+        (format!("{one}owner = \"no-such-user\"\n"), "there is no user `no-such-user`"),
+        (member("one", "generic", "full"), "it is not empty; what is in it would not be seen"),
+        (member("one", "generic", "missing"), "No such file or directory"),
+        (member("not/a/name", "generic", "one"), "can not be a member's name"),
+        (format!("{one}share = \"1TiB\"\n"), "more than a quarter of the log"),
+        (format!("{one}share = \"1KiB\"\n"), "a member's share is"),
+        ("metrics = \"127.0.0.1\"\n".to_owned(), "no metrics at 127.0.0.1: "),
+    ] {
+        let config = site.path("pool.toml");
+        fs::write(&config, format!("data = \"data\"\n{more}")).expect("written");
+        let code = if more.starts_with("metrics") { 3 } else { 1 };
+        let answer = Program::new().args(["log", "serve", "--config"]).arg(config).fails_with(code);
+        assert!(answer.stderr.starts_with("error: ") && answer.stderr.contains(words), "{more}: {}", answer.stderr);
+        assert_eq!(answer.stdout, "");
+    }
+}
+
+#[test]
+fn a_command_line_that_can_not_be_followed_is_refused() {
+    let site = Site::new(&["one"]);
+    let one = format!("one:generic:{}", site.path("one").display());
+    let missing = site.path("missing").display().to_string();
+    let data = site.data().display().to_string();
+    for (arguments, code, words) in [
+        (vec!["serve"], 2, "--data <DIR>"),
+        (vec!["serve", "--config", "x", "--data", "y"], 2, "cannot be used with"),
+        (vec!["serve", "--config", &missing], 1, "No such file"),
+        (vec!["serve", "--data", &data, "--member", "one"], 2, "NAME:PROFILE:FOLDER"),
+        (vec!["serve", "--data", &data, "--member", "one:oracle:x"], 2, "there is no profile `oracle`"),
+        (vec!["serve", "--data", &data, "--member", &one, "--member", &one], 1, "`one` is there twice"),
+        (vec!["serve", "--data", &data, "--waiting", "delay:1"], 2, "no way to wait"),
+        (vec!["status", "--data", &missing], 3, "no service runs there"),
+        (vec!["add", "one", "--profile", "generic", "--mount", "x", "--data", &missing], 3, "no service runs there"),
+        (vec!["verify", "--data", &missing], 1, "there is no such directory"),
+        (vec!["rebuild", "--data", &missing, "--member", "one", "--to", "x"], 1, "there is no such directory"),
+    ] {
+        let answer = Program::new().arg("log").args(&arguments).fails_with(code);
+        assert!(answer.stderr.contains(words) && answer.stdout.is_empty(), "{arguments:?}: {}", answer.stderr);
+    }
+    // None of them has made anything.
+    assert!(!site.path("missing").exists());
+}

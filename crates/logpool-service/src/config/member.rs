@@ -1,0 +1,132 @@
+//! A member, as a configuration, a command line or a control request has it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ishigaki_base::ByteSize;
+use ishigaki_logpool::{MemberSettings, Profile, Quota};
+use serde::ser::Serializer;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::parsed;
+use crate::Owner;
+
+/// A member, and where it is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberConfig {
+    /// Its name in the pool.
+    pub name: String,
+    /// What kind of server it is for.
+    #[serde(serialize_with = "profile_text", deserialize_with = "profile_of")]
+    pub profile: Profile,
+    /// The empty folder on which it is mounted.
+    pub mount: PathBuf,
+    /// Whose its files are; by default of whoever runs the service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// Its share of the log, when it is taken in.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
+    pub share: Option<ByteSize>,
+    /// What its files may take together, when it is taken in.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
+    pub home: Option<ByteSize>,
+    /// How many files and directories it may have, when it is taken in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u32>,
+}
+
+impl MemberConfig {
+    /// What it is given when the pool takes it in.
+    pub fn settings(&self) -> MemberSettings {
+        let default = Quota::default();
+        let quota = Quota {
+            share: self.share.unwrap_or(default.share),
+            home: self.home.unwrap_or(default.home),
+            files: self.files.unwrap_or(default.files),
+        };
+        MemberSettings { profile: self.profile.clone(), quota }
+    }
+
+    /// What of its limits is not as that member has them, if anything was said of it.
+    pub(crate) fn differs_from(&self, quota: Quota) -> Option<&'static str> {
+        let differs = |given: Option<u64>, has: u64| given.is_some_and(|given| given != has);
+        if differs(self.share.map(|size| size.0), quota.share.0) {
+            Some("share")
+        } else if differs(self.home.map(|size| size.0), quota.home.0) {
+            Some("home")
+        } else if differs(self.files.map(u64::from), quota.files.into()) {
+            Some("files")
+        } else {
+            None
+        }
+    }
+}
+
+/// `NAME:PROFILE:FOLDER[:USER[:GROUP]]`, as on a command line.
+impl FromStr for MemberConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.splitn(4, ':');
+        let (Some(name), Some(profile), Some(folder)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err("a member is NAME:PROFILE:FOLDER[:USER[:GROUP]]".to_owned());
+        };
+        if name.is_empty() || folder.is_empty() {
+            return Err("a member has a name and a folder: NAME:PROFILE:FOLDER[:USER[:GROUP]]".to_owned());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            profile: profile.parse::<Profile>().map_err(|error| error.to_string())?,
+            mount: folder.into(),
+            owner: parts.next().map(str::parse).transpose()?,
+            share: None,
+            home: None,
+            files: None,
+        })
+    }
+}
+
+fn profile_text<S: Serializer>(profile: &Profile, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(profile)
+}
+
+fn profile_of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Profile, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// A size in the largest unit that says it exactly.
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn exact<S: Serializer>(size: &Option<ByteSize>, serializer: S) -> Result<S::Ok, S::Error> {
+    let bytes = size.unwrap_or_default().0;
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];
+    let (shift, unit) =
+        units.into_iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift && bytes != 0).unwrap_or((0, "B"));
+    serializer.serialize_str(&format!("{}{unit}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_read_from_one_word() {
+        let member: MemberConfig = "orders:postgresql:/srv/log:postgres:dba".parse().unwrap();
+        assert_eq!((member.name.as_str(), member.profile.name), ("orders", "postgresql"));
+        assert_eq!(member.owner.unwrap().to_string(), "postgres:dba");
+        assert_eq!("a:generic:log".parse::<MemberConfig>().unwrap().owner, None);
+        for text in ["", "a", "a:generic", "a:generic:", ":generic:/m", "a:oracle:/m", "a:generic:/m:"] {
+            assert!(text.parse::<MemberConfig>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_so_that_they_are_read_back_exactly() {
+        for bytes in [0, 1, 1000, 4096, (1 << 20) + 1, 5 << 30, 1 << 40, 3 << 41] {
+            let mut member: MemberConfig = "a:generic:/m".parse().unwrap();
+            member.share = Some(ByteSize(bytes));
+            let text = toml::to_string(&member).unwrap();
+            assert_eq!(toml::from_str::<MemberConfig>(&text).unwrap(), member, "{text}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The control socket: `service.sock` in the data directory, which only its owner (and root) may open.
+//!
+//! A visitor writes one line of JSON, a [`Request`], and gets one back, a [`Reply`]. The socket is reached through the
+//! directory's own descriptor, because a socket's path has room for 107 bytes.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ishigaki_base::ErrorKind;
+use serde::{Deserialize, Serialize};
+
+use crate::door::{PATIENCE, answer, hear};
+use crate::{Error, MemberConfig, Owner, Result, Status};
+
+const NAME: &str = "service.sock";
+/// A folder in which it is made, so that nobody opens it before its mode is right.
+const NEW: &str = "service.sock.new";
+
+/// Bytes of the longest question.
+const LONGEST_QUESTION: usize = 64 << 10;
+/// Bytes of the longest answer.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// How long one waits for an answer. A member that is taken in has its home written first.
+const WAIT: Duration = Duration::from_mins(2);
+
+/// What a service can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// What it does.
+    Status {},
+    /// To serve one more member, now and after the next start.
+    Add(MemberConfig),
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// What it does.
+    Status(Box<Status>),
+    /// The member is served.
+    Added(Added),
+    /// It can not be.
+    Refused {
+        /// What can be done about it: [`ErrorKind`], as text.
+        kind: String,
+        /// Why.
+        message: String,
+    },
+}
+
+/// A member that was taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// Its name.
+    pub name: String,
+    /// The kind of its server.
+    pub profile: String,
+    /// Its folder.
+    pub mount: PathBuf,
+    /// Whose its files are.
+    pub owner: Owner,
+    /// The file that says so to the next start.
+    pub noted_in: PathBuf,
+}
+
+impl Reply {
+    pub(crate) fn of(outcome: Result<Self>) -> Self {
+        outcome
+            .unwrap_or_else(|error| Self::Refused { kind: word(error.kind()).to_owned(), message: error.to_string() })
+    }
+}
+
+const KINDS: [(ErrorKind, &str); 7] = [
+    (ErrorKind::Conflict, "conflict"),
+    (ErrorKind::Invalid, "invalid"),
+    (ErrorKind::Exhausted, "exhausted"),
+    (ErrorKind::Unavailable, "unavailable"),
+    (ErrorKind::Corrupt, "corrupt"),
+    (ErrorKind::Closed, "closed"),
+    (ErrorKind::Cancelled, "cancelled"),
+];
+
+fn word(kind: ErrorKind) -> &'static str {
+    KINDS.iter().find(|(other, _)| *other == kind).map_or("unavailable", |(_, word)| word)
+}
+
+fn kind_of(word: &str) -> ErrorKind {
+    KINDS.iter().find(|(_, other)| *other == word).map_or(ErrorKind::Unavailable, |(kind, _)| *kind)
+}
+
+/// Where the socket is.
+pub(crate) fn path(data: &Path) -> PathBuf {
+    data.join(NAME)
+}
+
+/// A short path to a name in an open directory.
+fn through(directory: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
+}
+
+/// Makes the socket. The caller holds the directory's lock, so that one that is there is nobody's any more.
+pub(crate) fn listen(data: &Path) -> Result<UnixListener> {
+    let make = || -> io::Result<UnixListener> {
+        let new = data.join(NEW);
+        discard(&new)?;
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let directory = File::open(&new)?;
+        let listener = UnixListener::bind(through(&directory, NAME))?;
+        fs::set_permissions(new.join(NAME), Permissions::from_mode(0o600))?;
+        fs::rename(new.join(NAME), path(data))?;
+        fs::remove_dir(&new)?;
+        Ok(listener)
+    };
+    make().map_err(|cause| Error::File { path: path(data), cause })
+}
+
+/// What somebody who died while making a socket has left.
+fn discard(new: &Path) -> io::Result<()> {
+    let gone = |outcome: io::Result<()>| match outcome {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    gone(fs::remove_file(new.join(NAME)))?;
+    gone(fs::remove_dir(new))
+}
+
+/// Hears a visitor's question and answers it.
+pub(crate) fn serve(mut stream: UnixStream, reply: impl Fn(Request) -> Reply) {
+    let heard = hear(&mut stream, LONGEST_QUESTION, PATIENCE, |heard| heard.ends_with(b"\n"));
+    let outcome = heard.and_then(|line| {
+        let reply = match serde_json::from_slice(&line) {
+            Ok(request) => reply(request),
+            Err(error) => {
+                Reply::Refused { kind: word(ErrorKind::Invalid).to_owned(), message: format!("no question: {error}") }
+            }
+        };
+        let mut bytes = serde_json::to_vec(&reply).map_err(io::Error::other)?;
+        bytes.push(b'\n');
+        answer(&mut stream, &bytes)
+    });
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "a visitor of the control socket was not answered");
+    }
+}
+
+/// Puts a question to the service that serves a data directory.
+///
+/// # Errors
+///
+/// [`Error::NotServed`] where none does, [`Error::Refused`] with its reason.
+pub fn ask(data: &Path, request: &Request) -> Result<Reply> {
+    let silent = |cause: io::Error| Error::Answer { data: data.to_owned(), reason: cause.to_string() };
+    let mut stream = connect(data)?;
+    let mut question = serde_json::to_vec(request).map_err(|error| silent(error.into()))?;
+    question.push(b'\n');
+    answer(&mut stream, &question).map_err(silent)?;
+    let line = hear(&mut stream, LONGEST_ANSWER, WAIT, |heard| heard.ends_with(b"\n")).map_err(silent)?;
+    if line.is_empty() {
+        return Err(silent(io::Error::other("it has hung up; perhaps it is ending, or is asked by too many")));
+    }
+    match serde_json::from_slice(&line) {
+        Ok(Reply::Refused { kind, message }) => Err(Error::Refused { kind: kind_of(&kind), message }),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(silent(error.into())),
+    }
+}
+
+fn connect(data: &Path) -> Result<UnixStream> {
+    let open = || UnixStream::connect(through(&File::open(data)?, NAME));
+    open().map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed { data: data.to_owned() },
+        io::ErrorKind::PermissionDenied => Error::Forbidden { data: data.to_owned() },
+        _ => Error::File { path: path(data), cause },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::door::Door;
+
+    /// A service that knows no members, and counts who asks.
+    fn open(data: &Path, asked: &'static AtomicU32) -> Door {
+        let reply = |_| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Reply::of(Err(Error::Member("no such thing".to_owned())))
+        };
+        Door::open("test", listen(data).unwrap(), move |visitor| serve(visitor, reply)).unwrap()
+    }
+
+    #[test]
+    fn a_socket_is_made_whatever_a_dead_process_has_left_and_refusals_keep_their_kind() {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let data = tempfile::tempdir().unwrap();
+        assert!(matches!(ask(data.path(), &Request::Status {}), Err(Error::NotServed { .. })));
+        // One that died with its socket made, and one that died before that was in its place.
+        drop(listen(data.path()).unwrap());
+        assert!(matches!(ask(data.path(), &Request::Status {}), Err(Error::NotServed { .. })));
+        fs::create_dir(data.path().join(NEW)).unwrap();
+        drop(UnixListener::bind(data.path().join(NEW).join(NAME)).unwrap());
+        let door = open(data.path(), &ASKED);
+        assert!(!data.path().join(NEW).exists());
+        assert_eq!(fs::metadata(path(data.path())).unwrap().permissions().mode() & 0o7777, 0o600);
+        let error = ask(data.path(), &Request::Status {}).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "no such thing"));
+        assert_eq!(ASKED.load(Ordering::SeqCst), 1);
+        drop(door);
+        assert!(matches!(ask(data.path(), &Request::Status {}), Err(Error::NotServed { .. })));
+    }
+
+    #[test]
+    fn what_is_no_question_is_refused_and_nobody_is_asked() {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let data = tempfile::tempdir().unwrap();
+        let _door = open(data.path(), &ASKED);
+        for question in ["\n", "hello\n", "{}\n", "{\"remove\":{}}\n", "{\"status\":{\"more\":1}}\n", "{\"status\":{}"]
+        {
+            let mut stream = connect(data.path()).unwrap();
+            io::Write::write_all(&mut stream, question.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let line = hear(&mut stream, LONGEST_ANSWER, PATIENCE, |_| false).unwrap();
+            let Ok(Reply::Refused { kind, message }) = serde_json::from_slice(&line) else { panic!("{question}") };
+            assert_eq!(
+                (kind.as_str(), message.starts_with("no question: ")),
+                ("invalid", true),
+                "{question}: {message}"
+            );
+        }
+        assert_eq!(ASKED.load(Ordering::SeqCst), 0);
+    }
+}

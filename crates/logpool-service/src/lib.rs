@@ -1,0 +1,37 @@
+//! The log pool as a service: one process that serves every member, is told to by a configuration, and can be asked.
+//!
+//! ```text
+//!  configuration ─┐
+//!                 ├─▶ Serving ──▶ a pool, and a mount for each member        (logpool, logpool-fs)
+//!  members.toml ──┘      ▲  ▲
+//!                        │  └── DATA/service.sock    one question and one answer, in JSON     ask()
+//!                        └───── /metrics             the same numbers for Prometheus, by HTTP
+//! ```
+//!
+//! - [`Config`] says what is served, and [`MemberConfig`] how a member is; both are read from TOML, and faults are told with
+//!   their line. [`Owner`] is a user of this host.
+//! - `added` is the file in the data directory with the members that a running service has taken in. The configuration is its
+//!   author's, and never written here.
+//! - [`Serving`] holds the directory's lock, the pool, the mounts and the two doors, and ends them in order.
+//! - [`Status`] is what it tells of itself; `metrics` says it in Prometheus' words.
+//! - [`ask`] puts a [`Request`] to the service of a data directory; `control` has both sides.
+//! - `door` is what lets visitors in, not too many and not for too long.
+//!
+//! Arguments, text for people and exit codes are `cli`'s.
+
+mod added;
+mod config;
+mod control;
+mod door;
+mod error;
+mod metrics;
+mod owner;
+mod serving;
+mod status;
+
+pub use config::{Config, MemberConfig};
+pub use control::{Added, Reply, Request, ask};
+pub use error::{Error, Result};
+pub use owner::Owner;
+pub use serving::Serving;
+pub use status::{LogStatus, MemberStatus, QuotaStatus, Spread, Status};

@@ -1,0 +1,189 @@
+//! What a service does, in Prometheus' words (text format 0.0.4).
+
+use std::fmt::{self, Write};
+
+use hdrhistogram::Histogram;
+use ishigaki_logpool::LogStatistics;
+use ishigaki_logpool_fs::Mounted;
+
+use crate::status::NANOSECONDS;
+
+pub(crate) mod http;
+
+/// Upper ends of the buckets of times, in nanoseconds.
+const TIMES: [u64; 16] = [
+    20_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    10_000_000_000,
+];
+
+/// Upper ends of the buckets of batch sizes.
+const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// All of it, in a text.
+pub(crate) fn text(uptime_seconds: f64, log: &LogStatistics, mounted: &[Mounted]) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = Page { text: &mut text }.write(uptime_seconds, log, mounted);
+    text
+}
+
+struct Page<'a> {
+    text: &'a mut String,
+}
+
+/// One figure of each member: its name, kind and meaning, and where it comes from.
+type OfMember = (&'static str, &'static str, &'static str, fn(&Figures) -> u64);
+
+/// A member's figures, taken once.
+struct Figures {
+    name: String,
+    is_alive: bool,
+    has_failed: bool,
+    statistics: ishigaki_logpool::MemberStatistics,
+}
+
+const OF_MEMBERS: [OfMember; 18] = [
+    ("mounted", "gauge", "1 if the folder answers", |member| member.is_alive.into()),
+    ("failed", "gauge", "1 if the server gets errors until the service is started again", |member| {
+        member.has_failed.into()
+    }),
+    ("entries_total", "counter", "Entries in the log", |member| member.statistics.entries),
+    ("written_bytes_total", "counter", "Bytes that the server wrote", |member| member.statistics.written),
+    ("logged_bytes_total", "counter", "Bytes of entries", |member| member.statistics.logged),
+    ("restated_bytes_total", "counter", "Bytes said again since the home did not keep up", |member| {
+        member.statistics.restated
+    }),
+    ("area_bytes_total", "counter", "Bytes that went to checkpoint areas", |member| member.statistics.area_bytes),
+    ("commits_total", "counter", "Requests that had to be durable", |member| member.statistics.durable_requests),
+    ("syncs_saved_total", "counter", "Commits that needed no sync of their own", |member| {
+        member.statistics.syncs_saved
+    }),
+    ("rounds_total", "counter", "Rounds that brought changes home", |member| member.statistics.rounds),
+    ("not_home_entries", "gauge", "Entries that are not home", |member| member.statistics.entries_not_home),
+    ("not_home_bytes", "gauge", "Bytes of entries that are not home", |member| member.statistics.bytes_not_home),
+    ("not_home_memory_bytes", "gauge", "Bytes of blocks in memory that are not home", |member| {
+        member.statistics.memory_not_home
+    }),
+    ("home_bytes", "gauge", "Bytes of files at home", |member| member.statistics.home),
+    ("files", "gauge", "Files and directories", |member| member.statistics.files),
+    ("quota_share_bytes", "gauge", "Limit of not_home_bytes and not_home_memory_bytes", |member| {
+        member.statistics.quota.share.0
+    }),
+    ("quota_home_bytes", "gauge", "Limit of home_bytes", |member| member.statistics.quota.home.0),
+    ("quota_files", "gauge", "Limit of files", |member| member.statistics.quota.files.into()),
+];
+
+impl Page<'_> {
+    fn write(&mut self, uptime_seconds: f64, log: &LogStatistics, mounted: &[Mounted]) -> fmt::Result {
+        self.head("pool_uptime_seconds", "gauge", "For how long the service has served")?;
+        writeln!(self.text, "ishigaki_pool_uptime_seconds {uptime_seconds}")?;
+        for (name, kind, help, value) in [
+            ("pool_writes_total", "counter", "Writes of the log that somebody waited for", log.writes),
+            ("pool_requests_total", "counter", "Requests that they answered", log.requests),
+            ("pool_delayed_total", "counter", "Writes held back for members about to come", log.delayed),
+            ("pool_medium_bytes_total", "counter", "Bytes written to the log's medium", log.medium_bytes),
+            ("pool_medium_writes_total", "counter", "Writes of the log's medium", log.medium_writes),
+            ("pool_live_bytes", "gauge", "Bytes of the log that are needed", log.live.0),
+            ("pool_bound_bytes", "gauge", "Bytes that the log may take", log.bound.0),
+        ] {
+            self.head(name, kind, help)?;
+            writeln!(self.text, "ishigaki_{name} {value}")?;
+        }
+        self.head("pool_delay_seconds_total", "counter", "For how long writes were held back")?;
+        writeln!(self.text, "ishigaki_pool_delay_seconds_total {}", log.delay.as_secs_f64())?;
+        self.head("pool_batch_size", "histogram", "Requests answered by one write")?;
+        self.histogram("pool_batch_size", "", &log.batch_sizes, &SIZES, 1.0)?;
+        self.head("pool_write_seconds", "histogram", "How long a write of the log took")?;
+        self.histogram("pool_write_seconds", "", &log.write_times, &TIMES, NANOSECONDS)?;
+        self.members(mounted)
+    }
+
+    fn members(&mut self, mounted: &[Mounted]) -> fmt::Result {
+        let figures = |mounted: &Mounted| Figures {
+            name: mounted.member().name().to_owned(),
+            is_alive: mounted.is_alive(),
+            has_failed: mounted.member().failure().is_some(),
+            statistics: mounted.member().statistics(),
+        };
+        let members: Vec<Figures> = mounted.iter().map(figures).collect();
+        for (name, kind, help, value) in OF_MEMBERS {
+            let name = format!("pool_member_{name}");
+            self.head(&name, kind, help)?;
+            for member in &members {
+                // A member's name needs no escapes: it has letters, digits, `_` and `-`.
+                writeln!(self.text, "ishigaki_{name}{{member=\"{}\"}} {}", member.name, value(member))?;
+            }
+        }
+        self.head("pool_member_commit_seconds", "histogram", "How long commits took")?;
+        for member in &members {
+            let label = format!("member=\"{}\"", member.name);
+            let times = &member.statistics.latencies;
+            self.histogram("pool_member_commit_seconds", &label, times, &TIMES, NANOSECONDS)?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) -> fmt::Result {
+        writeln!(self.text, "# HELP ishigaki_{name} {help}.\n# TYPE ishigaki_{name} {kind}")
+    }
+
+    /// Buckets count all values up to their end.
+    fn histogram(&mut self, name: &str, label: &str, values: &Histogram<u64>, ends: &[u64], unit: f64) -> fmt::Result {
+        let comma = if label.is_empty() { "" } else { "," };
+        for &end in ends {
+            let (count, end) = (values.count_between(0, end), end as f64 / unit);
+            writeln!(self.text, "ishigaki_{name}_bucket{{{label}{comma}le=\"{end}\"}} {count}")?;
+        }
+        let braces = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
+        let (count, sum) = (values.len(), values.mean() * values.len() as f64 / unit);
+        writeln!(self.text, "ishigaki_{name}_bucket{{{label}{comma}le=\"+Inf\"}} {count}")?;
+        writeln!(self.text, "ishigaki_{name}_sum{braces} {sum}\nishigaki_{name}_count{braces} {count}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_count_everything_up_to_their_end() {
+        let mut values = Histogram::<u64>::new(3).unwrap();
+        for value in [1, 2, 2, 100] {
+            values.record(value).unwrap();
+        }
+        let mut text = String::new();
+        Page { text: &mut text }.histogram("x", "member=\"a\"", &values, &[1, 2, 8], 1.0).unwrap();
+        let expected = "\
+ishigaki_x_bucket{member=\"a\",le=\"1\"} 1
+ishigaki_x_bucket{member=\"a\",le=\"2\"} 3
+ishigaki_x_bucket{member=\"a\",le=\"8\"} 3
+ishigaki_x_bucket{member=\"a\",le=\"+Inf\"} 4
+ishigaki_x_sum{member=\"a\"} 105
+ishigaki_x_count{member=\"a\"} 4
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn ends_of_buckets_are_said_in_seconds() {
+        let mut text = String::new();
+        let values = Histogram::<u64>::new(3).unwrap();
+        Page { text: &mut text }.histogram("x", "", &values, &TIMES, NANOSECONDS).unwrap();
+        assert!(text.starts_with("ishigaki_x_bucket{le=\"0.00002\"} 0\n"), "{text}");
+        assert!(text.ends_with("ishigaki_x_sum 0\nishigaki_x_count 0\n"), "{text}");
+    }
+}

@@ -1,0 +1,241 @@
+//! A service from its beginning to its end.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
+use ishigaki_logpool::{Pool, Quota, Waiting};
+use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Served, Service};
+use parking_lot::Mutex;
+
+use crate::control::{self, Added, Reply, Request};
+use crate::door::Door;
+use crate::metrics::{self, http};
+use crate::status::{LogStatus, MemberStatus, problem};
+use crate::{Config, Error, MemberConfig, Owner, Result, Status, added};
+
+/// A pool that is served, with its control socket and, if asked for, its metrics.
+///
+/// *Threads*: everything takes `&self`. *Drop* does as [`stop`](Self::stop) does. *A crash* leaves folders that answer
+/// `ENOTCONN` and a socket that nobody hears; the next start on the same directory puts both right.
+#[derive(Debug)]
+pub struct Serving {
+    // In the order in which they go: nobody comes in any more, the folders end, the directory is free.
+    doors: Vec<Door>,
+    core: Arc<Core>,
+    _lock: DirectoryLock,
+}
+
+/// What both doors and the owner use.
+#[derive(Debug)]
+struct Core {
+    /// As it was given, made absolute.
+    data: PathBuf,
+    waiting: Waiting,
+    metrics: Option<SocketAddr>,
+    began: Instant,
+    /// `None` once it has ended. Held while a member is added, from the mount until it is noted.
+    service: Mutex<Option<Service>>,
+}
+
+impl Serving {
+    /// Takes the directory, rebuilds every member, and serves those of the configuration and those that were added to an
+    /// earlier service. One that is in both is served as the configuration says.
+    ///
+    /// # Errors
+    ///
+    /// Of any of it; nothing is served then.
+    pub fn start(config: &Config) -> Result<Self> {
+        config.check()?;
+        let directory = Arc::new(FileDirectory::open(&config.data)?);
+        let lock = directory.lock()?;
+        let data =
+            std::path::absolute(&config.data).map_err(|cause| Error::File { path: config.data.clone(), cause })?;
+        let members = together(&config.members, added::load(&data)?, &data)?;
+        let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
+        let scrapers = config.metrics.as_deref().map(bind).transpose()?;
+        let settings = config.settings();
+        let waiting = settings.waiting;
+        let pool = Pool::open_together(directory, settings)?;
+        for member in members.iter().filter(|member| pool.members().contains(&member.name)) {
+            check_quota(member, pool.member(&member.name)?.quota())?;
+        }
+        let core = Arc::new(Core {
+            waiting,
+            metrics: scrapers.as_ref().and_then(|listener| listener.local_addr().ok()),
+            began: Instant::now(),
+            service: Mutex::new(Some(Service::start(pool, &served)?)),
+            data,
+        });
+        let asked = core.clone();
+        let mut doors = vec![Door::open("pool-control", control::listen(&core.data)?, move |visitor: UnixStream| {
+            control::serve(visitor, |request| asked.reply(request));
+        })?];
+        if let Some(listener) = scrapers {
+            let asked = core.clone();
+            doors.push(Door::open("pool-metrics", listener, move |visitor: TcpStream| {
+                http::serve(visitor, || asked.metrics());
+            })?);
+        }
+        Ok(Self { doors, core, _lock: lock })
+    }
+
+    /// Where Prometheus finds the numbers.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.core.metrics
+    }
+
+    /// What it does.
+    pub fn status(&self) -> Result<Status> {
+        self.core.status()
+    }
+
+    /// Why servers get errors: each concerned member, and why.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let service = self.core.service.lock();
+        let mounted = service.as_ref().map(Service::mounted).unwrap_or_default();
+        mounted.iter().filter_map(|mounted| Some((mounted.member().name().to_owned(), problem(mounted)?))).collect()
+    }
+
+    /// Unmounts everything, closes the pool, and lets go of the directory.
+    ///
+    /// # Errors
+    ///
+    /// When not all that was accepted could be made durable.
+    pub fn stop(mut self) -> Result<()> {
+        self.shut();
+        let service = self.core.service.lock().take();
+        service.map_or(Ok(()), |service| Ok(service.stop()?))
+    }
+}
+
+impl Serving {
+    /// Nobody comes in any more.
+    fn shut(&mut self) {
+        if !self.doors.is_empty() {
+            self.doors.clear();
+            // One that stays is in nobody's way.
+            let _ = std::fs::remove_file(control::path(&self.core.data));
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.shut();
+        // Visitors that are still in may hold the core.
+        drop(self.core.service.lock().take());
+    }
+}
+
+/// The configuration's members, and those that were added and that it does not have.
+fn together(configured: &[MemberConfig], more: Vec<MemberConfig>, data: &Path) -> Result<Vec<MemberConfig>> {
+    let mut members = configured.to_vec();
+    for member in more {
+        if configured.iter().any(|other| other.name == member.name) {
+            let (name, file) = (&member.name, added::path(data));
+            tracing::warn!(
+                "member `{name}` is in the configuration and in {}; the configuration counts",
+                file.display()
+            );
+        } else {
+            members.push(member);
+        }
+    }
+    let config = Config::new(data.to_owned(), members);
+    config.check()?;
+    Ok(config.members)
+}
+
+/// A member's limits are what it was taken in with.
+fn check_quota(member: &MemberConfig, has: Quota) -> Result<()> {
+    match member.differs_from(has) {
+        None => Ok(()),
+        Some(what) => Err(Error::Member(format!(
+            "member `{}` was taken in with share {}, home {} and {} files, and `{what}` says otherwise; a member keeps its limits: say the same, or leave it out",
+            member.name, has.share, has.home, has.files
+        ))),
+    }
+}
+
+fn bind(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|cause| Error::Metrics { address: address.to_owned(), cause })
+}
+
+/// A member as the mounts want it.
+fn served(member: &MemberConfig) -> Result<Served> {
+    let access = member.owner.as_ref().map_or_else(|| Ok(Access::own()), |owner| owner.access(&member.name))?;
+    let folder =
+        std::path::absolute(&member.mount).map_err(|cause| Error::File { path: member.mount.clone(), cause })?;
+    Ok(Served {
+        name: member.name.clone(),
+        member: member.settings(),
+        folder,
+        mount: MountSettings { access, threads: MountSettings::THREADS, calendar: Calendar::new(SystemTime::now) },
+    })
+}
+
+impl Core {
+    fn reply(&self, request: Request) -> Reply {
+        Reply::of(match request {
+            Request::Status {} => self.status().map(|status| Reply::Status(Box::new(status))),
+            Request::Add(member) => self.add(member).map(Reply::Added),
+        })
+    }
+
+    fn status(&self) -> Result<Status> {
+        let service = self.service.lock();
+        let service = service.as_ref().ok_or(Error::Ending)?;
+        let log = LogStatus::of(&service.pool().statistics());
+        let mut status = Status::put_together(self.data.clone(), self.began.elapsed(), self.waiting, log);
+        status.metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
+        status.members = service.mounted().iter().map(MemberStatus::of).collect();
+        status.not_served = service.pool().members();
+        status.not_served.retain(|name| status.members.iter().all(|member| member.name != *name));
+        Ok(status)
+    }
+
+    fn metrics(&self) -> String {
+        let service = self.service.lock();
+        service.as_ref().map_or_else(String::new, |service| {
+            metrics::text(self.began.elapsed().as_secs_f64(), &service.pool().statistics(), service.mounted())
+        })
+    }
+
+    /// Serves one more member, and notes it for the next start. Answered when both are done; otherwise it is as before.
+    fn add(&self, member: MemberConfig) -> Result<Added> {
+        if !member.mount.is_absolute() {
+            let folder = member.mount.display();
+            return Err(Error::Member(format!("`{folder}` is no absolute path; the service has a place of its own")));
+        }
+        let served = served(&member)?;
+        let mut guard = self.service.lock();
+        let service = guard.as_mut().ok_or(Error::Ending)?;
+        let mut members = added::load(&self.data)?;
+        let is_new = !service.pool().members().contains(&member.name);
+        let is_served = service.mounted().iter().any(|mounted| mounted.member().name() == member.name);
+        if !is_new && !is_served {
+            check_quota(&member, service.pool().member(&member.name)?.quota())?;
+        }
+        service.add(&served)?;
+        members.retain(|other| other.name != member.name);
+        members.push(member.clone());
+        if let Err(error) = added::store(&self.data, &members) {
+            service.unmount(&member.name);
+            if is_new {
+                service.pool().remove(&member.name)?;
+            }
+            return Err(error);
+        }
+        Ok(Added {
+            owner: Owner::of(served.mount.access),
+            noted_in: added::path(&self.data),
+            profile: member.profile.to_string(),
+            name: member.name,
+            mount: member.mount,
+        })
+    }
+}
