@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use fuse_backend_rs::transport::Error as TransportError;
-
 /// The result of mounting and serving.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -11,22 +9,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder can not be mounted on.
-    #[error("`{path}` can not be mounted on: {reason}", path = path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why not, and what helps.
-        reason: String,
-    },
-    /// The kernel, or `fusermount3`, refused.
-    #[error("`{path}` could not be mounted ({cause}); it takes /dev/fuse, and root or fusermount3", path = path.display())]
-    Mount {
-        /// The folder.
-        path: PathBuf,
-        /// What they say.
-        cause: TransportError,
-    },
+    /// The folder could not be mounted on.
+    #[error(transparent)]
+    Mount(#[from] ishigaki_fuse::Error),
     /// The pool refused.
     #[error(transparent)]
     Pool(#[from] ishigaki_logpool::Error),
