@@ -1,8 +1,9 @@
 //! One module for each command; each turns its arguments into settings of a crate below, calls it, and shows what comes
-//! back.
+//! back. `ends` is for those that serve until somebody ends them.
 
 mod bench;
 mod completions;
+mod ends;
 mod log;
 mod log_arguments;
 mod media;

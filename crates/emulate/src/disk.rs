@@ -54,7 +54,7 @@ impl EmulatedDisk {
         }
         loop_device::detach_dead(at);
         let drive = Arc::new(Drive::new(settings));
-        let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE };
+        let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE, below_block_device: true };
         let mount = Mount::new(DiskFs::new(drive.clone()), at, &how)?;
         let device = LoopDevice::attach(&at.join(DISK))?;
         Ok(Self { device, mount, drive })

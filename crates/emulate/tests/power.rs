@@ -4,9 +4,11 @@ mod stage;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::SECTOR;
+use ishigaki_emulate::EmulatedDisk;
 use ishigaki_testkit::seeded;
 use rustix::fs::OFlags;
 use stage::{Stage, can_emulate, filled, open, run, swift};
@@ -69,8 +71,8 @@ fn ext4_has_every_synced_byte_after_power_cuts_and_loses_what_was_not() {
 }
 
 #[test]
-fn a_file_system_gets_errors_from_a_disk_without_power_and_from_one_that_is_gone() {
-    const NAME: &str = "a_file_system_gets_errors_from_a_disk_without_power_and_from_one_that_is_gone";
+fn a_file_system_gets_errors_from_a_disk_without_power_and_finds_what_was_synced_when_it_is_back() {
+    const NAME: &str = "a_file_system_gets_errors_from_a_disk_without_power_and_finds_what_was_synced_when_it_is_back";
     if !can_emulate(NAME, &["/usr/sbin/mkfs.ext4"]) {
         return;
     }
@@ -90,4 +92,29 @@ fn a_file_system_gets_errors_from_a_disk_without_power_and_from_one_that_is_gone
     stage.disk.drive().restore_power();
     stage.mount();
     assert_eq!(fs::read(stage.root().join("file")).unwrap(), b"told");
+}
+
+#[test]
+fn a_file_system_on_a_disk_that_is_pulled_out_gets_errors_and_can_be_unmounted() {
+    const NAME: &str = "a_file_system_on_a_disk_that_is_pulled_out_gets_errors_and_can_be_unmounted";
+    if !can_emulate(NAME, &["/usr/sbin/mkfs.ext4"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (at, root) = (folder.path().join("disk"), folder.path().join("root"));
+    fs::create_dir(&at).unwrap();
+    fs::create_dir(&root).unwrap();
+    let disk = EmulatedDisk::new(swift(ByteSize::mib(64)), &at).unwrap();
+    run("mkfs.ext4", &["-q", "-F", disk.device().to_str().unwrap()]);
+    run("mount", &[disk.device().to_str().unwrap(), root.to_str().unwrap()]);
+    let file = open(&root.join("file"), OFlags::empty());
+    file.write_all_at(b"told", 0).unwrap();
+    file.sync_all().unwrap();
+    let name = disk.device().file_name().unwrap().to_owned();
+    drop(disk);
+    file.write_all_at(b"lost", 0).unwrap();
+    assert!(file.sync_all().is_err());
+    drop(file);
+    run("umount", &[root.to_str().unwrap()]);
+    assert!(!Path::new("/sys/block").join(name).join("loop").exists(), "its last user has taken it along");
 }

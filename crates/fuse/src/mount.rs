@@ -13,6 +13,7 @@ use fuse_backend_rs::api::server::Server;
 use fuse_backend_rs::transport::FuseSession;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::set_current_timer_slack;
 
 use crate::channel::{Channel, End};
@@ -25,6 +26,9 @@ pub struct MountSettings {
     pub name: &'static str,
     /// Requests that are worked on at a time; each takes a thread and 2 MiB.
     pub threads: usize,
+    /// The file system is below a block device: the kernel may have to write there before it can give memory to anybody, so
+    /// these threads must get theirs without. Takes `CAP_SYS_RESOURCE`.
+    pub below_block_device: bool,
 }
 
 /// The kind of file system that `statfs` gives for FUSE.
@@ -66,8 +70,11 @@ impl Mount {
         let server = Arc::new(Server::new(fs));
         for number in 0..settings.threads.max(1) {
             let channel = Channel::new(&device, &mount.end).map_err(not_started)?;
-            let (server, folder) = (server.clone(), path.to_owned());
-            let work = move || serve(channel, &server, &folder);
+            let (server, folder, settings) = (server.clone(), path.to_owned(), settings.clone());
+            let work = move || {
+                prepare_thread(&settings);
+                serve(channel, &server, &folder);
+            };
             let started = Builder::new().name(format!("fuse-{number}")).spawn(work);
             mount.threads.push(started.map_err(not_started)?);
         }
@@ -146,12 +153,21 @@ fn is_mounted_on(path: &Path) -> bool {
     device(path) != device(&path.join(".."))
 }
 
-/// Answers requests until there is no mount any more.
-fn serve<F: FileSystem + Sync>(mut channel: Channel, server: &Server<F>, path: &Path) {
+/// What a thread asks of the kernel before it answers.
+fn prepare_thread(settings: &MountSettings) {
     // File systems that model time sleep for some microseconds.
     if let Err(error) = set_current_timer_slack(Some(SLACK)) {
         tracing::debug!(%error, "sleeps are longer than they need be");
     }
+    if settings.below_block_device
+        && let Err(error) = configure_io_flusher_behavior(true)
+    {
+        tracing::warn!(%error, "where memory is short, the kernel may wait for this thread, and it for the kernel");
+    }
+}
+
+/// Answers requests until there is no mount any more.
+fn serve<F: FileSystem + Sync>(mut channel: Channel, server: &Server<F>, path: &Path) {
     loop {
         let (reader, writer) = match channel.next() {
             Ok(Some(request)) => request,

@@ -36,7 +36,8 @@ impl Mount {
     /// Mounts a member on an empty folder.
     pub fn new(member: Member, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self> {
         let fs = PoolFs::new(member, settings.access, settings.calendar.clone());
-        let how = ishigaki_fuse::MountSettings { name: FILE_SYSTEM, threads: settings.threads };
+        let how =
+            ishigaki_fuse::MountSettings { name: FILE_SYSTEM, threads: settings.threads, below_block_device: false };
         Ok(Self(ishigaki_fuse::Mount::new(fs, path, &how)?))
     }
 

@@ -1,9 +1,8 @@
 //! `ishigaki node`: a storage node, until somebody ends it.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use clap::Args;
@@ -11,9 +10,8 @@ use ishigaki_base::ByteSize;
 use ishigaki_remote::{Access, Credentials, Export, Mode, NodeSettings, Status, StorageNode, Worker};
 use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::ends::{Ends, say};
 use super::parse_seconds;
 use crate::failure::Failure;
 use crate::human;
@@ -154,10 +152,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         say("ending: what was taken is still done; once more ends it at once")?;
     }
     // Meanwhile the next one ends the process.
-    std::thread::spawn(move || {
-        ends.wait();
-        std::process::exit(INTERRUPTED);
-    });
+    ends.end_the_process();
     let status = node.stop(PATIENCE);
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
 }
@@ -176,18 +171,8 @@ fn worker(given: &Fragments) -> io::Result<Option<Arc<dyn Worker>>> {
     Ok(Some(Arc::new(FragmentWorker::new(settings)?)))
 }
 
-/// The exit code of a process that was interrupted.
-const INTERRUPTED: i32 = 130;
-
 fn failed(error: ishigaki_remote::Error) -> Failure {
     Failure::of(error.kind(), error).without_hint()
-}
-
-/// One line, at once also into a pipe.
-fn say(line: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
-    Ok(out.flush()?)
 }
 
 /// What a node that has begun tells of itself.
@@ -246,42 +231,4 @@ fn ended_json(status: &Status) -> Value {
         "bytes_read": status.bytes_read,
         "bytes_written": status.bytes_written,
     })
-}
-
-/// SIGINT and SIGTERM, caught.
-struct Ends {
-    signals: Receiver<()>,
-}
-
-impl Ends {
-    fn new() -> Result<Self, Failure> {
-        let deaf = |error: io::Error| Failure::invalid(format!("signals can not be caught: {error}"));
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
-        let entered = runtime.enter();
-        let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-        let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
-        drop(entered);
-        let (tell, signals) = mpsc::channel();
-        // Waits beside the node and ends with the process.
-        std::thread::spawn(move || {
-            runtime.block_on(async {
-                loop {
-                    tokio::select! {
-                        _ = interrupts.recv() => {}
-                        _ = terminations.recv() => {}
-                    }
-                    if tell.send(()).is_err() {
-                        return;
-                    }
-                }
-            });
-        });
-        Ok(Self { signals })
-    }
-
-    /// Until the next one comes.
-    fn wait(&self) {
-        // The other side never ends; if it did, the process would be on its end.
-        let _ = self.signals.recv();
-    }
 }

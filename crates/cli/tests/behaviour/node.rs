@@ -12,7 +12,7 @@ use ishigaki_fabric::{Call, Caller, Event, Security, Settings, Wait, connect};
 use ishigaki_remote::{Anywhere, Client, ClientSettings, Location};
 use serde_json::Value;
 
-use crate::program::{Program, database};
+use crate::program::{Program, database, signal};
 use served::{Served, page};
 
 const WAYS: [&str; 3] = ["dynamic", "static", "ring"];
@@ -52,7 +52,7 @@ fn a_person_is_told_what_is_served_and_to_whom() {
     let (first, second) = (running.hear(), running.hear());
     assert!(first.contains("for reading (") && first.contains("this host alone"), "{first}");
     assert!(second.contains("node://127.0.0.1:"), "{second}");
-    served::signal(running.id(), "INT");
+    signal(running.id(), "INT");
     let answer = running.ends();
     assert!(answer.code == Some(0) && answer.stdout.contains("Ended after "), "{}{}", answer.stdout, answer.stderr);
 }
@@ -253,8 +253,8 @@ fn a_second_signal_ends_it_at_once() {
         .map(|_| Client::connect(node.address(), &ClientSettings::default(), &Security::Open).expect("connected"))
         .collect();
     let pid = node.id();
-    served::signal(pid, "TERM");
-    served::signal(pid, "TERM");
+    signal(pid, "TERM");
+    signal(pid, "TERM");
     let code = node.code();
     assert!(code == Some(130) || code == Some(0), "{code:?}");
 }

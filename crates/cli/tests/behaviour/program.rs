@@ -122,3 +122,9 @@ impl Running {
         self.ends()
     }
 }
+
+/// Sends a signal to a process.
+pub(crate) fn signal(process: u32, name: &str) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().expect("a shell");
+    assert!(sent.success());
+}

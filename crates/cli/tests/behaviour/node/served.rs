@@ -1,14 +1,13 @@
 //! A node as a child process.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use ishigaki_device::{AlignedBuffer, Directory};
 use ishigaki_remote::Location;
 use serde_json::Value;
 
-use crate::program::{Program, Running};
+use crate::program::{Program, Running, signal};
 
 /// A node that serves; killed when dropped.
 pub(super) struct Served {
@@ -70,12 +69,6 @@ impl Drop for Served {
             running.kill();
         }
     }
-}
-
-/// Sends a signal to a process.
-pub(super) fn signal(process: u32, name: &str) {
-    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().expect("a shell");
-    assert!(sent.success());
 }
 
 /// A page that is full of one byte.

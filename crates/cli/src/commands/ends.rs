@@ -1,0 +1,71 @@
+//! What a command that serves until somebody ends it needs: the signals that do, and lines that are read at once.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// The exit code of a process that was interrupted.
+const INTERRUPTED: i32 = 130;
+
+/// One line, at once also into a pipe.
+pub(super) fn say(line: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// SIGINT and SIGTERM, caught.
+pub(super) struct Ends {
+    signals: Receiver<()>,
+}
+
+impl Ends {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let deaf = |error: io::Error| Failure::invalid(format!("signals can not be caught: {error}"));
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
+        let entered = runtime.enter();
+        let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+        let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+        drop(entered);
+        let (tell, signals) = mpsc::channel();
+        // Waits beside the command and ends with the process.
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                loop {
+                    tokio::select! {
+                        _ = interrupts.recv() => {}
+                        _ = terminations.recv() => {}
+                    }
+                    if tell.send(()).is_err() {
+                        return;
+                    }
+                }
+            });
+        });
+        Ok(Self { signals })
+    }
+
+    /// Waits until the next one comes.
+    pub(super) fn wait(&self) {
+        // The other side never ends; if it did, the process would be on its end.
+        let _ = self.signals.recv();
+    }
+
+    /// Waits so long at most; whether one has come.
+    pub(super) fn wait_for(&self, time: Duration) -> bool {
+        !matches!(self.signals.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// From now on the next one ends the process at once.
+    pub(super) fn end_the_process(self) {
+        std::thread::spawn(move || {
+            self.wait();
+            std::process::exit(INTERRUPTED);
+        });
+    }
+}
