@@ -102,11 +102,20 @@ pub(crate) fn detach_dead(at: &Path) {
     if rustix::fs::statfs(at).err() != Some(Errno::NOTCONN) {
         return;
     }
-    let Ok(devices) = fs::read_dir(DEVICES) else { return };
+    let (Ok(devices), Ok(disk)) = (fs::read_dir(DEVICES), full_path(at)) else { return };
     for device in devices.flatten() {
         let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim_end()) == at.join(DISK) {
+        if Path::new(backing.trim_end()) == disk.join(DISK) {
             detach(&Path::new("/dev").join(device.file_name()));
         }
     }
+}
+
+/// The path from the root of a folder that itself can not be asked.
+fn full_path(folder: &Path) -> io::Result<PathBuf> {
+    let folder = std::path::absolute(folder)?;
+    Ok(match (folder.parent(), folder.file_name()) {
+        (Some(parent), Some(name)) => parent.canonicalize()?.join(name),
+        _ => folder,
+    })
 }
