@@ -60,7 +60,7 @@ impl Switch {
         match self {
             Self::Cut(seed) => {
                 let lost = drive.cut_power(seed);
-                tracing::warn!(%seed, lost, "the power is cut; sectors have lost what was written last");
+                tracing::info!(%seed, lost, "the power is cut; sectors have lost what was written last");
             }
             Self::On => {
                 drive.restore_power();

@@ -162,7 +162,7 @@ fn prepare_thread(settings: &MountSettings) {
     if settings.below_block_device
         && let Err(error) = configure_io_flusher_behavior(true)
     {
-        tracing::warn!(%error, "where memory is short, the kernel may wait for this thread, and it for the kernel");
+        tracing::debug!(%error, "where memory is short, the kernel may wait for this thread, and it for the kernel");
     }
 }
 

@@ -17,11 +17,11 @@ use crate::human;
 
 const EXAMPLES: &str = "\
 Examples:
-  ishigaki media emulate hdd --size 2GiB --at /srv/disk       a hard disk; says which block device it is
-  mkfs.ext4 /dev/loop0 && mount /dev/loop0 /mnt               as with any other
-  ishigaki media emulate --power-cut --at /srv/disk           what was not flushed is lost, or some of it
+  ishigaki media emulate hdd --size 2GiB --at /srv/disk      a hard disk; says where it is
+  mkfs.ext4 /dev/loop0 && mount /dev/loop0 /mnt              as with any other
+  ishigaki media emulate --power-cut --at /srv/disk          what was not flushed may be lost
   umount /mnt && ishigaki media emulate --power-on --at /srv/disk && mount /dev/loop0 /mnt
-  ishigaki media emulate ssd --size 100GiB --memory 4GiB --at /srv/disk    large, and never full";
+  ishigaki media emulate ssd --size 1TB --memory 4GiB --at DIR    large, and never full";
 
 /// How often it is seen to whether the disk is still there, or still in use.
 const GLANCE: Duration = Duration::from_millis(500);
