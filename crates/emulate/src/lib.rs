@@ -17,7 +17,7 @@
 //!
 //! Nothing of it outlives the process: the bytes are in memory.
 //!
-//! Parts: [`disk`] joins the others, [`disk_fs`] is the file system, [`control`] what its small files say, [`loop_device`] the
+//! Parts: `disk` joins the others, `disk_fs` is the file system, `control` what its small files say, `loop_device` the
 //! block device.
 
 mod control;

@@ -7,7 +7,7 @@
 //! It knows nothing of files. File systems are written against `fuse_backend_rs::api::filesystem::FileSystem`, which serves
 //! virtio-fs as well.
 //!
-//! Parts: [`mount`] mounts, unmounts and takes away what a process that died has left, [`channel`] waits for requests.
+//! Parts: `mount` mounts, unmounts and takes away what a process that died has left, `channel` waits for requests.
 
 mod channel;
 mod error;
