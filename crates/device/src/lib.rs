@@ -9,7 +9,8 @@
 //! - [`MemoryDirectory`]: memory, for tests and temporary databases;
 //! - [`SimDirectory`]: a simulated medium that loses power at a chosen operation, tears and loses what was not synced,
 //!   fails writes and syncs, runs out of space and flips bits at rest;
-//! - [`ModelledDirectory`]: any of these with the timing of NVM, an SSD or a hard disk, in real or in virtual time.
+//! - [`ModelledDirectory`]: any of these with the timing of NVM, an SSD or a hard disk, in real or in virtual time;
+//! - [`Drive`]: a modelled medium that is one drive in memory, and loses with its power what was not flushed.
 //!
 //! [`open_place`] opens any of them by one word, as in `raw:/dev/nvme0n1`; [`probe()`] measures what a medium can do.
 
@@ -35,7 +36,8 @@ pub use error::{Error, Result};
 pub use file::{Access, FileDevice, FileDirectory};
 pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
 pub use model::{
-    HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace, SsdSettings, Turns, VirtualClock,
+    Drive, DriveCounts, DriveSettings, HddSettings, Medium, ModelledDevice, ModelledDirectory, NvmSettings, Pace,
+    SsdSettings, Turns, VirtualClock,
 };
 pub use place::{Place, open_place};
 pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, probe};

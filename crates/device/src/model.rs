@@ -9,47 +9,32 @@
 //! long the channels or the head are busy), has the directory below do the work, and waits for what is left. So the time
 //! of the work below is part of the modelled time, not added to it, as long as it is shorter.
 //!
-//! Parts: [`settings`] are the figures of a medium, [`pace`] is how time passes, [`ssd`] and [`hdd`] compute completions.
-//! Names and creations take no time, a directory's sync takes that of a device.
+//! Parts: [`settings`] are the figures of a medium, [`pace`] is how time passes, [`hardware`] is what all requests share, [`ssd`]
+//! and [`hdd`] compute completions. Names and creations take no time, a directory's sync takes that of a device. [`drive`] is a
+//! medium that is one drive, for those who know no directories: its bytes, and what a power cut takes from them.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::{Device, Directory, DirectoryLock, MemoryDirectory, Promise, Result};
-use hdd::Hdd;
-use ssd::Ssd;
+use hardware::{Hardware, Kind, Request};
 
+mod drive;
+mod hardware;
 mod hdd;
 mod pace;
 mod settings;
 mod ssd;
 
+pub use drive::{Drive, DriveCounts, DriveSettings};
 pub use pace::{Pace, Turns, VirtualClock};
 pub use settings::{HddSettings, Medium, NvmSettings, SsdSettings};
 
 /// The distance between the beginnings of devices is a multiple of this many bytes.
 const SPACING: u64 = 1 << 20;
-
-/// What a request wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Read,
-    Write,
-    WriteDurable,
-    Sync,
-}
-
-/// A request as the hardware sees it: a place on the whole medium, not in a device.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    kind: Kind,
-    position: u64,
-    length: u64,
-}
 
 /// Devices of another directory, as slow as a medium. Clones are handles to the same medium.
 ///
@@ -69,24 +54,7 @@ struct Request {
 pub struct ModelledDirectory {
     bytes: Arc<dyn Directory>,
     hardware: Arc<Hardware>,
-}
-
-/// The medium that all devices of a directory share.
-#[derive(Debug)]
-struct Hardware {
-    medium: Medium,
-    machine: Machine,
-    pace: Pace,
-    places: Mutex<Places>,
-}
-
-/// The part of the hardware that one request leaves changed for the next.
-#[derive(Debug)]
-enum Machine {
-    Nvm(NvmSettings),
-    Ssd(Mutex<Ssd>),
-    /// Boxed, because it is much larger than the others.
-    Hdd(Box<Mutex<Hdd>>),
+    places: Arc<Mutex<Places>>,
 }
 
 /// Where the devices lie on the medium, in the order in which they were first seen.
@@ -100,12 +68,7 @@ impl ModelledDirectory {
     /// The devices of `bytes`, with the timing of `medium`. Those that are there already lie in the order in which they
     /// are opened.
     pub fn new(bytes: Arc<dyn Directory>, medium: Medium, pace: Pace) -> Self {
-        let machine = match medium.clone() {
-            Medium::Nvm(settings) => Machine::Nvm(settings),
-            Medium::Ssd(settings) => Machine::Ssd(Mutex::new(Ssd::new(settings))),
-            Medium::Hdd(settings) => Machine::Hdd(Box::new(Mutex::new(Hdd::new(settings)))),
-        };
-        Self { bytes, hardware: Arc::new(Hardware { medium, machine, pace, places: Mutex::default() }) }
+        Self { bytes, hardware: Arc::new(Hardware::new(medium, pace)), places: Arc::default() }
     }
 
     /// An empty directory in memory with the timing of `medium`.
@@ -115,44 +78,12 @@ impl ModelledDirectory {
 
     /// The medium and its figures.
     pub fn medium(&self) -> &Medium {
-        &self.hardware.medium
+        self.hardware.medium()
     }
 
     fn modelled(&self, name: &str, bytes: Arc<dyn Device>) -> Arc<dyn Device> {
-        let place = self.hardware.place(name, bytes.len());
+        let place = self.place(name, bytes.len());
         Arc::new(ModelledDevice { bytes, place, hardware: Arc::clone(&self.hardware) })
-    }
-}
-
-impl Hardware {
-    /// Does the work of requests that arrive together, and returns when the medium has done them all too. Failed work
-    /// takes its own time only.
-    fn serve<T>(&self, requests: &[Request], work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.pace.await_turn();
-        let now = self.pace.now();
-        let done = requests.iter().map(|request| self.completion(now, *request)).max().unwrap_or(now);
-        let result = work()?;
-        self.pace.wait_until(done);
-        Ok(result)
-    }
-
-    /// When the medium will have done a request that arrives now.
-    fn completion(&self, now: Duration, request: Request) -> Duration {
-        match &self.machine {
-            Machine::Nvm(settings) => {
-                now + match request.kind {
-                    Kind::Read => settings.read,
-                    Kind::Write | Kind::WriteDurable => settings.write,
-                    Kind::Sync => settings.sync,
-                }
-            }
-            Machine::Ssd(ssd) => ssd.lock().serve(now, request),
-            Machine::Hdd(hdd) => hdd.lock().serve(now, request),
-        }
-    }
-
-    fn sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.serve(&[Request { kind: Kind::Sync, position: 0, length: 0 }], work)
     }
 
     /// Where the device of that name lies. A disk that is full begins again at its first track.
@@ -161,7 +92,7 @@ impl Hardware {
         if let Some(place) = places.by_name.get(name) {
             return *place;
         }
-        let capacity = match &self.medium {
+        let capacity = match self.medium() {
             Medium::Hdd(settings) => settings.capacity.as_u64(),
             Medium::Nvm(_) | Medium::Ssd(_) => u64::MAX,
         };
@@ -177,7 +108,7 @@ impl Directory for ModelledDirectory {
     fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
         let bytes = self.bytes.create(name, length)?;
         // A device of that name that is gone lay elsewhere.
-        self.hardware.places.lock().by_name.remove(name);
+        self.places.lock().by_name.remove(name);
         Ok(self.modelled(name, bytes))
     }
 
@@ -191,7 +122,7 @@ impl Directory for ModelledDirectory {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.bytes.rename(from, to)?;
-        let mut places = self.hardware.places.lock();
+        let mut places = self.places.lock();
         let place = places.by_name.remove(from);
         places.by_name.remove(to);
         places.by_name.extend(place.map(|place| (to.to_owned(), place)));
@@ -200,7 +131,7 @@ impl Directory for ModelledDirectory {
 
     fn remove(&self, name: &str) -> Result<()> {
         self.bytes.remove(name)?;
-        self.hardware.places.lock().by_name.remove(name);
+        self.places.lock().by_name.remove(name);
         Ok(())
     }
 
@@ -287,6 +218,6 @@ impl Device for ModelledDevice {
 
 impl fmt::Debug for ModelledDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ModelledDevice({}, {:?})", self.hardware.medium, self.bytes)
+        write!(f, "ModelledDevice({}, {:?})", self.hardware.medium(), self.bytes)
     }
 }

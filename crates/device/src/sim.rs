@@ -38,7 +38,7 @@
 //! [`Fault::PowerCut`] there, and open [`survivors`](SimDirectory::survivors) with as many seeds as you have time for. The
 //! same seed and the same calls give the same result; with several threads the calls' order is the threads' own.
 //!
-//! Parts: [`contents`] is one device's sectors, [`names`] the directory's entries, [`fault`] what goes wrong and when,
+//! Parts: [`contents`] is one device's sectors, [`names`] the directory's entries, [`fault`] what goes wrong and when, [`chance`] the odds,
 //! [`medium`] joins them under one lock; this file and [`device`] are the traits on top.
 
 use std::fmt;
@@ -51,6 +51,7 @@ use parking_lot::Mutex;
 use crate::request::{check_name, is_block_size, whole_blocks};
 use crate::{Device, Directory, DirectoryLock, Error, Result, SECTOR};
 
+mod chance;
 mod contents;
 mod device;
 mod fault;
@@ -59,6 +60,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use chance::Chance;
 pub use device::SimDevice;
 pub use fault::Fault;
 use medium::Medium;

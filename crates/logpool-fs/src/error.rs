@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use fuse_backend_rs::transport::Error as TransportError;
 use ishigaki_base::ErrorKind;
 
 /// The result of mounting and serving.
@@ -12,22 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder can not be mounted on.
-    #[error("`{path}` can not be mounted on: {reason}", path = path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why not, and what helps.
-        reason: String,
-    },
-    /// The kernel, or `fusermount3`, refused.
-    #[error("`{path}` could not be mounted ({cause}); it takes /dev/fuse, and root or fusermount3", path = path.display())]
-    Mount {
-        /// The folder.
-        path: PathBuf,
-        /// What they say.
-        cause: TransportError,
-    },
+    /// The folder could not be mounted on.
+    #[error(transparent)]
+    Mount(#[from] ishigaki_fuse::Error),
     /// The pool refused.
     #[error(transparent)]
     Pool(#[from] ishigaki_logpool::Error),
@@ -71,8 +57,9 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Folder { .. } | Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
-            Self::Mount { .. } | Self::Socket { .. } => ErrorKind::Unavailable,
+            Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
+            Self::Mount(cause) => cause.kind(),
+            Self::Socket { .. } => ErrorKind::Unavailable,
             Self::Pool(cause) => cause.kind(),
             Self::Thread { .. } => ErrorKind::Exhausted,
         }

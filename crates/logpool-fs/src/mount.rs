@@ -1,19 +1,11 @@
-//! A member's file system on a folder: the kernel's requests, answered by some threads.
+//! A member's file system on a folder.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::fmt;
+use std::path::Path;
 
-use fuse_backend_rs::api::server::Server;
-use fuse_backend_rs::transport::{FuseChannel, FuseSession};
 use ishigaki_logpool::Member;
-use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
 
-use crate::{Access, Calendar, Error, PoolFs, Result};
+use crate::{Access, Calendar, PoolFs, Result};
 
 /// What programs see in `/proc/mounts`.
 const FILE_SYSTEM: &str = "ishigaki-log";
@@ -23,7 +15,7 @@ const FILE_SYSTEM: &str = "ishigaki-log";
 pub struct MountSettings {
     /// Whose the files are.
     pub access: Access,
-    /// Requests that are worked on at a time; each takes a thread and 1 MiB.
+    /// Requests that are worked on at a time; each takes a thread and 2 MiB.
     pub threads: usize,
     /// For the times of files.
     pub calendar: Calendar,
@@ -34,136 +26,34 @@ impl MountSettings {
     pub const THREADS: usize = 4;
 }
 
-/// The kind of file system that `statfs` gives for FUSE.
-const FUSE: i64 = 0x6573_5546;
-
 /// A mounted member.
 ///
 /// *Drop* unmounts: programs that have files open get `ENOTCONN` from then on. *A crash* of the process leaves a folder that
 /// answers so to everybody; the next mount on it puts that right.
-pub struct Mount {
-    session: FuseSession,
-    path: PathBuf,
-    threads: Vec<JoinHandle<()>>,
-}
+pub struct Mount(ishigaki_fuse::Mount);
 
 impl Mount {
     /// Mounts a member on an empty folder.
     pub fn new(member: Member, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self> {
-        let path = path.as_ref();
-        prepare(path)?;
-        let refused = |cause| Error::Mount { path: path.to_owned(), cause };
-        let mut session = FuseSession::new(path, FILE_SYSTEM, "", false).map_err(refused)?;
-        // Who is not root may let others in only if the host's configuration says so.
-        session.set_allow_other(rustix::process::geteuid().is_root());
-        session.mount().map_err(refused)?;
         let fs = PoolFs::new(member, settings.access, settings.calendar.clone());
-        let server = Arc::new(Server::new(fs));
-        let mut mount = Self { session, path: path.to_owned(), threads: Vec::new() };
-        for number in 0..settings.threads.max(1) {
-            let channel = mount.session.new_channel().map_err(refused)?;
-            let (server, folder) = (server.clone(), path.to_owned());
-            let work = move || serve(channel, &server, &folder);
-            let started = Builder::new().name(format!("log-fs-{number}")).spawn(work);
-            mount.threads.push(started.map_err(|cause| Error::Thread { path: path.to_owned(), cause })?);
-        }
-        tracing::info!(path = %path.display(), "mounted");
-        Ok(mount)
+        let how =
+            ishigaki_fuse::MountSettings { name: FILE_SYSTEM, threads: settings.threads, below_block_device: false };
+        Ok(Self(ishigaki_fuse::Mount::new(fs, path, &how)?))
     }
 
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Whether all requests are answered. Somebody else may have unmounted it.
     pub fn is_alive(&self) -> bool {
-        self.threads.iter().all(|thread| !thread.is_finished())
+        self.0.is_alive()
     }
 }
 
-impl Drop for Mount {
-    fn drop(&mut self) {
-        if let Err(error) = self.session.umount() {
-            tracing::warn!(path = %self.path.display(), %error, "could not be unmounted");
-        }
-        if let Err(error) = self.session.wake() {
-            tracing::warn!(path = %self.path.display(), %error, "its threads could not be told to end");
-            return;
-        }
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
-            }
-        }
-        // Where somebody has aborted the connection, nothing was unmounted.
-        if let Err(error) = take_away_if_dead(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "a dead mount could not be taken away");
-        }
-    }
-}
-
-impl std::fmt::Debug for Mount {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mount").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-/// Takes away what a process that died has left, and sees whether the folder is empty.
-fn prepare(path: &Path) -> Result<()> {
-    let refuse = |reason: String| Error::Folder { path: path.to_owned(), reason };
-    take_away_if_dead(path).map_err(|errno| {
-        refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
-    })?;
-    let is_fuse = || rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == FUSE);
-    if is_mounted_on(path) && is_fuse() {
-        return Err(refuse("somebody serves it already".to_owned()));
-    }
-    let mut inside = fs::read_dir(path).map_err(|error| refuse(error.to_string()))?;
-    if inside.next().is_some() {
-        return Err(refuse("it is not empty; what is in it would not be seen any more".to_owned()));
-    }
-    Ok(())
-}
-
-/// Unmounts what nobody answers for.
-fn take_away_if_dead(path: &Path) -> rustix::io::Result<()> {
-    // Attributes may be known to the kernel for an hour; this question goes to who serves.
-    while rustix::fs::statfs(path).err() == Some(Errno::NOTCONN) {
-        tracing::info!(path = %path.display(), "a mount that nobody answers for is taken away");
-        unmount(path, UnmountFlags::DETACH)?;
-    }
-    Ok(())
-}
-
-/// Whether a file system begins at that folder.
-fn is_mounted_on(path: &Path) -> bool {
-    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
-    device(path) != device(&path.join(".."))
-}
-
-/// Answers requests until there is no mount any more.
-fn serve(mut channel: FuseChannel, server: &Server<PoolFs>, path: &Path) {
-    loop {
-        let (reader, writer) = match channel.get_request() {
-            Ok(Some(request)) => request,
-            Ok(None) => return,
-            Err(error) => {
-                tracing::debug!(%error, "the kernel has ended the connection");
-                return;
-            }
-        };
-        let answer = AssertUnwindSafe(|| server.handle_message(reader, writer.into(), None, None));
-        match catch_unwind(answer) {
-            Ok(Ok(_)) => {}
-            // Who has asked may be gone: then there is nobody to tell, and others go on.
-            Ok(Err(error)) => tracing::debug!(%error, "an answer did not arrive"),
-            Err(_) => {
-                // Who has asked would wait for ever, whatever signal comes. This ends the connection for all.
-                tracing::error!(path = %path.display(), "a request panicked; the mount is given up");
-                let _ = unmount(path, UnmountFlags::FORCE).and_then(|()| unmount(path, UnmountFlags::DETACH));
-                return;
-            }
-        }
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }

@@ -49,7 +49,10 @@ fn every_member_has_its_own_files_and_has_them_again_after_a_stop() {
     assert_eq!(service.pool().members(), ["a", "b"]);
     // Nobody is served twice on one folder.
     let again = Mount::new(service.pool().member("a").unwrap(), &one, &stage::mount_settings()).unwrap_err();
-    assert!(matches!(&again, Error::Folder { reason, .. } if reason.contains("serves it already")), "{again}");
+    assert!(
+        matches!(&again, Error::Mount(ishigaki_fuse::Error::Folder { reason, .. }) if reason.contains("serves it already")),
+        "{again}"
+    );
     service.stop().unwrap();
     assert_eq!(fs::read_dir(&one).unwrap().count(), 0);
 

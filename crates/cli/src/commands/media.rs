@@ -1,7 +1,8 @@
-//! `ishigaki media`: what a medium can do, before anything is put on it; and what networks there are.
+//! `ishigaki media`: what a medium can do, before anything is put on it; media that are not there; and what networks there are.
 //!
-//! Parts: [`fabric`] is what libfabric tells.
+//! Parts: [`fabric`] is what libfabric tells, [`emulate`] a block device that is a modelled drive.
 
+mod emulate;
 mod fabric;
 
 use std::fmt::Write as _;
@@ -32,9 +33,10 @@ Examples:
   ishigaki media probe /srv/data --json          the same as JSON lines
   ishigaki media probe node://10.0.0.7:7117/t    a directory of a storage node's
   ishigaki media probe --fabric                  which networks libfabric knows here
+  ishigaki media emulate hdd --size 2GiB --at /srv/disk    a block device with the times of a hard disk
   ishigaki media format /dev/sdb                 prepare a block device, then use it as raw:/dev/sdb";
 
-/// Measure what a medium can do, and prepare raw devices
+/// Measure what a medium can do, emulate one that is not there, and prepare raw devices
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -45,6 +47,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Probe(Box<ProbeArguments>),
+    Emulate(emulate::Arguments),
     Format(FormatArguments),
 }
 
@@ -107,6 +110,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Probe(arguments) if arguments.fabric => fabric::run(arguments.json),
         Command::Probe(arguments) => run_probe(*arguments),
+        Command::Emulate(arguments) => emulate::run(arguments),
         Command::Format(arguments) => format(&arguments),
     }
 }

@@ -1,6 +1,7 @@
 //! Drives the real binary as people and scripts do.
 
 mod bench;
+mod emulate;
 mod log;
 mod media;
 mod node;
@@ -26,6 +27,7 @@ fn help_shows_examples_and_exit_codes() {
         &["bench", "tpcc"],
         &["bench", "ycsb"],
         &["bench", "remote"],
+        &["media", "emulate"],
         &["node"],
         &["completions"],
         &[],

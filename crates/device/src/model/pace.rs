@@ -21,6 +21,9 @@ pub enum Pace {
     /// that many waiting threads do not need as many processors; the rest of a longer wait is slept.
     #[default]
     Real,
+    /// The same clock, and all of a wait is slept, so that it takes no processor from those who wait. A wait is longer then
+    /// by what the kernel takes to wake a thread: some microseconds where the thread asks for it (its timer slack), 50 else.
+    Slept,
     /// A counter that requests move and nothing else: the model runs as fast as its caller.
     Virtual(VirtualClock),
 }
@@ -29,7 +32,7 @@ impl Pace {
     /// The time since a fixed moment, as the calling thread sees it.
     pub fn now(&self) -> Duration {
         match self {
-            Self::Real => origin().elapsed(),
+            Self::Real | Self::Slept => origin().elapsed(),
             Self::Virtual(clock) => clock.now(),
         }
     }
@@ -38,6 +41,7 @@ impl Pace {
     pub fn wait_until(&self, moment: Duration) {
         match self {
             Self::Real => wait_really(moment),
+            Self::Slept => sleep_until(moment),
             Self::Virtual(clock) => clock.advance(moment),
         }
     }
@@ -45,7 +49,7 @@ impl Pace {
     /// Brings all threads to the same moment, see [`VirtualClock::barrier`]. Nothing to do in real time.
     pub fn barrier(&self) {
         match self {
-            Self::Real => {}
+            Self::Real | Self::Slept => {}
             Self::Virtual(clock) => clock.barrier(),
         }
     }
@@ -55,7 +59,7 @@ impl Pace {
     /// See [`VirtualClock::take_turns`]; in real time threads take turns by themselves.
     pub fn take_turns(&self, rank: usize) -> Option<Turns> {
         match self {
-            Self::Real => None,
+            Self::Real | Self::Slept => None,
             Self::Virtual(clock) => Some(clock.take_turns(rank)),
         }
     }
@@ -72,6 +76,13 @@ impl Pace {
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     *ORIGIN.get_or_init(Instant::now)
+}
+
+fn sleep_until(moment: Duration) {
+    let origin = origin();
+    while let Some(left) = moment.checked_sub(origin.elapsed()).filter(|left| !left.is_zero()) {
+        thread::sleep(left);
+    }
 }
 
 fn wait_really(moment: Duration) {
@@ -225,11 +236,12 @@ mod tests {
 
     #[test]
     fn a_real_wait_is_never_shorter_than_asked_for() {
-        for micros in [1, 20, 300] {
+        for (micros, pace) in [1, 20, 300].into_iter().flat_map(|micros| [(micros, Pace::Real), (micros, Pace::Slept)])
+        {
             let wait = Duration::from_micros(micros);
-            let begin = Pace::Real.now();
-            Pace::Real.wait_until(begin + wait);
-            assert!(Pace::Real.now().saturating_sub(begin) >= wait);
+            let begin = pace.now();
+            pace.wait_until(begin + wait);
+            assert!(pace.now().saturating_sub(begin) >= wait);
         }
     }
 }

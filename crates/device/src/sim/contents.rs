@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
+use super::Chance;
 use crate::SECTOR;
 
 /// The bytes of a sector. Shared, because the same version lies in several maps and in every survivor.
@@ -165,37 +166,4 @@ fn zeros() -> Sector {
 /// The sectors of an aligned range.
 fn sectors(offset: u64, length: u64) -> Range<u64> {
     offset / SECTOR as u64..(offset + length) / SECTOR as u64
-}
-
-/// How likely each of several things is to survive.
-///
-/// Even odds alone would hardly ever leave all or nothing of many sectors, the two outcomes that real media show most; so
-/// the odds themselves are drawn first.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Chance {
-    Never,
-    Sometimes(f64),
-    Always,
-}
-
-impl Chance {
-    /// Draws the odds.
-    pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(..8) {
-            0 => Self::Never,
-            1 => Self::Always,
-            2 => Self::Sometimes(0.1),
-            3 => Self::Sometimes(0.9),
-            _ => Self::Sometimes(0.5),
-        }
-    }
-
-    /// Draws one outcome.
-    pub(super) fn hits(self, rng: &mut Rng) -> bool {
-        match self {
-            Self::Never => false,
-            Self::Sometimes(share) => rng.f64() < share,
-            Self::Always => true,
-        }
-    }
 }

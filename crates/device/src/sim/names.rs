@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use super::contents::Chance;
+use super::Chance;
 use super::medium::Id;
 
 /// Names and what they lead to.

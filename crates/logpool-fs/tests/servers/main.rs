@@ -1,5 +1,5 @@
 //! Debian's servers, unmodified, with their logs on a mount: killed under load, and every row that a client was told of is there
-//! when they are up again. So is it when the service is killed, or both.
+//! when they are up again. So is it when the service is killed, or both, and when the disk below all of them loses power.
 //!
 //! Takes minutes, root, `PostgreSQL` 15 and `MariaDB` 10.11, so it is asked for:
 //!
@@ -13,6 +13,7 @@ mod stage;
 mod load;
 mod mariadb;
 mod postgresql;
+mod power;
 mod service;
 
 use std::io::Write;
@@ -56,14 +57,20 @@ enum Victim {
     Both,
 }
 
+/// The server's user, if it is installed; else says that the test does nothing.
+fn user_of<S: Server>(test: &str) -> Option<(u32, u32)> {
+    let user = service::user(S::USER).filter(|_| Path::new(S::PROGRAM).exists());
+    if user.is_none() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: there is no {} (Debian: {})", S::PROGRAM, S::NAME);
+    }
+    user
+}
+
 fn kill_again_and_again<S: Server>(test: &str) {
     if !stage::can_mount(test) {
         return;
     }
-    let Some(user) = service::user(S::USER).filter(|_| Path::new(S::PROGRAM).exists()) else {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: there is no {} (Debian: {})", S::PROGRAM, S::NAME);
-        return;
-    };
+    let Some(user) = user_of::<S>(test) else { return };
     let place = tempfile::tempdir().unwrap();
     let (data, log) = (service::folder(place.path(), "data", user), service::folder(place.path(), "log", user));
     let mut service = Service::start(place.path(), S::PROFILE, user);

@@ -65,6 +65,11 @@ impl Service {
         self.child.wait().unwrap();
     }
 
+    /// Takes away what it has left, after it was killed.
+    pub(crate) fn unmount(&self) {
+        unmount(self.place.join("log"), UnmountFlags::DETACH).unwrap();
+    }
+
     /// Tells it to end, and sees that it ends well.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());

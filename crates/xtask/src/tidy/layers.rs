@@ -37,12 +37,14 @@ const HOUSE: &[Room] = &[
     room("device", Place::Floor(1), &[]),
     room("index", Place::Floor(1), &[]),
     room("fabric", Place::Floor(1), &["device"]),
+    room("fuse", Place::Floor(1), &[]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
     // The log is what its tests put on a remote disk.
     room("remote", Place::Floor(2), &["wal"]),
     room("page", Place::Floor(2), &[]),
     room("logpool", Place::Floor(2), &["wal"]),
+    room("emulate", Place::Floor(2), &[]),
     room("scan", Place::Floor(3), &[]),
     room("logpool-fs", Place::Floor(3), &[]),
     room("logpool-service", Place::Floor(3), &["logpool-fs"]),
@@ -193,6 +195,7 @@ mod tests {
 
     const TRIAL: &[Room] = &[
         room("base", Place::Floor(0), &[]),
+        room("fuse", Place::Floor(1), &[]),
         room("wal", Place::Floor(2), &[]),
         room("txn", Place::Floor(2), &["wal"]),
         room("testkit", Place::Harness, &["base"]),

@@ -1,0 +1,96 @@
+//! A drive, its folder and its block device, and the order in which they come and go.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ishigaki_base::ByteSize;
+use ishigaki_device::{Drive, DriveSettings};
+use ishigaki_fuse::{Mount, MountSettings};
+
+use crate::disk_fs::{DISK, DiskFs};
+use crate::loop_device::{self, LoopDevice};
+use crate::{Error, Result};
+
+/// What programs see in `/proc/mounts`.
+const FILE_SYSTEM: &str = "ishigaki-disk";
+
+/// Requests that the drive has at a time, as many as SATA's command queue; others wait in the kernel.
+const QUEUE: usize = 32;
+
+/// A modelled drive that is a block device.
+///
+/// *Drop* takes the block device and the folder away, as a drive that is pulled out: a file system that is still mounted on it gets
+/// errors from then on, see [`is_in_use`](Self::is_in_use). *A crash* of the process does the same; the next disk on the same folder
+/// clears what is left of it.
+///
+/// ```no_run
+/// use ishigaki_base::ByteSize;
+/// use ishigaki_device::DriveSettings;
+/// use ishigaki_emulate::EmulatedDisk;
+///
+/// let settings = DriveSettings::new("hdd".parse()?, ByteSize::gib(2));
+/// let disk = EmulatedDisk::new(settings, "/srv/disk".as_ref())?;
+/// println!("mkfs.ext4 {}", disk.device().display());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct EmulatedDisk {
+    // In the order in which they go.
+    device: LoopDevice,
+    mount: Mount,
+    drive: Arc<Drive>,
+}
+
+impl EmulatedDisk {
+    /// Makes a drive, all zeros, on an empty folder, and attaches it.
+    pub fn new(settings: DriveSettings, at: &Path) -> Result<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::NotRoot);
+        }
+        let wanted = settings.memory;
+        if let Some(available) = available_memory().filter(|available| *available < wanted) {
+            return Err(Error::Memory { wanted, available });
+        }
+        loop_device::detach_dead(at);
+        let drive = Arc::new(Drive::new(settings));
+        let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE, below_block_device: true };
+        let mount = Mount::new(DiskFs::new(drive.clone()), at, &how)?;
+        let device = LoopDevice::attach(&at.join(DISK))?;
+        Ok(Self { device, mount, drive })
+    }
+
+    /// The block device.
+    pub fn device(&self) -> &Path {
+        self.device.path()
+    }
+
+    /// The drive behind it.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// Whether somebody has the block device for himself: a file system that is mounted, for one.
+    pub fn is_in_use(&self) -> bool {
+        self.device.is_in_use()
+    }
+
+    /// Whether requests are answered. Somebody else may have unmounted the folder.
+    pub fn is_alive(&self) -> bool {
+        self.mount.is_alive()
+    }
+}
+
+impl fmt::Debug for EmulatedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EmulatedDisk({}, {:?})", self.device().display(), self.drive)
+    }
+}
+
+/// How much memory the host can give without taking it from anybody, where it tells.
+pub fn available_memory() -> Option<ByteSize> {
+    let told = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(ByteSize::kib(kib))
+}
