@@ -99,13 +99,13 @@ fn what_was_durable_is_there_after_a_kill_and_a_rebuild_gives_the_same_files() {
     // Nobody else may have it, and offline is offline.
     let again = site.command("serve").args(arguments).fails_with(3);
     assert!(again.stderr.contains("in use by another process"), "{}", again.stderr);
-    let rebuilt = site.path("rebuilt");
-    let rebuild = || site.command("rebuild").args(["--member", "orders", "--to"]).arg(&rebuilt);
+    let target = site.path("rebuilt");
+    let rebuild = || site.command("rebuild").args(["--member", "orders", "--to"]).arg(&target);
     for program in [rebuild(), site.command("verify")] {
         let answer = program.fails_with(3);
         assert!(answer.stderr.contains("in use by another process"), "{}", answer.stderr);
     }
-    assert!(!rebuilt.exists());
+    assert!(!target.exists());
 
     service.kill();
     assert!(fs::read_dir(&orders).is_err(), "nobody answers");
@@ -122,7 +122,7 @@ fn what_was_durable_is_there_after_a_kill_and_a_rebuild_gives_the_same_files() {
     let answer = rebuild().arg("--json").succeeds();
     let told: Value = serde_json::from_str(&answer.stdout).expect("JSON");
     assert_eq!((&told["files"], told["bytes"].as_u64()), (&2.into(), Some(2 * 12_288)));
-    assert!(tree(&rebuilt) == after);
+    assert!(tree(&target) == after);
     let answer = rebuild().fails_with(3);
     assert!(answer.stderr.contains("choose an empty directory"), "{}", answer.stderr);
     site.command("verify").succeeds();

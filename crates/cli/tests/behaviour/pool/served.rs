@@ -111,7 +111,7 @@ pub(super) struct Served {
 }
 
 /// How long anything may take.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 impl Served {
     pub(super) fn start(program: Program) -> Self {

@@ -122,21 +122,17 @@ fn config(arguments: Arguments) -> Result<Config, Failure> {
 
 fn begun_text(status: &Status) -> String {
     let width = status.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
-    let line = |name: &str, profile: &str, folder: String, owner: String| {
-        format!("{name:<width$}  {profile:<10}  at {folder}, files of {owner}\n")
-    };
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for member in &status.members {
-        text += &line(&member.name, &member.profile, member.mount.display().to_string(), member.owner.to_string());
+        let (name, profile, folder) = (&member.name, &member.profile, member.mount.display());
+        lines.push(format!("{name:<width$}  {profile:<10}  at {folder}, files of {}", member.owner));
     }
     for name in &status.not_served {
-        text += &format!("{name:<width$}  is in the pool, and mounted nowhere\n");
+        lines.push(format!("{name:<width$}  is in the pool, and mounted nowhere"));
     }
-    text += &format!("Serving {}; Ctrl-C ends it.", status.data.display());
-    if let Some(address) = &status.metrics {
-        text += &format!("\nMetrics at {address}.");
-    }
-    text
+    lines.push(format!("Serving {}; Ctrl-C ends it.", status.data.display()));
+    lines.extend(status.metrics.iter().map(|address| format!("Metrics at {address}.")));
+    lines.join("\n")
 }
 
 fn begun_json(status: &Status) -> Value {
