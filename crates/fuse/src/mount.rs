@@ -49,6 +49,11 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Sees whether a file system can be mounted on that folder, and takes away what a process that died has left there.
+    pub fn prepare(path: impl AsRef<Path>) -> Result<()> {
+        prepare(path.as_ref())
+    }
+
     /// Mounts a file system on an empty folder.
     #[expect(clippy::missing_panics_doc, reason = "a session that is mounted has its device")]
     pub fn new<F>(fs: F, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self>

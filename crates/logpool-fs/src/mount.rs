@@ -33,6 +33,11 @@ impl MountSettings {
 pub struct Mount(ishigaki_fuse::Mount);
 
 impl Mount {
+    /// Sees whether a member can be mounted on that folder, and takes away what a process that died has left there.
+    pub(crate) fn prepare(path: &Path) -> Result<()> {
+        Ok(ishigaki_fuse::Mount::prepare(path)?)
+    }
+
     /// Mounts a member on an empty folder.
     pub fn new(member: Member, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self> {
         let fs = PoolFs::new(member, settings.access, settings.calendar.clone());

@@ -65,9 +65,11 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Of any of them; the others are not served then, and those that were taken in stay in the pool.
+    /// Of any of them; the others are not served then. Nobody is taken in when one of the folders can not be mounted on.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
         let mut service = Self { mounted: Vec::new(), pool };
+        // Before anybody is taken in.
+        members.iter().try_for_each(|served| Mount::prepare(&served.folder))?;
         for served in members {
             service.add(served)?;
         }
@@ -89,6 +91,8 @@ impl Service {
         if let Some(other) = self.mounted.iter().find(|other| other.member.name() == name) {
             return Err(Error::Served { name: name.clone(), path: other.folder().to_owned() });
         }
+        // Before it is taken in, since a pool gives out a number to each, and never again.
+        Mount::prepare(folder)?;
         let is_new = !self.pool.members().contains(name);
         let resident = if is_new { self.pool.add(name, member.clone())? } else { self.pool.member(name)? };
         let (found, wanted) = (resident.profile(), &member.profile);
@@ -99,8 +103,8 @@ impl Service {
         match Mount::new(resident.clone(), folder, mount) {
             Ok(made) => self.mounted.push(Mounted { mount: made, member: resident, access: mount.access }),
             Err(error) => {
-                if is_new {
-                    self.pool.remove(name)?;
+                if is_new && let Err(stays) = self.pool.remove(name) {
+                    tracing::warn!("member `{name}` is in the pool, and mounted nowhere: {stays}");
                 }
                 return Err(error);
             }

@@ -93,9 +93,9 @@ impl Serving {
         self.core.status()
     }
 
-    /// Why servers get errors: each concerned member, and why.
+    /// Why servers get errors: each concerned member, and why. None while a member is being added.
     pub fn problems(&self) -> Vec<(String, String)> {
-        let service = self.core.service.lock();
+        let Some(service) = self.core.service.try_lock() else { return Vec::new() };
         let mounted = service.as_ref().map(Service::mounted).unwrap_or_default();
         mounted.iter().filter_map(|mounted| Some((mounted.member().name().to_owned(), problem(mounted)?))).collect()
     }
@@ -214,7 +214,8 @@ impl Core {
         let served = served(&member)?;
         let mut guard = self.service.lock();
         let service = guard.as_mut().ok_or(Error::Ending)?;
-        let mut members = added::load(&self.data)?;
+        let before = added::load(&self.data)?;
+        let mut members = before.clone();
         let is_new = !service.pool().members().contains(&member.name);
         let is_served = service.mounted().iter().any(|mounted| mounted.member().name() == member.name);
         if !is_new && !is_served {
@@ -225,8 +226,12 @@ impl Core {
         members.push(member.clone());
         if let Err(error) = added::store(&self.data, &members) {
             service.unmount(&member.name);
-            if is_new {
-                service.pool().remove(&member.name)?;
+            if is_new && let Err(stays) = service.pool().remove(&member.name) {
+                tracing::warn!("member `{}` is in the pool, and mounted nowhere: {stays}", member.name);
+            }
+            // It may have been noted, and only not durably.
+            if let Err(stays) = added::store(&self.data, &before) {
+                tracing::warn!("member `{}` may be served at the next start: {stays}", member.name);
             }
             return Err(error);
         }

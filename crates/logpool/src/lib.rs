@@ -59,7 +59,7 @@ pub use inspect::{EntryReport, inspect};
 pub use member::{Kind, Member, Metadata};
 pub use pool::Pool;
 pub use profile::{Area, Profile};
-pub use rebuild::{Folder, Sink, is_pool, rebuild};
+pub use rebuild::{Folder, Sink, is_pool, members, rebuild};
 pub use recovery::{Homes, Together};
 pub use settings::{Durability, MemberSettings, Quota, Settings, Waiting};
 pub use statistics::{LogStatistics, MemberStatistics};

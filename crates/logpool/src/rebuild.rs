@@ -75,6 +75,11 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     Ok(files)
 }
 
+/// The names of a pool's members, without opening it.
+pub fn members(directory: &dyn Directory) -> Result<Vec<String>> {
+    Ok(read_roster(directory)?.members.into_iter().map(|member| member.name).collect())
+}
+
 /// Whether a directory holds a pool.
 pub fn is_pool(directory: &dyn Directory) -> Result<bool> {
     match directory.open(roster::NAME) {
@@ -133,7 +138,12 @@ impl Folder {
     /// Into that directory.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
-        DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(failed(&root))?;
+        // Those above it are not only its owner's.
+        root.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed(&root))?;
+        match DirBuilder::new().mode(0o700).create(&root) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(&root)(error)),
+            _ => {}
+        }
         if fs::read_dir(&root).map_err(failed(&root))?.next().is_some() {
             return Err(failed(&root)(io::Error::from(io::ErrorKind::DirectoryNotEmpty)));
         }

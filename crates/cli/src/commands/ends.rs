@@ -1,6 +1,8 @@
 //! What a command that serves until somebody ends it needs: the signals that do, and lines that are read at once.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -19,13 +21,16 @@ pub(super) fn say(line: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// SIGINT and SIGTERM, caught.
+/// SIGINT and SIGTERM, caught: some are told, and one more ends the process at once, whatever the command is at.
 pub(super) struct Ends {
     signals: Receiver<()>,
+    /// How many more are told.
+    told: Arc<AtomicUsize>,
 }
 
 impl Ends {
-    pub(super) fn new() -> Result<Self, Failure> {
+    /// That tells of the first so many.
+    pub(super) fn new(told: usize) -> Result<Self, Failure> {
         let deaf = |error: io::Error| Failure::invalid(format!("signals can not be caught: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
         let entered = runtime.enter();
@@ -33,6 +38,8 @@ impl Ends {
         let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
         drop(entered);
         let (tell, signals) = mpsc::channel();
+        let told = Arc::new(AtomicUsize::new(told));
+        let left = told.clone();
         // Waits beside the command and ends with the process.
         std::thread::spawn(move || {
             runtime.block_on(async {
@@ -41,13 +48,16 @@ impl Ends {
                         _ = interrupts.recv() => {}
                         _ = terminations.recv() => {}
                     }
-                    if tell.send(()).is_err() {
-                        return;
+                    let is_told = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                    if is_told.is_err() {
+                        std::process::exit(INTERRUPTED);
                     }
+                    // Who does not listen yet may later, or is ending.
+                    let _ = tell.send(());
                 }
             });
         });
-        Ok(Self { signals })
+        Ok(Self { signals, told })
     }
 
     /// Waits until the next one comes.
@@ -63,9 +73,6 @@ impl Ends {
 
     /// From now on the next one ends the process at once.
     pub(super) fn end_the_process(self) {
-        std::thread::spawn(move || {
-            self.wait();
-            std::process::exit(INTERRUPTED);
-        });
+        self.told.store(0, Ordering::SeqCst);
     }
 }

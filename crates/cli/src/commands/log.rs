@@ -86,11 +86,25 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Who is, for somebody who has asked for another one.
+fn known(members: &[String]) -> String {
+    if members.is_empty() { "it has none".to_owned() } else { format!("there are {}", members.join(", ")) }
+}
+
 fn inspect(place: &Anywhere, member: Option<&str>, json: bool) -> Result<(), Failure> {
     let (directory, name) = open(place)?;
     let is_pool = ishigaki_logpool::is_pool(directory.as_ref()).map_err(|error| pool::failed(&error))?;
     if member.is_some() && !is_pool {
         return Err(Failure::invalid(format!("{name}: this is no pool; only a pool has members")));
+    }
+    if let Some(member) = member {
+        let members = ishigaki_logpool::members(directory.as_ref()).map_err(|error| pool::failed(&error))?;
+        if members.iter().all(|known| known != member) {
+            return Err(Failure::invalid(format!(
+                "{name}: member `{member}` is not in this pool; {}",
+                known(&members)
+            )));
+        }
     }
     let inspection = ishigaki_wal::inspect(directory.as_ref()).map_err(|error| failure(&name, error))?;
     let text = if json { report::json(&inspection) } else { report::text(&inspection) };

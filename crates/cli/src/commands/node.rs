@@ -140,7 +140,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         fabric: ishigaki_fabric::Settings { window: arguments.max_requests, ..defaults.fabric },
     };
     // Before anybody can know of the node, so that no signal finds it unprepared.
-    let ends = Ends::new()?;
+    let ends = Ends::new(1)?;
     let worker =
         worker(&arguments.fragments).map_err(|error| Failure::invalid(format!("no threads for work: {error}")))?;
     let export = Export::Folder(data.clone());
@@ -151,8 +151,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if !json {
         say("ending: what was taken is still done; once more ends it at once")?;
     }
-    // Meanwhile the next one ends the process.
-    ends.end_the_process();
     let status = node.stop(PATIENCE);
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
 }

@@ -88,7 +88,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let settings = settings(&arguments)?;
     fs::create_dir_all(at).map_err(|error| Failure::file(at.display(), &error))?;
     // Before anybody can know of the disk, so that no signal finds it unprepared.
-    let ends = Ends::new()?;
+    let ends = Ends::new(2)?;
     let (medium, size) = (settings.medium.clone(), settings.size);
     let disk = EmulatedDisk::new(settings, at).map_err(failed)?;
     let device = disk.device().display().to_string();

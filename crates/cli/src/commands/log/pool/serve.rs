@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let json = arguments.json;
     let config = config(arguments)?;
     // Before anybody can know of the service, so that no signal finds it unprepared.
-    let ends = Ends::new()?;
+    let ends = Ends::new(1)?;
     let wrong = |error| refused(&error, &config.data);
     let serving = Serving::start(&config).map_err(wrong)?;
     let status = serving.status().map_err(wrong)?;
@@ -95,8 +95,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
     }
     let status = serving.status().map_err(wrong)?;
-    // Meanwhile the next one ends the process.
-    ends.end_the_process();
     serving.stop().map_err(wrong)?;
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
 }
