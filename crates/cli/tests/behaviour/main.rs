@@ -7,6 +7,7 @@ mod node;
 mod program;
 mod sql;
 mod terminal;
+mod tpch;
 
 use program::Program;
 
@@ -20,6 +21,8 @@ fn help_shows_examples_and_exit_codes() {
         &["bench", "tpcc"],
         &["bench", "ycsb"],
         &["bench", "remote"],
+        &["bench", "tpch"],
+        &["bench", "figures", "p3"],
         &["node"],
         &["completions"],
         &[],
