@@ -110,14 +110,14 @@ fn run_replay(arguments: &RemoteArguments) -> Result<(), Failure> {
     let recording = Recording { data: arguments.data.clone(), program: program()?, query, times: arguments.times };
     let mut bar = Bar::new();
     let recorded = record(&recording, &mut bar)?;
-    let mut lines = Vec::new();
+    let (mut lines, origin) = (Vec::new(), arguments.report.origin());
     let depths = if arguments.depth.is_empty() { &[4][..] } else { &arguments.depth[..] };
     for &readers in depths {
         let settings = replay::Settings {
             shares: arguments.cache.clone(),
             readers,
             rounds: arguments.rounds,
-            ..recorded.replay(arguments.report.origin())
+            ..recorded.replay(origin.clone())
         };
         lines.push(replay::run(&settings, &mut bar)?);
     }
