@@ -12,7 +12,7 @@
 //! run, in an order drawn anew, and a ratio is that of two sides of the same round. First every side reads the whole trace
 //! once, and each read must bring the bytes that lie in the file; later the ends of each read are looked at.
 //!
-//! Parts: [`trace`](mod@trace) is what is done again, [`side`] does it, [`lru`] counts.
+//! Rooms: `trace` is what is done again, `side` does it, `lru` counts, `report` makes lines and the table.
 
 mod lru;
 mod report;
