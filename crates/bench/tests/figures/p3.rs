@@ -8,11 +8,16 @@ use crate::line;
 
 /// A query in three placements, with pages of two sizes.
 fn queries(push: f64) -> Vec<Line> {
+    queries_of(&[1.0], &[1.1], &[push])
+}
+
+/// The same with all rounds.
+fn queries_of(local: &[f64], fetch: &[f64], push: &[f64]) -> Vec<Line> {
     let mut lines = Vec::new();
     for page in ["4.0 KiB", "128.0 KiB"] {
-        for (placement, time) in [("local", 1.0), ("fetch", 1.1), ("push", push)] {
+        for (placement, time) in [("local", local), ("fetch", fetch), ("push", push)] {
             let case = json!({"query": 6, "scale": "1", "placement": placement, "page": page});
-            lines.push(line("tpch", &case, Metric::LatencyP50, &[time]));
+            lines.push(line("tpch", &case, Metric::LatencyP50, time));
         }
     }
     lines
@@ -48,6 +53,17 @@ fn findings_are_judged_by_the_lines_alone() {
     assert!(!holds(&replay(0.8, 0.8, 2.5), "future work"));
     assert!(holds(&replay(0.9, 0.8, 3.5), "as much as an LRU"));
     assert!(!holds(&replay(0.7, 0.8, 3.5), "as much as an LRU"));
+}
+
+#[test]
+fn figures_whose_spreads_meet_are_equal_and_fetch_is_compared_with_both_others() {
+    // Faster in the middle, and not in every round.
+    let (meeting, apart) = (&[0.8, 0.9, 1.0], &[0.7, 0.8, 0.9]);
+    assert!(!holds(&queries_of(&[1.0, 1.1, 1.2], &[2.0], meeting), "beats even the local query"));
+    assert!(holds(&queries_of(&[1.0, 1.1, 1.2], &[2.0], apart), "beats even the local query"));
+    assert!(holds(&queries_of(&[1.0], &[0.9, 1.0, 1.1], &[1.1, 1.2, 1.3]), "is the slowest"));
+    assert!(!holds(&queries_of(&[1.2], &[1.0, 1.1], &[0.9]), "is the slowest"), "the local query is slower");
+    assert!(!holds(&queries_of(&[0.9], &[1.0, 1.1], &[1.2]), "is the slowest"), "remote processing is slower");
 }
 
 #[test]

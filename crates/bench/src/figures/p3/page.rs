@@ -178,7 +178,11 @@ fn queries(page: &mut String, lines: &[Line], plots: &[Plot]) {
             };
             let shown = |value: Option<f64>, unit: Unit| value.map_or_else(String::new, |value| unit.show(value));
             let chosen = text(time, "chosen");
-            let chosen = if chosen.is_empty() { chosen } else { format!(": {chosen}") };
+            let chosen = if chosen.is_empty() || chosen == text(time, "placement") {
+                String::new()
+            } else {
+                format!(": {chosen}")
+            };
             let _ = writeln!(
                 page,
                 "| {} | {}{chosen} | {} | {} | {} | {} | {} | {} | {} |",
