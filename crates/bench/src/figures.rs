@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! p1::run(), p2::run() ──▶ lines ──▶ write(): p1.jsonl, a plot (SVG) for each chart, p1.md
-//!                            ▲
-//!         read() ────────────┘ of an earlier run
+//!                            ▲ ▲
+//!         read() ────────────┘ │  of an earlier run
+//!         ishigaki-tpch ───────┘  paper 3, whose experiments run queries
 //! ```
 //!
 //! Plots and page are made of lines and nothing else, so that they can be drawn again, from one run or from several. They
 //! say for each medium and machine what was measured there; whatever has no lines is left out. What a person wrote between
 //! the page's marks stays when it is written again.
 //!
-//! Rooms: `p1` and `p2` are the papers: what is measured, what the authors found, which charts, which page. `cases` is what
+//! Rooms: `p1`, `p2` and `p3` are the papers: what is measured, what the authors found, which charts, which page. `cases` is what
 //! they ask of lines, `chart` and `units` draw, and `notes` is what a person wrote.
 
 mod cases;
@@ -18,6 +19,7 @@ mod chart;
 mod notes;
 pub mod p1;
 pub mod p2;
+mod p3;
 mod paper;
 mod stage;
 mod units;

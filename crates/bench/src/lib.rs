@@ -9,6 +9,8 @@
 //! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
 //! - [`remote`]: reads from a storage node's disk beside reads from our own, and what the network alone takes.
+//! - [`replay`]: the page accesses of a query done again, with a storage node's pages and the client's cache.
+//! - [`node`]: a storage node as a process of its own, for those that measure one.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
 //! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
@@ -25,6 +27,7 @@ mod latency;
 mod line;
 pub mod long;
 pub mod media;
+pub mod node;
 mod nowhere;
 pub mod oltp;
 mod origin;
@@ -32,6 +35,7 @@ mod outstanding;
 pub mod pace;
 mod progress;
 pub mod remote;
+pub mod replay;
 mod rounds;
 mod site;
 mod target;

@@ -32,6 +32,8 @@ pub enum Metric {
     UntilFlushedP99,
     /// The share of the operations' time that went by between their own record being durable and their being acknowledged.
     ShareOfWaiting,
+    /// The share of pages read that a cache had.
+    HitRatio,
     /// One figure divided by another of the same round; the case says which.
     Ratio,
     /// The engine's throughput divided by the bare device's of the same round.
@@ -42,12 +44,14 @@ pub enum Metric {
     Calls,
     /// Bytes that one transaction gave to such calls.
     BytesWritten,
+    /// Bytes that came over the network for one operation.
+    BytesReceived,
     /// Attempts that gave way to another transaction and were repeated, for each transaction that committed.
     Aborts,
     /// Transactions that their user took back, for each that committed.
     Rollbacks,
     /// Processor time of the workers for each transaction that committed: what throughput comes to if nobody else has the
-    /// processors and nothing is waited for.
+    /// processors and nothing is waited for. Of queries, that of the process for each; the case says which process.
     Processor,
 }
 
@@ -65,12 +69,13 @@ impl Metric {
             | Self::Processor => "s",
             Self::ShareOfWaiting
             | Self::Ratio
+            | Self::HitRatio
             | Self::ShareOfDevice
             | Self::Writes
             | Self::Calls
             | Self::Aborts
             | Self::Rollbacks => "1",
-            Self::BytesWritten => "B",
+            Self::BytesWritten | Self::BytesReceived => "B",
         }
     }
 
@@ -85,10 +90,12 @@ impl Metric {
             Self::UntilFlushedP99 => "until flushed p99",
             Self::ShareOfWaiting => "share of waiting",
             Self::Ratio => "ratio",
+            Self::HitRatio => "hit ratio",
             Self::ShareOfDevice => "share of device",
             Self::Writes => "writes",
             Self::Calls => "calls",
             Self::BytesWritten => "bytes written",
+            Self::BytesReceived => "bytes received",
             Self::Aborts => "aborts",
             Self::Rollbacks => "rollbacks",
             Self::Processor => "processor",

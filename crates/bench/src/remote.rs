@@ -13,12 +13,11 @@
 //!
 //! Every sector of the file holds its own number, and every read is checked for those it should have brought.
 //!
-//! Parts: [`node`] is the process, [`file`](mod@file) what is read, [`local`] and [`far`] the sides, [`report`] lines and table.
+//! Parts: [`file`](mod@file) is what is read, [`local`] and [`far`] the sides, [`report`] lines and table.
 
 mod far;
 mod file;
 mod local;
-mod node;
 mod report;
 
 use std::fmt;
@@ -28,12 +27,12 @@ use std::time::Duration;
 use ishigaki_base::ByteSize;
 use ishigaki_remote::Mode;
 
+use crate::node::{Node, NodeOptions};
 use crate::pace::{Pace, Run};
 use crate::rounds;
 use crate::site::Site;
 use crate::{Error, Line, Origin, Progress, Result, Rounds};
 use file::Pages;
-use node::Node;
 pub use report::table;
 
 /// The workload's name in figures and errors.
@@ -146,7 +145,8 @@ fn measure(settings: &Settings, site: &Site, progress: &mut dyn Progress) -> Res
     let loads = loads(settings, pages.block())?;
     let mut nodes = Vec::new();
     for &mode in &settings.modes {
-        nodes.push(Node::start(&settings.program, site.path(), mode, most_connections(settings))?);
+        let options = NodeOptions { mode, connections: most_connections(settings), ..NodeOptions::default() };
+        nodes.push(Node::start(&settings.program, site.path(), &options)?);
     }
     let mut sides = vec![Side::Local];
     for &mode in &settings.modes {

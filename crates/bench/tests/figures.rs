@@ -4,6 +4,8 @@
 mod p1;
 #[path = "figures/p2.rs"]
 mod p2;
+#[path = "figures/p3.rs"]
+mod p3;
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +34,7 @@ fn a_paper_is_called_as_its_files_are() {
     for paper in Paper::ALL {
         assert_eq!(paper.to_string().parse::<Paper>().unwrap(), paper);
     }
-    assert!("p3".parse::<Paper>().unwrap_err().to_string().contains("p1 and p2"));
+    assert!("p4".parse::<Paper>().unwrap_err().to_string().contains("p1, p2 and p3"));
 }
 
 #[test]

@@ -21,7 +21,8 @@
 //! they have ended (see [`leases`]).
 //!
 //! Parts: [`export`] is what is served, [`session`] the state of one connection, [`service`] does one request, [`watch`]
-//! knows who keeps copies, [`leases`] for how long; [`works`] is what a [`Worker`] does for clients; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
+//! knows who keeps copies, [`leases`] for how long; [`works`] is what a [`Worker`] does for clients; [`trace`] notes
+//! what they read; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,6 +46,7 @@ use crate::{Error, Result, Worker};
 use export::Exported;
 use leases::Leases;
 use session::Session;
+use trace::Trace;
 use watch::Watches;
 
 mod buffers;
@@ -55,6 +57,7 @@ mod pool;
 mod ring;
 mod service;
 mod session;
+mod trace;
 mod watch;
 mod works;
 
@@ -125,6 +128,9 @@ pub struct Settings {
     /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone; also
     /// after a restart. At most an hour.
     pub lease: Duration,
+    /// A file in which every read of clients is noted, to do the same reads again: a line each, with the file's name, offset
+    /// and length. Made anew.
+    pub trace: Option<PathBuf>,
     /// Windows and deadlines.
     pub fabric: ishigaki_fabric::Settings,
 }
@@ -139,6 +145,7 @@ impl Default for Settings {
             connections: 1024,
             memory: ByteSize::mib(16),
             lease: Duration::from_secs(2),
+            trace: None,
             fabric: ishigaki_fabric::Settings::default(),
         }
     }
@@ -194,6 +201,9 @@ struct Shared {
     requests: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
+    bytes_of_results: AtomicU64,
+    /// Where reads are noted, if they are to be.
+    trace: Option<Trace>,
 }
 
 impl StorageNode {
@@ -225,6 +235,7 @@ impl StorageNode {
             tracing::warn!(%error, "all connections are served by pools of threads (static)");
             settings.mode = Mode::Static;
         }
+        let trace = settings.trace.as_deref().map(Trace::create).transpose()?;
         let exported = Exported::open(export, settings.access)?;
         let leases = Leases::open(export, settings.access, settings.lease)?;
         let listener = Listener::bind(&settings.listen, settings.fabric.clone(), security)?;
@@ -246,6 +257,8 @@ impl StorageNode {
             requests: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
+            bytes_of_results: AtomicU64::new(0),
+            trace,
         });
         let own = Arc::clone(&shared);
         let accepting = std::thread::Builder::new()
@@ -287,6 +300,9 @@ impl StorageNode {
     /// takes longer than `patience` is cut off, as when the node is dropped. How it was doing at the end.
     pub fn stop(mut self, patience: Duration) -> Status {
         self.end(patience);
+        if let Some(trace) = &self.shared.trace {
+            trace.flush();
+        }
         self.shared.status()
     }
 
@@ -401,6 +417,7 @@ impl Shared {
             requests: self.requests.load(Ordering::Relaxed),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             bytes_written: self.bytes_written.load(Ordering::Relaxed),
+            bytes_of_results: self.bytes_of_results.load(Ordering::Relaxed),
             processor_nanos: processor,
             uptime_nanos: self.started.elapsed().as_nanos() as u64,
         }

@@ -163,15 +163,18 @@ impl Rule {
         let (within, beyond) = chain.above.split_at(steps.len());
         let schema = partial_schema(within, scan)?;
         let is_pushed = |part| pushed.contains(&part);
-        let Ok(push) = PushScan::new(scan, pushed.clone(), steps, schema, estimates) else {
+        let instead = |part: &usize| -> Result<Arc<dyn ExecutionPlan>> {
+            Ok(together(here(within, scan.of_parts(|other| other == *part)?)?))
+        };
+        let instead = pushed.iter().map(instead).collect::<Result<Vec<_>>>()?;
+        let Ok(push) = PushScan::new(scan, pushed.clone(), steps, instead, schema, estimates) else {
             return Ok(Arc::clone(top));
         };
         let rest = scan.of_parts(|part| !is_pushed(part))?;
         rest.note(fetched);
         let mut united: Arc<dyn ExecutionPlan> = Arc::new(push);
         if !rest.units.runs.is_empty() {
-            let local = partial(within, over(Arc::new(rest), &within[..within.len().saturating_sub(1)])?)?;
-            united = UnionExec::try_new(vec![local, united])?;
+            united = UnionExec::try_new(vec![here(within, rest)?, united])?;
         }
         let before =
             within.last().map_or(scan.units.partitions, |node| node.properties().partitioning.partition_count());
@@ -213,6 +216,20 @@ fn as_partial(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>) -> Resul
     )?))
 }
 
+/// The steps over a scan of our own, such that its results go with the pushed ones.
+fn here(within: &[&Arc<dyn ExecutionPlan>], scan: PageScan) -> Result<Arc<dyn ExecutionPlan>> {
+    partial(within, over(Arc::new(scan), &within[..within.len().saturating_sub(1)])?)
+}
+
+/// All partitions in one.
+fn together(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    if plan.properties().partitioning.partition_count() > 1 {
+        Arc::new(CoalescePartitionsExec::new(plan))
+    } else {
+        plan
+    }
+}
+
 /// The last of the steps where the work is done here, such that its results go with the pushed ones.
 fn partial(within: &[&Arc<dyn ExecutionPlan>], input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match within.last() {
@@ -231,13 +248,6 @@ fn complete(
     results: Arc<dyn ExecutionPlan>,
     partitions: usize,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let together = |plan: Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
-        if plan.properties().partitioning.partition_count() > 1 {
-            Arc::new(CoalescePartitionsExec::new(plan))
-        } else {
-            plan
-        }
-    };
     let last = within.last();
     if let Some(aggregate) = last.and_then(|last| last.downcast_ref::<AggregateExec>())
         && *aggregate.mode() != AggregateMode::Partial

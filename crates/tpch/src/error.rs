@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ishigaki_base::ErrorKind;
+use ishigaki_scan::Wish;
 
 /// The result of loading or running.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,6 +29,12 @@ pub enum Error {
     /// A directory can not be used.
     #[error(transparent)]
     Device(#[from] ishigaki_device::Error),
+    /// A storage node, or the way there, failed.
+    #[error(transparent)]
+    Remote(#[from] ishigaki_remote::Error),
+    /// What the workloads have in common failed: a node's process, or a file of figures.
+    #[error(transparent)]
+    Bench(#[from] ishigaki_bench::Error),
     /// There are no data.
     #[error("{}: there are no TPC-H data in it; load them first with --load --scale 1", path.display())]
     NotLoaded {
@@ -43,10 +50,12 @@ pub enum Error {
         scale: String,
     },
     /// An answer that is not the right one.
-    #[error("query {query} gives a wrong answer, so no figure is given: {reason}")]
+    #[error("query {query} gives a wrong answer in placement {placement}, so no figure is given: {reason}")]
     Wrong {
         /// Its number.
         query: u8,
+        /// Where it was done.
+        placement: Wish,
         /// What does not fit.
         reason: String,
     },
@@ -66,6 +75,8 @@ impl Error {
         match self {
             Self::Sql(error) | Self::Query { source: error, .. } => error.kind(),
             Self::Page(error) => error.kind(),
+            Self::Remote(error) => error.kind(),
+            Self::Bench(error) => error.kind(),
             Self::Device(error) => error.kind(),
             Self::NotLoaded { .. } | Self::Loaded { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Wrong { .. } => ErrorKind::Corrupt,

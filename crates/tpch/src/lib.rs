@@ -3,7 +3,9 @@
 //! ```text
 //! load   tpchgen ── batches ── a page file for each table, several at a time ── DIR/pages
 //!                                                                 tables in the catalog of DIR/database
-//! run    queries/q01.sql … q22.sql ── ishigaki-sql ── answer ── as it should be? ── time
+//! run    queries/q01.sql … q22.sql ── ishigaki-sql ── answer ── as it should be? ── time, processors, bytes
+//!            │ local: DIR/database                                  in every placement the same?
+//!            │ fetch, push, auto: a database in memory over the same page files at a storage node, a process of its own
 //! ```
 //!
 //! The data are those of the specification's generator, and so depend on nothing but the scale. An answer
@@ -14,14 +16,26 @@
 //! These are single queries by one user, not the benchmark's metric.
 
 pub mod answer;
+mod bench;
 mod error;
+mod experiments;
 mod load;
+mod node;
 mod query;
+mod record;
+mod rows;
 mod run;
+mod table;
 mod tables;
 
+pub use bench::Bench;
 pub use error::{Error, Result};
+pub use experiments::{Experiments, Scale};
 pub use load::{LoadSettings, Loaded, load};
+pub use node::Host;
 pub use query::Query;
-pub use run::{Bench, Settings, run};
+pub use record::{Recorded, Recording, record};
+pub use rows::Rows;
+pub use run::{Settings, run};
+pub use table::table;
 pub use tables::Table;

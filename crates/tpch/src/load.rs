@@ -13,8 +13,7 @@ use ishigaki_page::Writer;
 use ishigaki_sql::Session;
 use parking_lot::Mutex;
 
-use crate::run::Bench;
-use crate::{Error, Result, Table};
+use crate::{Bench, Error, Result, Table};
 
 /// How often a person hears of progress.
 const TELL: Duration = Duration::from_millis(100);

@@ -50,6 +50,14 @@ impl Query {
         Ok(queries)
     }
 
+    /// The columns of the answer that a query's text orders by, the first one first.
+    pub(crate) fn ordered_by(text: &str) -> Vec<&str> {
+        // What is behind the last one is the answer's own.
+        let Some((_, behind)) = text.rsplit_once("ORDER BY ") else { return Vec::new() };
+        let behind = behind.split("LIMIT").next().unwrap_or(behind);
+        behind.split(',').filter_map(|column| column.split_whitespace().next()).collect()
+    }
+
     /// Its number, from 1.
     pub fn number(self) -> u8 {
         self.0
@@ -84,6 +92,14 @@ mod tests {
         for bad in ["0", "23", "x", ""] {
             numbers(bad).expect_err(bad);
         }
+    }
+
+    #[test]
+    fn what_an_answer_is_ordered_by_is_read_from_the_text() {
+        let of = |number| Query::new(number).expect("one of them").text(1.0);
+        assert_eq!(Query::ordered_by(&of(3)), ["revenue", "o_orderdate"]);
+        assert_eq!(Query::ordered_by(&of(16)), ["supplier_cnt", "p_brand", "p_type", "p_size"]);
+        assert!(Query::ordered_by(&of(6)).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::chart::Chart;
-use super::{Plot, p1, p2};
+use super::{Plot, p1, p2, p3};
 use crate::{Error, Line};
 
 /// A paper whose experiments are run.
@@ -14,17 +14,20 @@ pub enum Paper {
     P1,
     /// TicToc with P-WAL (Nakamura, Kawashima, Tatebe).
     P2,
+    /// Queries over disaggregated storage (Kato 2022).
+    P3,
 }
 
 impl Paper {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::P1, Self::P2];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::P1, Self::P2, Self::P3];
 
     /// The charts that these lines give.
     pub(super) fn charts(self, lines: &[Line]) -> Vec<Chart> {
         let mut charts = match self {
             Self::P1 => p1::charts(lines),
             Self::P2 => p2::charts(lines),
+            Self::P3 => p3::charts(lines),
         };
         charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
         charts
@@ -35,6 +38,7 @@ impl Paper {
         match self {
             Self::P1 => p1::page(lines, plots),
             Self::P2 => p2::page(lines, plots),
+            Self::P3 => p3::page(lines, plots),
         }
     }
 }
@@ -45,6 +49,7 @@ impl fmt::Display for Paper {
         f.write_str(match self {
             Self::P1 => "p1",
             Self::P2 => "p2",
+            Self::P3 => "p3",
         })
     }
 }
@@ -54,7 +59,7 @@ impl FromStr for Paper {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|paper| paper.to_string() == text).ok_or_else(|| {
-            let reason = format!("there are p1 and p2, not `{text}`");
+            let reason = format!("there are p1, p2 and p3, not `{text}`");
             Error::Invalid { setting: "paper", reason }
         })
     }

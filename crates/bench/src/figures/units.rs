@@ -27,7 +27,7 @@ impl Unit {
             Self::Time => with_prefix(value, "s"),
             Self::Share => format!("{}%", digits(value * 100.0)),
             Self::Bytes => {
-                let steps = [("MiB", 1_048_576.0), ("KiB", 1024.0), ("B", 1.0)];
+                let steps = [("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0), ("KiB", 1024.0), ("B", 1.0)];
                 let (name, step) = steps.into_iter().find(|(_, step)| value >= *step).unwrap_or(("B", 1.0));
                 format!("{} {name}", digits(value / step))
             }

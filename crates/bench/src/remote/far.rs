@@ -8,7 +8,7 @@ use ishigaki_remote::{Client, ClientSettings, ReadQueue, RemoteDevice};
 
 use super::Load;
 use super::file::{FILE, Pages};
-use super::node::Node;
+use crate::node::Node;
 use crate::pace::{Pace, Round, Run, Times};
 use crate::{Error, Result};
 

@@ -36,10 +36,13 @@ Examples:
   ishigaki bench tpcc --scale 100 --seconds 1 --rounds 1             the same, small: a look at how it works
   ishigaki bench ycsb --workload a,b,c --skew 0,0.9,0.99 --json      skewed reads and updates, ten in a transaction
   ishigaki bench remote --data /srv/bench --size 4KiB,64KiB --depth 1,64    a storage node's disk beside our own
+  ishigaki bench remote --data /srv/tpch --replay               the reads of query 3 again, with and without a cache
   ishigaki bench tpch --data /srv/tpch --load --scale 1                          data for TPC-H, in page files
   ishigaki bench tpch --data /srv/tpch --query 1,3,6,15 --json                   its queries, each answer checked
+  ishigaki bench tpch --data /srv/tpch --query 6 --placement local,fetch,push,auto   the same beside a storage node
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn
-  ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C";
+  ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C
+  ishigaki bench figures p3 --data /srv/bench --out figures          the same for queries over storage nodes";
 
 /// Measure: workloads that check their own results before they print a number
 #[derive(Debug, Args)]
@@ -225,6 +228,11 @@ fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
         writeln!(io::stdout(), "{books}")?;
     }
     Ok(())
+}
+
+/// This program, for the processes that it starts of itself.
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::invalid(format!("where this program is can not be told: {error}")))
 }
 
 /// A flag that Ctrl-C sets from now on, instead of ending the process.

@@ -74,6 +74,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
     lease: Duration,
 
+    /// Note each read of clients in this file: offset, length and name, a line each; for doing the same reads again
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     #[command(flatten)]
     fragments: Fragments,
 
@@ -137,6 +141,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         connections: arguments.max_connections,
         memory: arguments.max_memory,
         lease: arguments.lease,
+        trace: arguments.trace,
         fabric: ishigaki_fabric::Settings { window: arguments.max_requests, ..defaults.fabric },
     };
     // Before anybody can know of the node, so that no signal finds it unprepared.
@@ -213,11 +218,12 @@ impl Serving<'_> {
 
 fn ended_text(status: &Status) -> String {
     format!(
-        "Ended after {}: {}, {} read, {} written.",
+        "Ended after {}: {}, {} read, {} written, {} of results.",
         human::duration(Duration::from_nanos(status.uptime_nanos)),
         human::counted(status.requests, "request"),
         ByteSize(status.bytes_read),
-        ByteSize(status.bytes_written)
+        ByteSize(status.bytes_written),
+        ByteSize(status.bytes_of_results)
     )
 }
 
@@ -228,5 +234,6 @@ fn ended_json(status: &Status) -> Value {
         "requests": status.requests,
         "bytes_read": status.bytes_read,
         "bytes_written": status.bytes_written,
+        "bytes_of_results": status.bytes_of_results,
     })
 }

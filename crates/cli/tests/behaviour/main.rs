@@ -9,6 +9,7 @@ mod pool;
 mod program;
 mod sql;
 mod terminal;
+mod tpch;
 
 use program::Program;
 
@@ -28,6 +29,8 @@ fn help_shows_examples_and_exit_codes() {
         &["bench", "ycsb"],
         &["bench", "remote"],
         &["media", "emulate"],
+        &["bench", "tpch"],
+        &["bench", "figures", "p3"],
         &["node"],
         &["completions"],
         &[],

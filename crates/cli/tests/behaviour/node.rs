@@ -1,6 +1,6 @@
 //! `ishigaki node` as a process: served, stopped, killed, started again, refused, stalled, and visited a thousand times.
 
-mod served;
+pub(crate) mod served;
 
 use std::fs;
 use std::sync::Arc;

@@ -68,6 +68,8 @@ pub(super) struct OpenFile {
     pub(super) id: u64,
     /// See [`Opened`](crate::protocol::Opened).
     pub(super) identity: u64,
+    /// Below the folder, as it was called when it was opened first.
+    pub(super) name: String,
     pub(super) device: Arc<dyn Device>,
     /// The same, if it is a file of this host.
     pub(super) file: Option<Arc<FileDevice>>,
@@ -120,6 +122,7 @@ impl Exported {
         let opened = Arc::new(OpenFile {
             id,
             identity: mixed,
+            name: if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") },
             device,
             file,
             keepers: Keepers::default(),

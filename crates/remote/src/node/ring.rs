@@ -219,7 +219,7 @@ impl Ring<'_> {
         length: u32,
         target: Target,
     ) -> Result<(), ishigaki_device::Error> {
-        let (file, length) = (self.session.file(handle)?, checked_read(length)?);
+        let (file, length) = (self.session.file_to_read(handle, offset, length)?, checked_read(length)?);
         let mut buffer = self.session.buffers.take(length);
         let Some(device) = &file.file else {
             file.device.read_at(offset, &mut buffer[..length])?;

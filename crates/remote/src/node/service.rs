@@ -27,7 +27,7 @@ impl Session {
     }
 
     fn read(&self, handle: u32, offset: u64, length: u32, target: Target) -> Result<Done> {
-        let (file, length) = (self.file(handle)?, checked_read(length)?);
+        let (file, length) = (self.file_to_read(handle, offset, length)?, checked_read(length)?);
         let mut buffer = self.buffers.take(length);
         let outcome = file.device.read_at(offset, &mut buffer[..length]);
         if let Err(error) = outcome {

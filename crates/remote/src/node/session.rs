@@ -136,6 +136,20 @@ impl Session {
         self.handles.read().get(&handle).cloned().ok_or_else(|| invalid("there is no such handle"))
     }
 
+    /// A file of which so much is about to be read; it is noted if reads are to be.
+    pub(super) fn file_to_read(
+        &self,
+        handle: u32,
+        offset: u64,
+        length: u32,
+    ) -> Result<Arc<OpenFile>, ishigaki_device::Error> {
+        let file = self.file(handle)?;
+        if let Some(trace) = &self.node.trace {
+            trace.note(&file.name, offset, length);
+        }
+        Ok(file)
+    }
+
     pub(super) fn add_file(&self, file: Arc<OpenFile>) -> Result<u32, ishigaki_device::Error> {
         let mut handles = self.handles.write();
         if handles.len() >= MOST_HANDLES {

@@ -38,6 +38,7 @@ pub(super) struct Works {
 /// One work.
 #[derive(Debug)]
 struct Work {
+    node: Arc<Shared>,
     endpoint: Arc<dyn Endpoint>,
     asking: Arc<AtomicUsize>,
     state: Mutex<State>,
@@ -150,6 +151,7 @@ impl Work {
             let end = first.len().min(state.begun + length);
             let bytes = &first[state.begun..end];
             let sent = self.endpoint.send(&[Outgoing::Write { id, target, bytes, completes: Some(1) }]);
+            self.node.bytes_of_results.fetch_add((end - state.begun) as u64, Ordering::Relaxed);
             state.bytes -= end - state.begun;
             state.begun = end;
             if end == first.len() {
@@ -223,6 +225,7 @@ impl Works {
             return Err(invalid("this node does no work beside its files; fetch the pages instead"));
         };
         let work = Arc::new(Work {
+            node: Arc::clone(node),
             endpoint: Arc::clone(endpoint),
             asking: Arc::clone(&self.asking),
             state: Mutex::default(),

@@ -66,6 +66,8 @@ pub struct Status {
     pub bytes_read: u64,
     /// Bytes written for clients since then.
     pub bytes_written: u64,
+    /// Bytes of results of work that went to clients since then.
+    pub bytes_of_results: u64,
     /// Processor time of the node's process since then, in nanoseconds.
     pub processor_nanos: u64,
     /// Time since then, in nanoseconds.
@@ -262,8 +264,8 @@ impl Status {
     fn encode(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.cores.to_le_bytes());
         to.extend_from_slice(&self.connections.to_le_bytes());
-        let Self { requests, bytes_read, bytes_written, processor_nanos, uptime_nanos, .. } = *self;
-        for number in [requests, bytes_read, bytes_written, processor_nanos, uptime_nanos] {
+        let Self { requests, bytes_read, bytes_written, bytes_of_results, processor_nanos, uptime_nanos, .. } = *self;
+        for number in [requests, bytes_read, bytes_written, bytes_of_results, processor_nanos, uptime_nanos] {
             to.extend_from_slice(&number.to_le_bytes());
         }
     }
@@ -275,6 +277,7 @@ impl Status {
             requests: from.u64()?,
             bytes_read: from.u64()?,
             bytes_written: from.u64()?,
+            bytes_of_results: from.u64()?,
             processor_nanos: from.u64()?,
             uptime_nanos: from.u64()?,
         })

@@ -4,6 +4,9 @@
 //! while these are worked on; it holds a few pieces at most, and the node makes no more than it may have ahead. What
 //! joins and TOP-K have found out when the first rows are wanted goes along: pages that can no longer matter are left
 //! out, and rows, where it can be said to the node.
+//!
+//! A node may refuse work, or fail at it for want of memory or time. If nothing has come of it by then, its pages are
+//! fetched and the work is done here: pushing is a wish, and no reason for a query to fail.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +30,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::exec::PageScan;
@@ -62,6 +66,8 @@ pub(crate) struct PushScan {
     /// The scan's filter.
     filter: Option<Expression>,
     steps: Vec<Step>,
+    /// Of each of the parts the same work done here, for the case that its node refuses it.
+    instead: Vec<Arc<dyn ExecutionPlan>>,
     schema: SchemaRef,
     estimates: Vec<Estimate>,
     properties: Arc<PlanProperties>,
@@ -69,11 +75,12 @@ pub(crate) struct PushScan {
 }
 
 impl PushScan {
-    /// `schema` is of what comes out behind the steps.
+    /// `schema` is of what comes out behind the steps, and `instead` does the same for each part, in one partition.
     pub(crate) fn new(
         scan: &PageScan,
         parts: Vec<usize>,
         steps: Vec<Step>,
+        instead: Vec<Arc<dyn ExecutionPlan>>,
         schema: SchemaRef,
         estimates: Vec<Estimate>,
     ) -> Result<Self, NotPushable> {
@@ -89,6 +96,7 @@ impl PushScan {
             parts,
             filter,
             steps,
+            instead,
             schema,
             estimates,
             properties: Arc::new(properties),
@@ -191,6 +199,7 @@ fn and(left: Expression, right: Expression) -> Expression {
 struct Metrics {
     baseline: BaselineMetrics,
     received: Count,
+    refused: Count,
     pages: Count,
     skipped: Count,
 }
@@ -228,11 +237,49 @@ impl Arriving {
         }
     }
 
-    /// With the plan's names; other types than the plan's are not believed.
     fn labelled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)?)
+        labelled(&self.schema, batch)
     }
+
+    /// The rows, in order. If the node refuses before the first of them has come, they are those of the plan that is given.
+    async fn or(
+        mut self,
+        instead: impl FnOnce() -> Result<SendableRecordBatchStream>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let first = match self.next().await {
+            Err(error) if !self.any && is_refused(&error) => {
+                tracing::info!(%error, "the work is done here instead");
+                self.metrics.refused.add(1);
+                return match instead() {
+                    Ok(batches) => {
+                        let schema = Arc::clone(&self.schema);
+                        batches.map(move |batch| labelled(&schema, &batch?)).boxed()
+                    }
+                    Err(error) => futures::stream::once(async move { Err(error) }).boxed(),
+                };
+            }
+            Ok(None) => return futures::stream::empty().boxed(),
+            Ok(Some(batch)) => Ok(batch),
+            Err(error) => Err(error),
+        };
+        let rest = futures::stream::try_unfold(self, |mut arriving| async move {
+            Ok::<_, DataFusionError>(arriving.next().await?.map(|batch| (batch, arriving)))
+        });
+        futures::stream::once(async move { first }).chain(rest).boxed()
+    }
+}
+
+/// With the plan's names; other types than the plan's are not believed.
+fn labelled(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}
+
+/// Whether a node has said itself that it does not do the work; one that is lost says nothing.
+fn is_refused(error: &DataFusionError) -> bool {
+    let DataFusionError::External(error) = error.find_root() else { return false };
+    let failed = error.downcast_ref::<PushFailed>().map(|failed| &failed.source);
+    matches!(failed, Some(ishigaki_remote::Error::Device(ishigaki_device::Error::Invalid { .. })))
 }
 
 impl DisplayAs for PushScan {
@@ -300,14 +347,15 @@ impl ExecutionPlan for PushScan {
         Ok(Arc::new(Statistics::new_unknown(&self.schema)))
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let Some(&part) = self.parts.get(partition) else {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (Some(&part), Some(instead)) = (self.parts.get(partition), self.instead.get(partition).cloned()) else {
             return Err(DataFusionError::Internal(format!("a scan has no partition {partition}")));
         };
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
         let metrics = Metrics {
             baseline: BaselineMetrics::new(&self.metrics, partition),
             received: counter("bytes_received"),
+            refused: counter("refused"),
             pages: counter("pages_at_node"),
             skipped: counter("pages_skipped"),
         };
@@ -315,10 +363,7 @@ impl ExecutionPlan for PushScan {
         // Not before somebody wants rows: until then joins may find out more.
         let batches = futures::stream::once(async move {
             let (job, schema, metrics) = begun;
-            let arriving = start(job, schema, metrics);
-            futures::stream::try_unfold(arriving, |mut arriving| async move {
-                Ok::<_, DataFusionError>(arriving.next().await?.map(|batch| (batch, arriving)))
-            })
+            start(job, schema, metrics).or(move || instead.execute(0, context)).await
         });
         let batches = batches.flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))

@@ -74,6 +74,11 @@ impl Sites {
         Ok(Some(self.readers.lock().entry(location.place.clone()).or_insert((connected, side)).clone()))
     }
 
+    /// Whether there is a connection for those who read: one of a node's, which may be lost by now.
+    pub(super) fn is_known(&self, location: &Location) -> bool {
+        self.readers.lock().contains_key(&location.place)
+    }
+
     /// Gives a connection up; the next one who reads makes another.
     pub(super) fn forget(&self, location: &Location) {
         self.readers.lock().remove(&location.place);

@@ -12,7 +12,7 @@ use ishigaki_scan::{PageCache, PagedTable, Part};
 use parking_lot::Mutex;
 
 use super::Appender;
-use super::sites::{self, Site, Sites};
+use super::sites::{self, Sites};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
 
@@ -54,17 +54,19 @@ impl Store {
     fn reader(&self, table: &TableDefinition, location: &Location) -> Result<Arc<Reader>> {
         let key = (location.place.clone(), table.name().to_owned());
         let known = self.readers.lock().get(&key).cloned();
-        let refreshed = known.map(|reader| reader.refreshed().map_err(|source| at(table.name(), location, source)));
-        let reader = match refreshed {
-            Some(Err(error))
-                if error.kind() == ErrorKind::Unavailable && Site::of(table.name(), location)?.is_node() =>
-            {
+        // Who connects only now has no connection that could be an old one.
+        let is_known = self.sites.is_known(location);
+        let found = match known {
+            Some(reader) => reader.refreshed().map_err(|source| at(table.name(), location, source)),
+            None => self.find(table, location),
+        };
+        let reader = match found {
+            Err(error) if error.kind() == ErrorKind::Unavailable && is_known => {
                 tracing::info!(place = %location.place, %error, "connecting anew");
                 self.sites.forget(location);
                 self.find(table, location)?
             }
-            Some(refreshed) => refreshed?,
-            None => self.find(table, location)?,
+            found => found?,
         };
         let reader = Arc::new(reader);
         self.readers.lock().insert(key, Arc::clone(&reader));

@@ -169,6 +169,18 @@ fn a_lost_node_is_a_clear_error_and_one_that_comes_back_is_used_again() {
 }
 
 #[test]
+fn a_table_that_is_first_read_after_its_node_was_started_again_is_there_at_once() {
+    let (shell, mut node) = filled();
+    shell.run(&create("u", &node.place("tables")));
+    assert_eq!(shell.rows("SELECT sum(n) FROM t WHERE rest >= 0"), ["50005000"]);
+    node.stop();
+    node.start_again();
+    // By the connection that `t` was read by, which nobody knows to be lost.
+    assert_eq!(shell.rows("SELECT count(*) FROM u WHERE rest >= 0"), ["0"]);
+    assert_eq!(shell.rows("SELECT sum(n) FROM t WHERE rest >= 0"), ["50005000"]);
+}
+
+#[test]
 fn one_who_answers_nothing_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("listens");
     let place = format!("node://{}/t", silent.local_addr().expect("an address"));
@@ -306,7 +318,7 @@ fn the_wish_is_the_sessions_and_other_settings_are_refused() {
 }
 
 #[test]
-fn a_node_that_does_no_work_or_is_lost_is_an_error_that_names_it() {
+fn a_node_that_is_lost_is_an_error_that_names_it() {
     let (shell, mut node) = filled();
     shell.run("SET ishigaki.placement = 'push'");
     assert_eq!(shell.rows("SELECT sum(n) FROM t WHERE rest >= 0"), ["50005000"]);
@@ -314,9 +326,31 @@ fn a_node_that_does_no_work_or_is_lost_is_an_error_that_names_it() {
     let error = shell.error("SELECT sum(n) FROM t WHERE rest >= 0");
     assert!(matches!(&error, Error::Node { table, .. } if table == "t"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[test]
+fn work_that_a_node_refuses_is_done_here_over_pages_that_are_fetched() {
+    let (shell, mut node) = filled();
+    let queries = [
+        "SELECT sum(n), count(*) FROM t WHERE rest >= 0",
+        "SELECT rest, sum(n), avg(n) FROM t GROUP BY rest ORDER BY rest",
+        "SELECT n, name FROM t WHERE rest = 3 ORDER BY n DESC LIMIT 5",
+        "SELECT count(*) FROM t WHERE name LIKE 'name 12%'",
+    ];
+    let fetched = queries.map(|sql| shell.rows(sql));
+    shell.run("SET ishigaki.placement = 'push'");
+    assert_eq!(queries.map(|sql| shell.rows(sql)), fetched);
+    assert_eq!(counted(&shell, queries[1], "refused"), 0);
+    node.stop();
     node.start_idle();
-    let error = shell.error("SELECT sum(n) FROM t WHERE rest >= 0");
-    assert!(error.to_string().contains("fetch the pages instead"), "{error}");
-    shell.run("SET ishigaki.placement = 'fetch'");
-    assert_eq!(shell.rows("SELECT sum(n) FROM t WHERE rest >= 0"), ["50005000"]);
+    assert_eq!(queries.map(|sql| shell.rows(sql)), fetched);
+    assert_eq!(counted(&shell, queries[1], "refused"), 1);
+    // Also where one part's node refuses and the other part is here.
+    let here = tempfile::tempdir().expect("a folder");
+    shell.run(&create("both", &format!("{}, {}", here.path().display(), node.place("more"))));
+    for sql in ["INSERT INTO both SELECT * FROM t WHERE n <= 100", "INSERT INTO both SELECT * FROM t WHERE n > 100"] {
+        shell.run(sql);
+    }
+    let both = queries.map(|sql| shell.rows(&sql.replace("FROM t", "FROM both")));
+    assert_eq!(both, fetched);
 }

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ishigaki_base::ByteSize;
 use ishigaki_bench::figures::{self, Paper, p1, p2};
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::oltp::Engine;
 use ishigaki_bench::{Line, Target};
 use ishigaki_remote::Anywhere;
+use ishigaki_tpch::{Experiments, Scale};
 
-use super::{Bar, EXAMPLES, Report};
+use super::{Bar, EXAMPLES, Report, program};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
@@ -29,6 +31,7 @@ pub(super) struct FiguresArguments {
 enum Papers {
     P1(P1Arguments),
     P2(P2Arguments),
+    P3(P3Arguments),
 }
 
 /// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017): the log by itself, on every medium given
@@ -67,6 +70,45 @@ struct P2Arguments {
     /// Warehouses; so many as are in the middle are measured with the other mixes too
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
     warehouses: Option<Vec<u16>>,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// Queries over disaggregated storage (Kato 2022): reads from a storage node, a query's reads again, queries by placement
+///
+/// The node is a process of its own on this host. At full size 1.5 GB of space are needed for data, one size of pages after the
+/// other, and a good quarter of an hour.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P3Arguments {
+    /// A directory on the medium to measure; fresh folders in it are used, and removed at the end
+    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "from")]
+    data: PathBuf,
+
+    /// The scale of TPC-H's data; 1 is about a gigabyte of text
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    scale: Option<f64>,
+
+    /// Bytes of a read
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', conflicts_with = "from")]
+    size: Option<Vec<ByteSize>>,
+
+    /// Connections, each with a thread of the client
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    connections: Option<Vec<usize>>,
+
+    /// Reads that each connection has in flight
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    depth: Option<Vec<usize>>,
+
+    /// Sizes of pages, from 4KiB to 1MiB; the replay has the largest
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', conflicts_with = "from")]
+    page_size: Option<Vec<ByteSize>>,
+
+    /// How often the query of the replay is run
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    times: Option<usize>,
 
     #[command(flatten)]
     drawn: Drawn,
@@ -128,6 +170,7 @@ pub(super) fn run(arguments: &FiguresArguments) -> Result<(), Failure> {
     match &arguments.paper {
         Papers::P1(arguments) => arguments.drawn.draw(Paper::P1, || measure_p1(arguments)),
         Papers::P2(arguments) => arguments.drawn.draw(Paper::P2, || measure_p2(arguments)),
+        Papers::P3(arguments) => arguments.drawn.draw(Paper::P3, || measure_p3(arguments)),
     }
 }
 
@@ -159,6 +202,27 @@ fn measure_p2(P2Arguments { device, warehouses, drawn }: &P2Arguments) -> Result
         p2::Settings { scale, targets: targets(device)?, engine: Engine::roomy(), origin: drawn.report.origin() };
     let mut bar = Bar::new();
     let lines = p2::run(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn measure_p3(arguments: &P3Arguments) -> Result<Vec<Line>, Failure> {
+    let P3Arguments { data, drawn, .. } = arguments;
+    if drawn.workers.is_some() {
+        return Err(Failure::usage("paper 3 has connections and reads in flight; give --connections and --depth"));
+    }
+    let mut scale = if drawn.smoke { Scale::smoke() } else { Scale::standard() };
+    scale.duration = drawn.seconds.unwrap_or(scale.duration);
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.data = arguments.scale.unwrap_or(scale.data);
+    scale.times = arguments.times.unwrap_or(scale.times);
+    scale.sizes = arguments.size.clone().unwrap_or(scale.sizes);
+    scale.connections = arguments.connections.clone().unwrap_or(scale.connections);
+    scale.depths = arguments.depth.clone().unwrap_or(scale.depths);
+    scale.pages = arguments.page_size.clone().unwrap_or(scale.pages);
+    let experiments = Experiments { scale, data: data.clone(), program: program()?, origin: drawn.report.origin() };
+    let mut bar = Bar::new();
+    let lines = experiments.run(&mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
 }

@@ -7,18 +7,20 @@ use std::time::Instant;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
+use ishigaki_remote::Location;
 use ishigaki_scan::Wish;
-use ishigaki_tpch::{LoadSettings, Query, Settings};
+use ishigaki_tpch::{Host, LoadSettings, Query, Settings};
 
-use super::{Bar, EXAMPLES, Report};
+use super::{Bar, EXAMPLES, Report, program};
 use crate::failure::Failure;
 use crate::human;
 
 /// TPC-H: the 22 queries on paged tables, each answer checked
 ///
 /// `--load` makes the data of the specification's generator, all eight tables in page files below the directory. Then each
-/// query is run once to warm up, and `--rounds` times for the figure. At scales 0.01, 0.1 and 1 an answer must be the one
-/// that another database gives; at others, each round must give the first one's.
+/// query is run in each placement once to warm up, and `--rounds` times for the figure. For all placements but local the page
+/// files are those of a storage node, a process of its own. All placements and rounds must give the same rows, in the order
+/// that the query asks for; and at scales 0.01, 0.1 and 1 an answer must be the one that another database gives.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TpchArguments {
@@ -42,9 +44,14 @@ pub(super) struct TpchArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     query: Vec<String>,
 
-    /// Where the work on pages is done: auto, local
-    #[arg(long, value_name = "WHERE", default_value = "local")]
-    placement: Wish,
+    /// Where the work on pages is done: local (pages and work here), fetch (pages at a node, work here), push (both at a
+    /// node), auto (at a node, as it is estimated to be faster); several take turns
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "local")]
+    placement: Vec<Wish>,
+
+    /// A node that is there and has the loaded page files, HOST:PORT or node://HOST:PORT/DIR; without it one is started
+    #[arg(long, value_name = "PLACE", value_parser = location)]
+    node: Option<Location>,
 
     /// Rounds of each query
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
@@ -54,7 +61,7 @@ pub(super) struct TpchArguments {
     #[arg(long, value_name = "NUMBER")]
     threads: Option<NonZeroUsize>,
 
-    /// What pages may take in memory between queries; 0 reads all of them from the medium each time
+    /// What pages may take in memory between queries, on each side; 0 reads all of them from the medium each time
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     page_memory: ByteSize,
 
@@ -70,18 +77,33 @@ pub(super) fn run(arguments: &TpchArguments) -> Result<(), Failure> {
         }
     }
     let words = if arguments.query.is_empty() { &["all".to_owned()][..] } else { &arguments.query[..] };
+    let host = match &arguments.node {
+        Some(location) => Host::Named(Box::new(location.clone())),
+        None => Host::Own { program: program()? },
+    };
     let settings = Settings {
         data: arguments.data.clone(),
         queries: Query::list(words)?,
         rounds: arguments.rounds,
-        placement: arguments.placement,
+        placements: arguments.placement.clone(),
+        host,
         threads: arguments.threads,
         page_memory: Some(arguments.page_memory),
     };
     let mut bar = Bar::new();
     let lines = ishigaki_tpch::run(&settings, &arguments.report.origin(), &mut bar);
     bar.0.finish_and_clear();
-    arguments.report.show(&lines?)
+    let lines = lines?;
+    if arguments.report.json {
+        return arguments.report.show(&lines);
+    }
+    Ok(io::stdout().write_all(ishigaki_tpch::table(&lines).as_bytes())?)
+}
+
+/// A node by its address alone, or a directory of one.
+fn location(text: &str) -> Result<Location, String> {
+    let whole = if text.starts_with("node:") { text.to_owned() } else { format!("node://{text}/") };
+    whole.parse().map_err(|error: ishigaki_remote::Error| error.to_string())
 }
 
 fn load(arguments: &TpchArguments) -> Result<(), Failure> {

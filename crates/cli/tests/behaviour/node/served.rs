@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::program::{Program, Running, signal};
 
 /// A node that serves; killed when dropped.
-pub(super) struct Served {
+pub(crate) struct Served {
     running: Option<Running>,
     /// What it said when it began.
     pub(super) told: Value,
@@ -18,7 +18,7 @@ pub(super) struct Served {
 
 impl Served {
     /// Over that folder, at a free port unless the arguments say another.
-    pub(super) fn start(folder: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut program = Program::new().args(["node", "--json", "--data"]).arg(folder);
         if !arguments.contains(&"--listen") {
             program = program.args(["--listen", "127.0.0.1:0"]);
@@ -29,7 +29,7 @@ impl Served {
         Self { running: Some(running), told }
     }
 
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.told["node"].as_str().expect("an address")
     }
 
@@ -44,7 +44,7 @@ impl Served {
     }
 
     /// Waits for its end after a signal, which must be a good one; what it said then.
-    pub(super) fn ends_by(mut self, name: &str) -> Value {
+    pub(crate) fn ends_by(mut self, name: &str) -> Value {
         let running = self.running.take().expect("it runs");
         signal(running.id(), name);
         let answer = running.ends();

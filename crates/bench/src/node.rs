@@ -1,18 +1,20 @@
-//! The storage node, as a process of its own.
+//! A storage node, as a process of its own: the given program, called as `PROGRAM node …`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use ishigaki_base::ByteSize;
 use ishigaki_remote::Mode;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::{Error, Result};
 
 /// A process that serves. Killed when dropped: it only reads, and nobody else knows it.
 #[derive(Debug)]
-pub(super) struct Node {
+pub struct Node {
     child: Child,
     mode: Mode,
     address: String,
@@ -20,14 +22,36 @@ pub(super) struct Node {
     _stdout: BufReader<ChildStdout>,
 }
 
+/// How it is started, beside what stays the same: it serves for reading, at any port of this host.
+#[derive(Clone, Debug, Default)]
+pub struct NodeOptions {
+    /// How it reads.
+    pub mode: Mode,
+    /// Connections that are in use at a time, at most.
+    pub connections: usize,
+    /// Pages that it keeps for the work of clients; its own default if it is not said.
+    pub page_memory: Option<ByteSize>,
+    /// Where it notes what clients read.
+    pub trace: Option<PathBuf>,
+}
+
 impl Node {
     /// Starts the program as a node over a folder, and waits until it says where it listens.
-    pub(super) fn start(program: &Path, folder: &Path, mode: Mode, connections: usize) -> Result<Self> {
+    pub fn start(program: &Path, folder: &Path, options: &NodeOptions) -> Result<Self> {
         let failed = |reason: String| Error::Node { reason: format!("{}: {reason}", program.display()) };
-        let mut child = Command::new(program)
+        let (mode, mut command) = (options.mode, Command::new(program));
+        command
             .args(["node", "--json", "--read-only", "--listen", "127.0.0.1:0", "--io", &mode.to_string()])
             // Connections of a round that has ended may not have been given up yet.
-            .args(["--max-connections", &(4 * connections + 16).to_string(), "--data"])
+            .args(["--max-connections", &(4 * options.connections + 16).to_string()]);
+        if let Some(memory) = options.page_memory {
+            command.args(["--page-memory", &format!("{}B", memory.as_u64())]);
+        }
+        if let Some(trace) = &options.trace {
+            command.arg("--trace").arg(trace);
+        }
+        let mut child = command
+            .arg("--data")
             .arg(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -51,21 +75,44 @@ impl Node {
         Ok(node)
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    /// How it reads.
+    pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    pub(super) fn address(&self) -> &str {
+    /// Where it listens: `host:port`.
+    pub fn address(&self) -> &str {
         &self.address
     }
 
     /// The error of somebody who asked this node: where the process is gone, that is the reason.
-    pub(super) fn explain(&mut self, error: Error) -> Error {
-        // A process that has just died may take a moment to be known for dead.
+    pub fn explain(&mut self, error: Error) -> Error {
+        match self.why_gone() {
+            Some(reason) => Error::Node { reason: format!("{reason}; {error}") },
+            None => error,
+        }
+    }
+
+    /// How the process ended, if it has.
+    pub fn why_gone(&mut self) -> Option<String> {
+        // One that has just died may take a moment to be known for dead.
         std::thread::sleep(Duration::from_millis(20));
-        match self.child.try_wait() {
-            Ok(Some(status)) => Error::Node { reason: format!("ended ({status}): {}; {error}", self.last_words()) },
-            _ => error,
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("ended ({status}): {}", self.last_words()))
+    }
+
+    /// Ends it softly, so that it writes out what it has noted.
+    pub fn end(mut self) -> Result<()> {
+        let failed = |reason: String| Error::Node { reason };
+        let number = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let sent = number.map(|number| kill_process(number, Signal::TERM));
+        if let Some(Err(error)) = sent {
+            return Err(failed(format!("can not be ended: {error}")));
+        }
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(failed(format!("ended badly ({status}): {}", self.last_words()))),
+            Err(error) => Err(failed(format!("can not be waited for: {error}"))),
         }
     }
 
