@@ -86,9 +86,9 @@ impl EmulatedDisk {
         self.device.is_in_use()
     }
 
-    /// Whether requests are answered. Somebody else may have unmounted the folder.
+    /// Whether requests are answered. Somebody else may have unmounted the folder, or detached the block device.
     pub fn is_alive(&self) -> bool {
-        self.mount.is_alive()
+        self.mount.is_alive() && self.device.is_attached()
     }
 }
 
