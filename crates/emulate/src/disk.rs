@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
+use ishigaki_base::random::Seed;
 use ishigaki_device::{Drive, DriveSettings};
 use ishigaki_fuse::{Mount, MountSettings};
 
@@ -21,8 +22,8 @@ const QUEUE: usize = 32;
 
 /// A modelled drive that is a block device.
 ///
-/// *Drop* takes the block device and the folder away, as a drive that is pulled out: a file system that is still mounted on it gets
-/// errors from then on, see [`is_in_use`](Self::is_in_use). *A crash* of the process does the same; the next disk on the same folder
+/// *Drop* takes the block device and the folder away, as a drive that is pulled out: requests that are under way fail, and a file
+/// system that is still mounted on it gets errors from then on, see [`is_in_use`](Self::is_in_use). *A crash* of the process does the same; the next disk on the same folder
 /// clears what is left of it.
 ///
 /// ```no_run
@@ -38,8 +39,18 @@ const QUEUE: usize = 32;
 pub struct EmulatedDisk {
     // In the order in which they go.
     device: LoopDevice,
+    drive: Plugged,
     mount: Mount,
-    drive: Arc<Drive>,
+}
+
+/// A drive that has power; *drop* pulls it out, so that nobody waits for it any more.
+struct Plugged(Arc<Drive>);
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        // What is left on it by that seed is seen by nobody.
+        self.0.cut_power(Seed(0));
+    }
 }
 
 impl EmulatedDisk {
@@ -57,7 +68,7 @@ impl EmulatedDisk {
         let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE, below_block_device: true };
         let mount = Mount::new(DiskFs::new(drive.clone()), at, &how)?;
         let device = LoopDevice::attach(&at.join(DISK))?;
-        Ok(Self { device, mount, drive })
+        Ok(Self { device, drive: Plugged(drive), mount })
     }
 
     /// The block device.
@@ -67,7 +78,7 @@ impl EmulatedDisk {
 
     /// The drive behind it.
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        &self.drive.0
     }
 
     /// Whether somebody has the block device for himself: a file system that is mounted, for one.
@@ -75,15 +86,15 @@ impl EmulatedDisk {
         self.device.is_in_use()
     }
 
-    /// Whether requests are answered. Somebody else may have unmounted the folder.
+    /// Whether requests are answered. Somebody else may have unmounted the folder, or detached the block device.
     pub fn is_alive(&self) -> bool {
-        self.mount.is_alive()
+        self.mount.is_alive() && self.device.is_attached()
     }
 }
 
 impl fmt::Debug for EmulatedDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EmulatedDisk({}, {:?})", self.device().display(), self.drive)
+        write!(f, "EmulatedDisk({}, {:?})", self.device().display(), self.drive.0)
     }
 }
 

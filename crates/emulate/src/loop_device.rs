@@ -22,10 +22,12 @@ const TRIES: u32 = 64;
 /// Where the kernel tells of its devices.
 const DEVICES: &str = "/sys/block";
 
-/// A loop device; *drop* detaches it, or lets it go with its last user.
+/// A loop device; *drop* detaches it, or lets it go with its last user. Somebody else may have detached it before; then it may
+/// be somebody else's now, and is let alone.
 #[derive(Debug)]
 pub(crate) struct LoopDevice {
     path: PathBuf,
+    attached: Option<String>,
 }
 
 impl LoopDevice {
@@ -38,13 +40,12 @@ impl LoopDevice {
         for _ in 0..TRIES {
             let number =
                 ioctl::free_device(control.as_fd()).map_err(|errno| failed("LOOP_CTL_GET_FREE")(errno.into()))?;
-            let device = Self { path: format!("/dev/loop{number}").into() };
-            // Who is dropped here is nobody's yet, or is somebody else's.
-            let device = std::mem::ManuallyDrop::new(device);
-            let opened = open(&device.path).map_err(failed("opening the device"))?;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let opened = open(&path).map_err(failed("opening the device"))?;
             match ioctl::configure(opened.as_fd(), backing.as_fd()) {
                 Ok(()) => {
-                    let device = std::mem::ManuallyDrop::into_inner(device);
+                    // It can not go while it is open.
+                    let device = Self { attached: attachment(&path), path };
                     return if device.is_direct() {
                         Ok(device)
                     } else {
@@ -62,8 +63,16 @@ impl LoopDevice {
         &self.path
     }
 
+    /// Whether nobody has detached it.
+    pub(crate) fn is_attached(&self) -> bool {
+        attachment(&self.path) == self.attached
+    }
+
     /// Whether somebody has it for himself.
     pub(crate) fn is_in_use(&self) -> bool {
+        if !self.is_attached() {
+            return false;
+        }
         let alone = OpenOptions::new().read(true).custom_flags(flags(OFlags::EXCL)).open(&self.path);
         alone.is_err_and(|error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error()))
     }
@@ -77,8 +86,16 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        detach(&self.path);
+        detach(&self.path, || self.is_attached());
     }
+}
+
+/// What tells a device as it is attached now from the same one attached before and later: the kernel's number of it since Linux
+/// 5.15, else its file. None is attached, if nothing.
+fn attachment(path: &Path) -> Option<String> {
+    let told = Path::new(DEVICES).join(path.file_name()?);
+    let backing = fs::read_to_string(told.join("loop/backing_file")).ok()?;
+    Some(fs::read_to_string(told.join("diskseq")).unwrap_or(backing))
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -89,10 +106,19 @@ fn flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }
 
-fn detach(path: &Path) {
-    let detached = open(path).and_then(|device| Ok(ioctl::clear(device.as_fd())?));
+/// Detaches a device if it is the one that is meant.
+fn detach(path: &Path, is_meant: impl FnOnce() -> bool) {
+    // While it is open it stays what it is, whoever detaches it.
+    let detached = open(path).and_then(|device| {
+        let is_meant = is_meant();
+        if is_meant {
+            ioctl::clear(device.as_fd())?;
+        }
+        Ok(is_meant)
+    });
     match detached {
-        Ok(()) => tracing::info!(path = %path.display(), "detached, or will be by its last user"),
+        Ok(true) => tracing::info!(path = %path.display(), "detached, or will be by its last user"),
+        Ok(false) => tracing::warn!(path = %path.display(), "somebody has detached it already"),
         Err(error) => tracing::warn!(path = %path.display(), %error, "could not be detached"),
     }
 }
@@ -104,9 +130,12 @@ pub(crate) fn detach_dead(at: &Path) {
     }
     let (Ok(devices), Ok(disk)) = (fs::read_dir(DEVICES), full_path(at)) else { return };
     for device in devices.flatten() {
-        let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim_end()) == disk.join(DISK) {
-            detach(&Path::new("/dev").join(device.file_name()));
+        let is_dead = || {
+            let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+            Path::new(backing.trim_end()) == disk.join(DISK)
+        };
+        if is_dead() {
+            detach(&Path::new("/dev").join(device.file_name()), is_dead);
         }
     }
 }

@@ -5,9 +5,11 @@ mod stage;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
-use ishigaki_device::SECTOR;
+use ishigaki_device::{DriveSettings, HddSettings, Medium, SECTOR};
 use ishigaki_emulate::EmulatedDisk;
 use ishigaki_testkit::seeded;
 use rustix::fs::OFlags;
@@ -92,6 +94,33 @@ fn a_file_system_gets_errors_from_a_disk_without_power_and_finds_what_was_synced
     stage.disk.drive().restore_power();
     stage.mount();
     assert_eq!(fs::read(stage.root().join("file")).unwrap(), b"told");
+}
+
+#[test]
+fn a_disk_is_pulled_out_at_once_while_a_flush_of_seconds_is_under_way() {
+    const NAME: &str = "a_disk_is_pulled_out_at_once_while_a_flush_of_seconds_is_under_way";
+    if !can_emulate(NAME, &[]) {
+        return;
+    }
+    // Each place takes half a turn of a fifth of a second, about.
+    let medium = Medium::Hdd(HddSettings { rpm: 300, ..HddSettings::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let disk = EmulatedDisk::new(DriveSettings::new(medium, ByteSize::gib(2)), folder.path()).unwrap();
+    let file = open(disk.device(), OFlags::DIRECT);
+    for place in 0..100 {
+        file.write_all_at(&filled(4096, 1), place << 24).unwrap();
+    }
+    let flushes = disk.drive().counts().flushes;
+    thread::scope(|scope| {
+        let flush = scope.spawn(|| file.sync_all());
+        while disk.drive().counts().flushes == flushes {
+            thread::yield_now();
+        }
+        let begin = Instant::now();
+        drop(disk);
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(flush.join().unwrap().is_err());
+    });
 }
 
 #[test]

@@ -121,6 +121,37 @@ fn a_dropped_disk_leaves_neither_a_mount_nor_a_block_device() {
 }
 
 #[test]
+fn a_block_device_that_is_somebody_elses_by_now_is_let_alone() {
+    const NAME: &str = "a_block_device_that_is_somebody_elses_by_now_is_let_alone";
+    if !can_emulate(NAME, &["/usr/sbin/losetup"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (at, theirs) = (folder.path().join("disk"), folder.path().join("theirs"));
+    fs::create_dir(&at).unwrap();
+    fs::write(&theirs, vec![0; 1 << 20]).unwrap();
+    let losetup = |arguments: &[&Path]| Command::new("losetup").args(arguments).status().unwrap().success();
+    // Others may be given the device that has become free; then there is a next one.
+    let taken_over = (0..10).any(|_| {
+        let disk = EmulatedDisk::new(swift(SIZE), &at).unwrap();
+        let device = disk.device().to_owned();
+        assert!(losetup(&["-d".as_ref(), &device]));
+        let is_theirs = losetup(&[&device, &theirs]);
+        if is_theirs {
+            assert!(!disk.is_alive() && !disk.is_in_use());
+        }
+        drop(disk);
+        let backing = Path::new("/sys/block").join(device.file_name().unwrap()).join("loop/backing_file");
+        if is_theirs {
+            assert_eq!(Path::new(fs::read_to_string(backing).unwrap().trim_end()), theirs);
+            assert!(losetup(&["-d".as_ref(), &device]));
+        }
+        is_theirs
+    });
+    assert!(taken_over);
+}
+
+#[test]
 fn more_memory_than_the_host_has_is_refused_with_both_figures() {
     if !can_emulate("more_memory_than_the_host_has_is_refused_with_both_figures", &[]) {
         return;

@@ -3,10 +3,12 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Program, Running, database, signal};
+use crate::program::{Answer, Program, Running, database, signal};
 
 /// Says why a test does nothing, or nothing if it can emulate.
 fn can_emulate(test: &str) -> bool {
@@ -24,12 +26,43 @@ fn emulate(arguments: &[&str], at: &Path) -> Program {
     Program::new().args(["media", "emulate"]).args(arguments).arg("--at").arg(at)
 }
 
+/// A process that emulates. *Drop*, as when a test fails, ends it by a signal, and if it does not listen, by force.
+struct Emulating(Option<Running>);
+
+/// How long a process may take to end, in tenths of a second.
+const PATIENCE: u32 = 100;
+
+impl Emulating {
+    fn running(&mut self) -> &mut Running {
+        self.0.as_mut().expect("it was not waited for")
+    }
+
+    /// Waits for its end.
+    fn ends(mut self) -> Answer {
+        self.0.take().expect("it was not waited for").ends()
+    }
+}
+
+impl Drop for Emulating {
+    fn drop(&mut self) {
+        let Some(mut running) = self.0.take() else { return };
+        running.terminate();
+        for _ in 0..PATIENCE {
+            if running.has_ended() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        running.kill();
+    }
+}
+
 /// A disk that is there, and what it said.
-fn begin(arguments: &[&str], at: &Path) -> (Running, Value) {
-    let mut running = emulate(arguments, at).arg("--json").start();
-    let line = running.hear();
-    let Ok(told) = serde_json::from_str(&line) else { panic!("{line}{}", running.ends().stderr) };
-    (running, told)
+fn begin(arguments: &[&str], at: &Path) -> (Emulating, Value) {
+    let mut emulating = Emulating(Some(emulate(arguments, at).arg("--json").start()));
+    let line = emulating.running().hear();
+    let Ok(told) = serde_json::from_str(&line) else { panic!("{line}{}", emulating.ends().stderr) };
+    (emulating, told)
 }
 
 #[test]
@@ -39,7 +72,7 @@ fn a_disk_is_a_block_device_until_it_is_ended_and_says_what_it_was_asked_for() {
     }
     let place = database();
     let at = place.path().join("made");
-    let (running, told) = begin(&["ssd", "--size", "64MiB"], &at);
+    let (mut emulating, told) = begin(&["ssd", "--size", "64MiB"], &at);
     assert_eq!((&told["medium"], &told["size"]), (&"ssd".into(), &(64_u64 << 20).into()));
     let device = told["device"].as_str().expect("a path").to_owned();
     let mut file = OpenOptions::new().read(true).write(true).open(&device).expect("opened");
@@ -52,8 +85,8 @@ fn a_disk_is_a_block_device_until_it_is_ended_and_says_what_it_was_asked_for() {
     let mut bytes = [0; 4096];
     fs::File::open(&device).expect("opened").read_exact(&mut bytes).expect("read");
     assert!(bytes == [7; 4096]);
-    signal(running.id(), "INT");
-    let answer = running.ends();
+    signal(emulating.running().id(), "INT");
+    let answer = emulating.ends();
     assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""));
     let ended: Value = serde_json::from_str(&answer.stdout).expect("JSON");
     assert_eq!((&ended["ended"], &ended["power_cuts"]), (&true.into(), &1.into()));

@@ -98,6 +98,16 @@ impl Running {
         self.child.id()
     }
 
+    /// Asks it to end. It may have done so before.
+    pub(crate) fn terminate(&self) {
+        let _ = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.id())]).status();
+    }
+
+    /// Whether it has ended; nothing is read of what it says.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
     /// Ends it without asking.
     pub(crate) fn kill(mut self) {
         let _ = self.child.kill();

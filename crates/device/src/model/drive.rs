@@ -9,10 +9,11 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::hardware::{Hardware, Kind, Request};
 use super::{Medium, Pace};
@@ -32,6 +33,9 @@ const BLOCK: usize = 4096;
 /// Sectors of a block.
 const SECTORS: usize = BLOCK / SECTOR;
 
+/// The last of a wait, which nothing interrupts, because it is to end at its moment.
+const PRECISE: Duration = Duration::from_millis(20);
+
 /// What messages call a drive.
 const NAME: &str = "drive";
 
@@ -42,7 +46,8 @@ pub struct DriveSettings {
     pub medium: Medium,
     /// Its bytes; rounded up to blocks of 4 KiB.
     pub size: ByteSize,
-    /// How much memory it may take, for its bytes and for what it may lose. A write that would need more fails.
+    /// How much memory it may take, for its bytes and for what it may lose. Bytes come first: where there is no room for both,
+    /// the oldest of what it may lose is on the medium. A write whose bytes find no room fails, and has written nothing.
     pub memory: ByteSize,
     /// How much it may have said to be written and lose with its power. What is over that is on the medium, the oldest first.
     pub unflushed: ByteSize,
@@ -111,15 +116,17 @@ pub struct DriveCounts {
 pub struct Drive {
     length: u64,
     hardware: Hardware,
-    /// In blocks.
-    memory: u64,
     state: Mutex<State>,
+    /// The power was cut.
+    cut: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     cells: Cells,
     cache: Cache,
+    /// The most blocks that may take memory.
+    memory: u64,
     is_on: bool,
     counts: DriveCounts,
 }
@@ -131,6 +138,7 @@ impl Drive {
         let state = State {
             cells: Cells::default(),
             cache: Cache::new(unflushed.as_u64() / BLOCK as u64),
+            memory: memory.as_u64() / BLOCK as u64,
             is_on: true,
             counts: DriveCounts::default(),
         };
@@ -138,8 +146,8 @@ impl Drive {
             // Blocks of memory can not be as many as that.
             length: size.as_u64().min(i64::MAX as u64 - BLOCK as u64).next_multiple_of(BLOCK as u64),
             hardware: Hardware::new(medium, pace),
-            memory: memory.as_u64() / BLOCK as u64,
             state: Mutex::new(state),
+            cut: Condvar::new(),
         }
     }
 
@@ -149,7 +157,7 @@ impl Drive {
     }
 
     /// Cuts the power: what was not flushed survives or not, by the seed, sector by sector, and every request fails until the
-    /// power is restored, also those that are under way. Returns how many sectors have lost what was written last. Nothing
+    /// power is restored, also those that are under way, at once. Returns how many sectors have lost what was written last. Nothing
     /// happens to a drive whose power is off.
     pub fn cut_power(&self, seed: Seed) -> u64 {
         let state = &mut *self.state.lock();
@@ -158,6 +166,7 @@ impl Drive {
         }
         state.is_on = false;
         state.counts.power_cuts += 1;
+        self.cut.notify_all();
         state.cache.lose(&mut state.cells, &mut seed.generator())
     }
 
@@ -201,14 +210,30 @@ impl Drive {
             state.check_power(None)?;
             state.counts.power_cuts
         };
-        let working = self.hardware.serve(&[request], || {
+        let (working, done) = self.hardware.begin(&[request], || {
             let state = &mut *self.state.lock();
             state.check_power(Some(since))?;
             begin(state)
         })?;
+        self.wait_until(done, since)?;
         let state = &mut *self.state.lock();
         state.check_power(Some(since))?;
         end(state, working);
+        Ok(())
+    }
+
+    /// Returns at that moment, or fails when the power is cut once more than so many times.
+    fn wait_until(&self, done: Duration, since: u64) -> Result<()> {
+        let pace = self.hardware.pace();
+        let interruptible = || pace.left_until(done).checked_sub(PRECISE).filter(|left| !left.is_zero());
+        if interruptible().is_some() {
+            let mut state = self.state.lock();
+            while let Some(left) = interruptible() {
+                state.check_power(Some(since))?;
+                self.cut.wait_for(&mut state, left);
+            }
+        }
+        pace.wait_until(done);
         Ok(())
     }
 
@@ -221,7 +246,7 @@ impl Drive {
         let begin = |state: &mut State| {
             state.counts.writes += 1;
             state.counts.bytes_written += bytes.len() as u64;
-            state.write(offset, bytes, self.memory)
+            state.write(offset, bytes)
         };
         self.serve(request, begin, |state, ()| {
             if kind == Kind::WriteDurable {
@@ -245,15 +270,23 @@ impl State {
         self.cells.count() + self.cache.count()
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8], memory: u64) -> Result<()> {
+    /// What sectors of a block hold may be lost from now on; the block is about to take memory.
+    fn remember(&mut self, block: u64, sectors: Range<usize>) {
+        let cells = self.cells.count() + u64::from(self.cells.get(block).is_none());
+        self.cache.remember(&self.cells, block, sectors, self.memory.saturating_sub(cells));
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let length = bytes.len() as u64;
+        let new = blocks(offset, length).filter(|(block, _)| self.cells.get(*block).is_none()).count() as u64;
+        if new > 0 && self.cells.count() + new > self.memory {
+            return Err(Error::NoSpace { name: NAME.to_owned(), needed: length });
+        }
         let mut rest = bytes;
-        for (block, sectors) in blocks(offset, bytes.len() as u64) {
+        for (block, sectors) in blocks(offset, length) {
             let (these, others) = rest.split_at(sectors.len() * SECTOR);
             rest = others;
-            self.cache.remember(&self.cells, block, sectors.clone());
-            if self.cells.get(block).is_none() && self.blocks() >= memory {
-                return Err(Error::NoSpace { name: NAME.to_owned(), needed: bytes.len() as u64 });
-            }
+            self.remember(block, sectors.clone());
             self.cells.get_mut(block)[sectors.start * SECTOR..sectors.end * SECTOR].copy_from_slice(these);
         }
         Ok(())
@@ -278,7 +311,7 @@ impl State {
             let start = block * BLOCK as u64;
             let sector = |place: u64| (place.clamp(start, start + BLOCK as u64) - start) as usize / SECTOR;
             let sectors = sector(offset)..sector(offset + length);
-            self.cache.remember(&self.cells, block, sectors.clone());
+            self.remember(block, sectors.clone());
             if sectors.len() == SECTORS {
                 self.cells.take(block);
             } else {

@@ -57,6 +57,11 @@ impl Hardware {
         &self.medium
     }
 
+    /// The time that it lives in.
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
     /// As after the power came back: nothing waits, caches and buffers are empty.
     pub(super) fn restart(&self) {
         match (&self.machine, &self.medium) {
@@ -69,12 +74,17 @@ impl Hardware {
     /// Does the work of requests that arrive together, and returns when the medium has done them all too. Failed work
     /// takes its own time only.
     pub(super) fn serve<T>(&self, requests: &[Request], work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let (result, done) = self.begin(requests, work)?;
+        self.pace.wait_until(done);
+        Ok(result)
+    }
+
+    /// Does the work of requests that arrive together, and says when the medium will have done them all.
+    pub(super) fn begin<T>(&self, requests: &[Request], work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
         self.pace.await_turn();
         let now = self.pace.now();
         let done = requests.iter().map(|request| self.completion(now, *request)).max().unwrap_or(now);
-        let result = work()?;
-        self.pace.wait_until(done);
-        Ok(result)
+        Ok((work()?, done))
     }
 
     /// When the medium will have done a request that arrives now.

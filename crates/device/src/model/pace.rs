@@ -46,6 +46,15 @@ impl Pace {
         }
     }
 
+    /// The time until that moment in which the calling thread may be woken for something else; none in virtual time, where
+    /// nobody waits.
+    pub(super) fn left_until(&self, moment: Duration) -> Duration {
+        match self {
+            Self::Real | Self::Slept => moment.saturating_sub(origin().elapsed()),
+            Self::Virtual(_) => Duration::ZERO,
+        }
+    }
+
     /// Brings all threads to the same moment, see [`VirtualClock::barrier`]. Nothing to do in real time.
     pub fn barrier(&self) {
         match self {

@@ -100,7 +100,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })?;
     while !ends.wait_for(GLANCE) {
         if !disk.is_alive() {
-            let told = format!("{}: somebody has unmounted it", at.display());
+            let told = format!("{}: somebody has unmounted it, or detached {device}", at.display());
             return Err(Failure::of(ishigaki_base::ErrorKind::Unavailable, told).without_hint());
         }
     }

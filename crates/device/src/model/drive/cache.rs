@@ -59,8 +59,9 @@ impl Cache {
         self.count
     }
 
-    /// Sectors of a block are about to be written. Where the cache is full, the drive has written its oldest blocks.
-    pub(super) fn remember(&mut self, cells: &Cells, block: u64, sectors: Range<usize>) {
+    /// Sectors of a block are about to be written. Where the cache is full, or there is memory for no more than so many of
+    /// its blocks, the drive has written its oldest ones.
+    pub(super) fn remember(&mut self, cells: &Cells, block: u64, sectors: Range<usize>, most: u64) {
         let newest = self.generations.back_mut().expect("one is always open");
         let before = newest.before.entry(block).or_insert_with(|| {
             newest.order.push_back(block);
@@ -68,12 +69,12 @@ impl Cache {
             Before { bytes: cells.get(block).map(|bytes| Box::new(*bytes)), written: 0 }
         });
         before.written |= bits(sectors);
-        self.make_room();
+        self.make_room(self.limit.min(most));
     }
 
-    fn make_room(&mut self) {
+    fn make_room(&mut self, limit: u64) {
         for generation in &mut self.generations {
-            while self.count > self.limit {
+            while self.count > limit {
                 let Some(oldest) = generation.order.pop_front() else { break };
                 self.count -= u64::from(generation.before.remove(&oldest).is_some());
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ishigaki_testkit::seeded;
 
@@ -188,6 +188,37 @@ fn a_flush_that_was_under_way_when_the_power_went_fails_and_keeps_nothing_for_ce
 }
 
 #[test]
+fn a_power_cut_ends_a_flush_of_seconds_at_once() {
+    let disk = HddSettings { rpm: 60, ..HddSettings::default() };
+    let full = |pace: Pace| {
+        let settings = DriveSettings::new(Medium::Hdd(disk.clone()), ByteSize::gib(2));
+        let drive = Drive::new(DriveSettings { pace, ..settings });
+        for place in 0..12 {
+            drive.write_at(place << 27, &filled(1, 1)).unwrap();
+        }
+        drive
+    };
+    let clock = VirtualClock::new();
+    full(Pace::Virtual(clock.clone())).sync().unwrap();
+    assert!(clock.elapsed() > Duration::from_secs(3), "{:?} is not long", clock.elapsed());
+    for pace in [Pace::Real, Pace::Slept] {
+        let drive = full(pace);
+        thread::scope(|scope| {
+            let flush = scope.spawn(|| drive.sync());
+            while drive.counts().flushes == 0 {
+                thread::yield_now();
+            }
+            // Now it waits, most likely.
+            thread::sleep(Duration::from_millis(20));
+            let cut = Instant::now();
+            drive.cut_power(Seed(1));
+            assert!(matches!(flush.join().unwrap(), Err(Error::PowerCut { .. })));
+            assert!(cut.elapsed() < Duration::from_millis(500), "{:?} after the cut", cut.elapsed());
+        });
+    }
+}
+
+#[test]
 fn a_drive_takes_no_more_memory_than_it_may_and_trims_give_it_back() {
     let settings = DriveSettings::new(Medium::Ssd(SsdSettings::default()), ByteSize::gib(64));
     let clock = VirtualClock::new();
@@ -195,13 +226,44 @@ fn a_drive_takes_no_more_memory_than_it_may_and_trims_give_it_back() {
     let drive = Drive::new(DriveSettings { memory: ByteSize::kib(64), unflushed: ByteSize::kib(16), pace, ..settings });
     let block = |number: u64| number * (1 << 30);
     let written = (0..64).take_while(|number| drive.write_at(block(*number), &filled(8, 1)).is_ok()).count();
-    assert_eq!((written, drive.memory()), (12, ByteSize::kib(64)), "16 blocks, 4 of them for what may be lost");
+    assert_eq!((written, drive.memory()), (16, ByteSize::kib(64)), "16 blocks, none of them left for what may be lost");
     assert!(matches!(drive.write_at(block(60), &filled(8, 1)), Err(Error::NoSpace { .. })));
     drive.trim(0, drive.len()).unwrap();
     drive.sync().unwrap();
     assert_eq!(drive.memory(), ByteSize(0));
     drive.write_at(block(60), &filled(8, 2)).unwrap();
     assert_eq!(byte_of(&drive, block(60) / SECTOR_BYTES), 2);
+}
+
+#[test]
+fn what_is_written_over_and_trimmed_in_parts_takes_no_more_memory_than_there_may_be() {
+    let most = ByteSize::kib(64);
+    let settings = DriveSettings::new(Medium::Ssd(SsdSettings::default()), ByteSize::gib(64));
+    let pace = Pace::Virtual(VirtualClock::new());
+    let drive = Drive::new(DriveSettings { memory: most, unflushed: most, pace, ..settings });
+    let block = |number: u64| number * (1 << 30);
+    for blocks in [4, 8, 12, 15, 16] {
+        for byte in 1..=3 {
+            for number in 0..blocks {
+                drive.write_at(block(number), &filled(8, byte)).unwrap();
+                assert!(drive.memory() <= most, "{blocks} blocks, write {byte} of {number}: {}", drive.memory());
+                drive.trim(block(number) + SECTOR_BYTES, SECTOR_BYTES).unwrap();
+                assert!(drive.memory() <= most, "{blocks} blocks, trim {byte} of {number}: {}", drive.memory());
+            }
+        }
+        drive.sync().unwrap();
+        assert_eq!(drive.memory(), ByteSize::kib(4 * blocks));
+    }
+    drive.trim(block(15), 4096).unwrap();
+    drive.sync().unwrap();
+    let both = drive.write_at(block(15), &filled(16, 4));
+    assert!(matches!(both, Err(Error::NoSpace { .. })), "there is room for one of two");
+    assert_eq!(byte_of(&drive, block(15) / SECTOR_BYTES), 0, "a write that finds no memory writes nothing");
+    // Bytes come first: with all of the memory taken by them, nothing can be lost.
+    drive.write_at(block(15), &filled(8, 5)).unwrap();
+    drive.write_at(block(0), &filled(8, 5)).unwrap();
+    assert_eq!(cut_and_restore(&drive, 1), 0);
+    assert_eq!((byte_of(&drive, block(15) / SECTOR_BYTES), byte_of(&drive, 0)), (5, 5));
 }
 
 #[test]
