@@ -161,7 +161,7 @@ impl Shared {
 
     fn unexpected(&self, answer: &Answer) -> Error {
         match answer {
-            Answer::Failed(failure) => failure.clone().into_error(&self.address).into(),
+            Answer::Failed(failure) => failure.clone().of_node(&self.address),
             _ => Error::Protocol { peer: self.address.clone(), reason: "an answer to something else".to_owned() },
         }
     }

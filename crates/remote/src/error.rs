@@ -35,6 +35,14 @@ pub enum Error {
         /// What about it is wrong.
         reason: String,
     },
+    /// Work that a node does not do, though nothing is wrong with it: it does none, or has no room for it.
+    #[error("{peer}: refuses the work: {reason}")]
+    Refused {
+        /// The node.
+        peer: String,
+        /// Why, and what to do instead.
+        reason: String,
+    },
     /// The other side says what nobody may say.
     #[error("{peer}: is no storage node of this version: {reason}")]
     Protocol {
@@ -52,6 +60,7 @@ impl Error {
             Self::Fabric(error) => error.kind(),
             Self::Device(error) => error.kind(),
             Self::NoFolder { .. } | Self::NotAFolder { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Refused { .. } => ErrorKind::Exhausted,
             Self::Protocol { .. } => ErrorKind::Unavailable,
         }
     }

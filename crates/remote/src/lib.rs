@@ -42,4 +42,4 @@ pub use error::{Error, Result};
 pub use location::Location;
 pub use node::{Access, Export, Mode, Settings as NodeSettings, StorageNode};
 pub use protocol::{MAX_ORDER, MAX_READ, Status};
-pub use worker::{Folder, Results, Stopped, Worker};
+pub use worker::{Folder, Results, Stopped, WorkError, Worker};

@@ -18,7 +18,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use ishigaki_device::{Directory, Result};
+use ishigaki_device::{Directory, Error, Result};
 
 pub use crate::node::{Folder, Results, Stopped};
 
@@ -27,7 +27,21 @@ pub trait Worker: Send + Sync + Debug {
     /// Takes an order of a client's, which is not to be trusted, and returns soon: the work itself is done in threads of
     /// the worker's own. An error is the answer to the order. Dropping the results without
     /// [`finish`](Results::finish) tells the client that the work failed.
-    fn take(&self, order: &[u8], folder: Folder, results: Results) -> Result<()>;
+    fn take(&self, order: &[u8], folder: Folder, results: Results) -> Result<(), WorkError>;
+}
+
+/// Why a work gives no more results. A client may do refused work in another way; what failed is an error.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// Nothing is wrong with it, but there is no room, memory or time for it here.
+    #[error("{reason}")]
+    Refused {
+        /// Why, and what to do instead.
+        reason: String,
+    },
+    /// The order is none, the medium fails, or the worker does.
+    #[error(transparent)]
+    Failed(#[from] Error),
 }
 
 impl Folder {

@@ -12,7 +12,8 @@ use ishigaki_base::ErrorKind;
 use ishigaki_device::{AlignedBuffer, Directory, Error};
 use ishigaki_fabric::{Call, Caller, Security, connect};
 use ishigaki_remote::{
-    Access, Client, ClientSettings, Export, Folder, MAX_ORDER, NodeSettings, RemoteWork, Results, StorageNode, Worker,
+    Access, Client, ClientSettings, Export, Folder, MAX_ORDER, NodeSettings, RemoteWork, Results, StorageNode,
+    WorkError, Worker,
 };
 
 use kit::{MODES, settings};
@@ -30,10 +31,10 @@ struct Done {
 }
 
 impl Worker for Scribe {
-    fn take(&self, order: &[u8], folder: Folder, results: Results) -> ishigaki_device::Result<()> {
+    fn take(&self, order: &[u8], folder: Folder, results: Results) -> Result<(), WorkError> {
         let order = String::from_utf8_lossy(order).into_owned();
         if order == "refuse" {
-            return Err(Error::Invalid { name: String::new(), reason: "no such work is done here".to_owned() });
+            return Err(WorkError::Refused { reason: "no such work is done here".to_owned() });
         }
         let own = Arc::clone(&self.0);
         std::thread::spawn(move || own.work(&order, &folder, results));
@@ -68,13 +69,14 @@ impl Done {
                     let _ = results.send(names.join(",").into_bytes());
                     results.finish(Ok(()));
                 }
-                Err(error) => results.finish(Err(error)),
+                Err(error) => results.finish(Err(error.into())),
             },
-            _ => results.finish(Err(Error::Io {
+            "exhaust" => results.finish(Err(WorkError::Refused { reason: "no memory for it".to_owned() })),
+            _ => results.finish(Err(WorkError::Failed(Error::Io {
                 name: "secret/path".to_owned(),
                 operation: "read",
                 source: io::Error::from_raw_os_error(5),
-            })),
+            }))),
         }
     }
 }
@@ -165,6 +167,20 @@ fn until(what: impl Fn() -> bool) {
     }
 }
 
+fn is_refused(error: &ishigaki_remote::Error) -> bool {
+    matches!(error, ishigaki_remote::Error::Refused { .. })
+}
+
+#[test]
+fn a_connection_that_has_too_many_works_is_refused_another() {
+    let place = place(settings(MODES[1]));
+    let client = client(&place.node);
+    let some: Vec<_> = (0..64).map(|_| client.work(b"count 100000").expect("begun")).collect();
+    let error = client.work(b"count 1").expect_err("too many");
+    assert!(is_refused(&error), "{error}");
+    drop(some);
+}
+
 #[test]
 fn failures_of_a_work_come_as_errors_that_tell_no_path_of_the_nodes() {
     let place = place(NodeSettings { access: Access::ReadOnly, ..settings(MODES[1]) });
@@ -173,7 +189,13 @@ fn failures_of_a_work_come_as_errors_that_tell_no_path_of_the_nodes() {
         let outcome = client.work(order.as_bytes()).and_then(all);
         outcome.expect_err(order)
     };
-    assert!(said("refuse").to_string().contains("no such work is done here"));
+    for (order, words) in [("refuse", "no such work is done here"), ("exhaust", "no memory for it")] {
+        let error = said(order);
+        assert!(is_refused(&error) && error.to_string().contains(words), "{error}");
+    }
+    for order in ["vanish", "fail", "list ../.."] {
+        assert!(!is_refused(&said(order)), "{order} is a fault");
+    }
     assert!(said("vanish").to_string().contains("ended before its time"));
     let error = said("fail");
     assert!(error.kind() == ErrorKind::Unavailable && !error.to_string().contains("secret"), "{error}");
@@ -187,8 +209,8 @@ fn failures_of_a_work_come_as_errors_that_tell_no_path_of_the_nodes() {
 #[test]
 fn a_node_without_a_worker_says_so_and_a_lost_one_loses_its_works() {
     let bare = kit::Place::new(MODES[0]);
-    let error = bare.client().work(b"count 1").expect_err("nobody works there").to_string();
-    assert!(error.contains("fetch the pages instead"), "{error}");
+    let error = bare.client().work(b"count 1").expect_err("nobody works there");
+    assert!(is_refused(&error) && error.to_string().contains("fetch the pages instead"), "{error}");
     let place = place(settings(MODES[2]));
     let client = client(&place.node);
     let mut work = client.work(b"count 100000").expect("begun");

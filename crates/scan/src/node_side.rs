@@ -1,6 +1,7 @@
 //! A storage node, as scans see it: how to reach it, how fast the way there is, and how busy it is.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
@@ -23,6 +24,7 @@ pub struct NodeSide {
     place: String,
     directory: RemoteDirectory,
     known: Mutex<Known>,
+    refused: AtomicU64,
 }
 
 /// What was measured.
@@ -46,12 +48,21 @@ impl NodeSide {
     pub fn new(place: impl Into<String>, directory: RemoteDirectory) -> Self {
         let side = Side { cores: 1.0, others: 0.0, speed: 1.0, storage: f64::INFINITY };
         let known = Known { meter: LinkMeter::new(ASSUMED), probed: false, side, status: None };
-        Self { place: place.into(), directory, known: Mutex::new(known) }
+        Self { place: place.into(), directory, known: Mutex::new(known), refused: AtomicU64::new(0) }
     }
 
     /// What it is called.
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// How many fragments it has refused, which were done here instead.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_refusal(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Below the node's folder.

@@ -22,9 +22,9 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
 use ishigaki_base::ByteSize;
-use ishigaki_device::{Error, Result};
+use ishigaki_device::Error;
 use ishigaki_page::Reader;
-use ishigaki_remote::{Folder, Results, Stopped, Worker};
+use ishigaki_remote::{Folder, Results, Stopped, WorkError, Worker};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -110,11 +110,11 @@ impl Drop for FragmentWorker {
 }
 
 impl Worker for FragmentWorker {
-    fn take(&self, order: &[u8], folder: Folder, results: Results) -> Result<()> {
-        let fragment = Fragment::decode(order).map_err(|refused| invalid(&refused.to_string()))?;
-        let Some(runtime) = &self.runtime else { return Err(invalid("the node is ending")) };
+    fn take(&self, order: &[u8], folder: Folder, results: Results) -> Result<(), WorkError> {
+        let fragment = Fragment::decode(order).map_err(|error| invalid(&error.to_string()))?;
+        let Some(runtime) = &self.runtime else { return Err(refused("the node is ending")) };
         let Some(place) = Running::begin(&self.shared) else {
-            return Err(invalid("the node has too many fragments to do; try again, or fetch the pages"));
+            return Err(refused("the node has too many fragments to do; try again, or fetch the pages"));
         };
         let (shared, handle) = (Arc::clone(&self.shared), runtime.handle().clone());
         runtime.spawn_blocking(move || {
@@ -133,7 +133,7 @@ impl Worker for FragmentWorker {
 enum Failed {
     /// Nobody wants it any more.
     Stopped,
-    Work(Error),
+    Work(WorkError),
 }
 
 impl From<DataFusionError> for Failed {
@@ -157,7 +157,7 @@ impl From<Stopped> for Failed {
 impl Shared {
     fn run(&self, fragment: &Fragment, folder: &Folder, handle: &Handle, results: &Results) -> Result<(), Failed> {
         let until = Instant::now() + self.settings.longest;
-        let reader = self.reader(fragment, folder).map_err(|error| Failed::Work(of_pages(&error)))?;
+        let reader = self.reader(fragment, folder).map_err(|error| Failed::Work(of_pages(&error).into()))?;
         let site = Site { reader, cache: Arc::clone(&self.cache), threads: self.threads };
         let config = SessionConfig::new().with_target_partitions(self.threads);
         let context = TaskContext::default().with_session_config(config).with_runtime(Arc::clone(&self.engine));
@@ -190,8 +190,8 @@ impl Shared {
         if results.send_until(bytes, until)? { Ok(()) } else { Err(Failed::Work(self.too_long())) }
     }
 
-    fn too_long(&self) -> Error {
-        invalid(&format!("the fragment took longer than {:?}, which is the most here", self.settings.longest))
+    fn too_long(&self) -> WorkError {
+        refused(&format!("the fragment took longer than {:?}, which is the most here", self.settings.longest))
     }
 
     /// The file as it is now.
@@ -260,6 +260,11 @@ fn used(lengths: impl Iterator<Item = u32>) -> usize {
     lengths.map(|length| length as usize).sum()
 }
 
+/// Nothing is wrong with such work; its client may fetch the pages.
+fn refused(reason: &str) -> WorkError {
+    WorkError::Refused { reason: reason.to_owned() }
+}
+
 fn invalid(reason: &str) -> Error {
     Error::Invalid { name: String::new(), reason: reason.to_owned() }
 }
@@ -287,18 +292,18 @@ fn told(error: &Error) -> Error {
     }
 }
 
-fn of_engine(error: &DataFusionError) -> Error {
+fn of_engine(error: &DataFusionError) -> WorkError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(pages) = error.downcast_ref::<ishigaki_page::Error>() {
-            return of_pages(pages);
+            return of_pages(pages).into();
         }
         cause = error.source();
     }
     let root = error.find_root();
     if let DataFusionError::ResourcesExhausted(what) = root {
-        return invalid(&format!("the node has not the memory for it: {what}"));
+        return refused(&format!("the node has not the memory for it: {what}"));
     }
     let text = root.message();
-    invalid(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text))
+    invalid(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text)).into()
 }

@@ -113,6 +113,12 @@ impl Database {
     pub fn engine(&self) -> &ishigaki_txn::Database {
         &self.inner.engine
     }
+
+    /// How many pieces of work storage nodes have refused since this database was opened, so that their pages were fetched
+    /// and the work was done here.
+    pub fn refused_work(&self) -> u64 {
+        self.inner.store.refused_work()
+    }
 }
 
 impl Inner {

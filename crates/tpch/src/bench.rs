@@ -15,6 +15,7 @@ use crate::{Error, Query, Result, Rows, Settings, Table};
 /// The benchmark's database, opened.
 #[derive(Debug)]
 pub struct Bench {
+    database: Database,
     session: Session,
     /// As it was said when the data were loaded.
     scale: String,
@@ -28,10 +29,11 @@ impl Bench {
         if !data.join("database").is_dir() {
             return Err(not_loaded());
         }
-        let session = Self::database(data, settings)?.session();
+        let database = Self::database(data, settings)?;
+        let session = database.session();
         let scale = Self::scale_of(&session)?.ok_or_else(not_loaded)?;
         let page_size = word(&session.query_blocking("SELECT page_size FROM tpch_load")?).ok_or_else(not_loaded)?;
-        Ok(Self { session, scale, page_size })
+        Ok(Self { database, session, scale, page_size })
     }
 
     /// The same tables with their page files at a node: a database in memory, which is gone with this.
@@ -49,7 +51,7 @@ impl Bench {
             ))?;
         }
         session.execute_blocking(&format!("SET ishigaki.placement = '{wish}'"))?;
-        Ok(Self { session, scale: self.scale.clone(), page_size: self.page_size.clone() })
+        Ok(Self { database, session, scale: self.scale.clone(), page_size: self.page_size.clone() })
     }
 
     pub(crate) fn database(data: &Path, settings: Option<&Settings>) -> Result<Database> {
@@ -94,6 +96,11 @@ impl Bench {
         let plan = format!("{:?}", Rows::of(&plan).map_err(ishigaki_sql::Error::from)?);
         let found = ["fetch", "local", "push"].into_iter().filter(|name| plan.contains(&format!("placement={name}")));
         Ok(found.collect::<Vec<_>>().join("+"))
+    }
+
+    /// How many pieces of work the node has refused so far.
+    pub fn refused(&self) -> u64 {
+        self.database.refused_work()
     }
 
     /// A query's text for these data.

@@ -59,6 +59,18 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
+    /// Work was to be done at the node, and was not.
+    #[error(
+        "query {query}: in placement {placement} the node refused {count} pieces of work, which were done here, so no figure is given; let it do work (no --no-work), and give it more --work-memory or --work-time"
+    )]
+    Refused {
+        /// Its number.
+        query: u8,
+        /// Where it was to be done.
+        placement: Wish,
+        /// How many pieces.
+        count: u64,
+    },
     /// A setting makes no sense.
     #[error("{setting}: {reason}")]
     Invalid {
@@ -79,6 +91,7 @@ impl Error {
             Self::Bench(error) => error.kind(),
             Self::Device(error) => error.kind(),
             Self::NotLoaded { .. } | Self::Loaded { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Refused { .. } => ErrorKind::Exhausted,
             Self::Wrong { .. } => ErrorKind::Corrupt,
         }
     }

@@ -83,7 +83,13 @@ impl Rows {
             return Some(format!("{} rows instead of {}", self.len(), expected.len()));
         }
         for name in ordered {
-            let Some(at) = self.columns.iter().position(|column| column == name) else { continue };
+            let column = |rows: &Self| rows.columns.iter().position(|column| column == name);
+            let (Some(at), Some(_)) = (column(self), column(expected)) else {
+                if self.is_empty() {
+                    continue;
+                }
+                return Some(format!("there is no column {name}, by which rows are ordered, to compare them by"));
+            };
             let pairs = self.rows.iter().zip(&expected.rows).map(|(own, other)| (own.get(at), other.get(at)));
             if let Some(row) = pairs.into_iter().position(|(own, other)| !same(own, other)) {
                 return Some(format!("row {} is another one by {name}, by which rows are ordered", row + 1));
@@ -157,6 +163,9 @@ mod tests {
         assert_eq!(swapped.difference(&expected, &[]), None);
         let reason = swapped.difference(&expected, &["name"]).expect("ordered by name");
         assert!(reason.contains("row 1") && reason.contains("name"), "{reason}");
+        let reason = swapped.difference(&expected, &["count", "date"]).expect("there is no such column");
+        assert!(reason.contains("no column date"), "{reason}");
+        assert_eq!(Rows::default().difference(&Rows::default(), &["date"]), None);
     }
 
     #[test]

@@ -52,7 +52,7 @@ struct Taken {
 #[derive(Clone, Debug, Default)]
 struct Taking {
     rounds: Vec<Taken>,
-    /// What the placements of its scans were, if they were left to be chosen.
+    /// What the placements of its scans were, where work may go to the node.
     chosen: Vec<String>,
 }
 
@@ -141,18 +141,24 @@ fn rounds(
 
 /// Runs a query and judges its answer by what is known.
 fn once(side: &Side, query: Query, node: Option<&Serving>, taking: &mut Taking) -> Result<(Taken, Rows)> {
-    if side.wish == Wish::Auto {
+    // As a fixed wish, too, it is not for every scan.
+    if matches!(side.wish, Wish::Auto | Wish::Fixed(Placement::Push)) {
         let chosen = side.bench.placements(query)?;
         if !taking.chosen.contains(&chosen) {
             taking.chosen.push(chosen);
         }
     }
     let node = node.filter(|_| side.wish != LOCAL);
+    let refused = side.bench.refused();
     let before = (node.map(Serving::status).transpose()?, processor());
     let begin = Instant::now();
     let batches = side.bench.rows(query)?;
     let seconds = begin.elapsed().as_secs_f64();
     let after = (processor(), node.map(Serving::status).transpose()?);
+    let count = side.bench.refused() - refused;
+    if count > 0 {
+        return Err(Error::Refused { query: query.number(), placement: side.wish, count });
+    }
     let summed = Answer::of(&batches);
     let rows = summed.and_then(|answer| Ok((answer, Rows::of(&batches)?)));
     let (answer, rows) = rows.map_err(|error| Error::Query { query: query.number(), source: error.into() })?;

@@ -42,7 +42,7 @@ fn row(lines: &[Line], time: &Line) -> [String; 9] {
     let placement = word(&time.case, "placement");
     [
         word(&time.case, "query"),
-        if chosen.is_empty() { placement } else { format!("{placement}: {chosen}") },
+        if chosen.is_empty() || chosen == placement { placement } else { format!("{placement}: {chosen}") },
         Unit::Time.show(time.median),
         format!("{} - {}", Unit::Time.show(time.min), Unit::Time.show(time.max)),
         median(Metric::Ratio, "of", "time over local").map_or_else(String::new, |ratio| format!("{ratio:.2}")),

@@ -2,10 +2,13 @@
 //!
 //! Where the expected answers come from stands in `src/answer/expected.rs`.
 
+use std::sync::Arc;
+
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_bench::{Metric, Origin, Silent};
-use ishigaki_scan::{Placement, Wish};
+use ishigaki_remote::{Access, Credentials, Export, Location, NodeSettings, StorageNode, Worker};
+use ishigaki_scan::{FragmentWorker, Placement, Wish, WorkerSettings};
 use ishigaki_tpch::answer::expected;
 use ishigaki_tpch::{Bench, Error, Host, LoadSettings, Query, Settings, load, run};
 
@@ -62,4 +65,53 @@ fn a_run_gives_a_line_for_each_query_and_says_that_it_was_checked() {
     let elsewhere = Settings { data: directory.path().join("nothing"), ..settings };
     let error = run(&elsewhere, &origin, &mut Silent).expect_err("no data");
     assert!(error.to_string().contains("--load"), "{error}");
+}
+
+#[test]
+fn work_that_a_node_refuses_gives_no_figure_of_push() {
+    let directory = loaded(ByteSize::kib(16));
+    let data = directory.path().join("tpch");
+    let origin = Origin::here("test", Seed(1));
+    let run_at = |worker: Option<Arc<dyn Worker>>, placement| {
+        let export = Export::Folder(data.join("pages"));
+        let settings =
+            NodeSettings { listen: "127.0.0.1:0".to_owned(), access: Access::ReadOnly, ..NodeSettings::default() };
+        let security = Credentials::None.security().expect("none");
+        let node = StorageNode::start_with(&export, settings, security, worker).expect("a node");
+        let location: Location = format!("node://{}/", node.address()).parse().expect("a location");
+        let settings = Settings {
+            data: data.clone(),
+            queries: [6].into_iter().filter_map(Query::new).collect(),
+            rounds: 1,
+            placements: vec![Wish::Fixed(placement)],
+            host: Host::Named(Box::new(location)),
+            threads: None,
+            page_memory: Some(ByteSize(0)),
+        };
+        run(&settings, &origin, &mut Silent)
+    };
+    let worker = Arc::new(FragmentWorker::new(WorkerSettings::default()).expect("a worker"));
+    let lines = run_at(Some(worker), Placement::Push).expect("the node works");
+    assert!(lines.iter().all(|line| line.case["chosen"] == "push"), "{lines:?}");
+    let error = run_at(None, Placement::Push).expect_err("nobody works there");
+    assert!(matches!(error, Error::Refused { query: 6, count: 1.., .. }), "{error}");
+    assert!(error.to_string().contains("--no-work"), "{error}");
+    assert!(run_at(None, Placement::Fetch).is_ok(), "pages travel all the same");
+}
+
+#[test]
+fn every_query_is_compared_with_its_first_time_by_what_it_orders_by() {
+    let directory = loaded(ByteSize::kib(128));
+    let settings = Settings {
+        data: directory.path().join("tpch"),
+        queries: Query::all().collect(),
+        rounds: 1,
+        placements: vec![Wish::Fixed(Placement::Local)],
+        host: Host::Own { program: "nobody".into() },
+        threads: None,
+        page_memory: None,
+    };
+    // A column of the order that an answer does not have would be a difference.
+    let lines = run(&settings, &Origin::here("test", Seed(1)), &mut Silent).expect("all of them are the same");
+    assert_eq!(lines.iter().filter(|line| line.metric == Metric::LatencyP50).count(), 22);
 }

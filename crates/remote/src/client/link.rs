@@ -110,7 +110,7 @@ fn ask(caller: &Arc<Caller>, request: &Request<'_>) -> Result<Answer> {
         ishigaki_fabric::Answer::Written(_) => None,
     };
     match answer {
-        Some(Answer::Failed(failure)) => Err(failure.into_error(caller.endpoint().peer()).into()),
+        Some(Answer::Failed(failure)) => Err(failure.of_node(caller.endpoint().peer())),
         Some(answer) => Ok(answer),
         None => Err(nonsense(caller.endpoint().peer())),
     }

@@ -71,9 +71,7 @@ impl Session {
             }
             Request::Unlock { lock } => self.remove_lock(lock),
             Request::Watch => return Err(invalid("a watch is no request like others")),
-            Request::Begin { order } => {
-                return Ok(Answer::Begun { work: self.works.begin(node, &self.endpoint, order)? });
-            }
+            Request::Begin { order } => return Ok(self.works.begin(node, &self.endpoint, order)),
             Request::Stop { work } => self.works.stop(work),
             Request::Keep { handle, watch } => {
                 self.own_watch.store(watch, Ordering::SeqCst);

@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Shared;
 use super::service::checked_read;
 use super::session::invalid;
+use crate::WorkError;
 use crate::protocol::{Answer, Failure};
 
 /// Works that a connection may have at a time.
@@ -122,8 +123,8 @@ impl Results {
     }
 
     /// The last word: there are no more, or why there are none.
-    pub fn finish(mut self, outcome: Result<()>) {
-        self.end(outcome.map_err(|error| Failure::of(&error)));
+    pub fn finish(mut self, outcome: Result<(), WorkError>) {
+        self.end(outcome.map_err(|error| failure(&error)));
     }
 
     fn end(&mut self, outcome: Result<(), Failure>) {
@@ -141,6 +142,18 @@ impl Drop for Results {
             self.end(Err(Failure::Invalid { reason }));
         }
     }
+}
+
+/// As it is told to a client.
+fn failure(error: &WorkError) -> Failure {
+    match error {
+        WorkError::Refused { reason } => Failure::Refused { reason: reason.clone() },
+        WorkError::Failed(error) => Failure::of(error),
+    }
+}
+
+fn refused(reason: &str) -> Answer {
+    Answer::Failed(Failure::Refused { reason: reason.to_owned() })
 }
 
 impl Work {
@@ -219,10 +232,10 @@ impl Works {
         Self { works: Mutex::default(), asking: Arc::default() }
     }
 
-    /// Has an order done; what it is called.
-    pub(super) fn begin(&self, node: &Arc<Shared>, endpoint: &Arc<dyn Endpoint>, order: &[u8]) -> Result<u32> {
+    /// Has an order done; the answer has what it is called.
+    pub(super) fn begin(&self, node: &Arc<Shared>, endpoint: &Arc<dyn Endpoint>, order: &[u8]) -> Answer {
         let Some(worker) = &node.worker else {
-            return Err(invalid("this node does no work beside its files; fetch the pages instead"));
+            return refused("this node does no work beside its files; fetch the pages instead");
         };
         let work = Arc::new(Work {
             node: Arc::clone(node),
@@ -235,16 +248,18 @@ impl Works {
         {
             let mut works = self.works.lock();
             if works.len() >= MOST {
-                return Err(invalid("too many works at a time; take the results of some"));
+                return refused("too many works at a time; take the results of some");
             }
             works.insert(number, Arc::clone(&work));
         }
         let results = Results { work, finished: false };
-        let taken = worker.take(order, Folder(Arc::clone(node)), results);
-        if taken.is_err() {
-            self.works.lock().remove(&number);
+        match worker.take(order, Folder(Arc::clone(node)), results) {
+            Ok(()) => Answer::Begun { work: number },
+            Err(error) => {
+                self.works.lock().remove(&number);
+                Answer::Failed(failure(&error))
+            }
         }
-        taken.map(|()| number)
     }
 
     /// Answers with the next results, now or when there are any.

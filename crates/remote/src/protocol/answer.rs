@@ -79,12 +79,28 @@ pub struct Status {
 pub(crate) enum Failure {
     NotFound,
     AlreadyExists,
-    Locked { holder: Option<String> },
-    Invalid { reason: String },
-    Damaged { reason: String },
-    NoSpace { needed: u64 },
-    Io { operation: u8, errno: i32, reason: String },
+    Locked {
+        holder: Option<String>,
+    },
+    Invalid {
+        reason: String,
+    },
+    Damaged {
+        reason: String,
+    },
+    NoSpace {
+        needed: u64,
+    },
+    Io {
+        operation: u8,
+        errno: i32,
+        reason: String,
+    },
     PowerCut,
+    /// Work that the node does not do, though nothing is wrong with it.
+    Refused {
+        reason: String,
+    },
 }
 
 /// What a device does when it fails, by number.
@@ -123,14 +139,22 @@ impl Failure {
         }
     }
 
-    /// As the client's caller gets it.
+    /// As who asks a node for no file in particular gets it.
+    pub(crate) fn of_node(self, peer: &str) -> crate::Error {
+        match self {
+            Self::Refused { reason } => crate::Error::Refused { peer: peer.to_owned(), reason },
+            other => other.into_error(peer).into(),
+        }
+    }
+
+    /// As the caller gets it who asked about a file; nobody refuses those.
     pub(crate) fn into_error(self, name: &str) -> Error {
         let name = name.to_owned();
         match self {
             Self::NotFound => Error::NotFound { name },
             Self::AlreadyExists => Error::AlreadyExists { name },
             Self::Locked { holder } => Error::Locked { directory: name, holder },
-            Self::Invalid { reason } => Error::Invalid { name, reason },
+            Self::Invalid { reason } | Self::Refused { reason } => Error::Invalid { name, reason },
             Self::Damaged { reason } => Error::Damaged { name, reason },
             Self::NoSpace { needed } => Error::NoSpace { name, needed },
             Self::Io { operation, errno, reason } => {
@@ -315,6 +339,10 @@ impl Failure {
                 text(to, reason);
             }
             Self::PowerCut => to.push(8),
+            Self::Refused { reason } => {
+                to.push(9);
+                text(to, reason);
+            }
         }
     }
 
@@ -329,6 +357,7 @@ impl Failure {
             6 => Self::NoSpace { needed: from.u64()? },
             7 => Self::Io { operation: from.u8()?, errno: from.array().map(i32::from_le_bytes)?, reason: text(from)? },
             8 => Self::PowerCut,
+            9 => Self::Refused { reason: text(from)? },
             _ => return None,
         })
     }

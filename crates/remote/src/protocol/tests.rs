@@ -56,6 +56,7 @@ pub(crate) fn answers() -> Vec<Answer> {
         Failure::NoSpace { needed: 4096 },
         Failure::Io { operation: 2, errno: 5, reason: reason() },
         Failure::PowerCut,
+        Failure::Refused { reason: reason() },
     ];
     answers.extend(failures.map(Answer::Failed));
     answers

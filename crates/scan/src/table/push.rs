@@ -5,8 +5,12 @@
 //! joins and TOP-K have found out when the first rows are wanted goes along: pages that can no longer matter are left
 //! out, and rows, where it can be said to the node.
 //!
-//! A node may refuse work, or fail at it for want of memory or time. If nothing has come of it by then, its pages are
-//! fetched and the work is done here: pushing is a wish, and no reason for a query to fail.
+//! A node may refuse work, for want of room, memory or time. If nothing has come of it by then, its pages are fetched and
+//! the work is done here: pushing is a wish, and no reason for a query to fail. Whatever else goes wrong is an error, and so
+//! are results that end without having said so: no rows may be missing.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -164,14 +168,17 @@ impl Job {
         conjuncts.filter_map(|conjunct| Expression::of(&conjunct).ok()?.of_columns(&scan.projection)).reduce(and)
     }
 
-    fn pull(&self, metrics: &Metrics, sender: &Sender<Result<Vec<u8>>>) -> Result<()> {
+    /// Passes the results on; what they end with.
+    fn pull(&self, metrics: &Metrics, sender: &Sender<Result<Piece>>) -> Result<Piece> {
         let (runs, pages) = self.runs()?;
         let skipped = self.pushed.scan.units.runs.iter().filter(|unit| unit.part == self.part);
         let planned: u64 = skipped.map(|unit| unit.pages.end - unit.pages.start).sum();
         metrics.pages.add(pages as usize);
         metrics.skipped.add((planned - pages) as usize);
         let part = &self.pushed.scan.table.parts()[self.part];
-        let Some(node) = part.node.as_ref().filter(|_| !runs.is_empty()) else { return Ok(()) };
+        let Some(node) = part.node.as_ref().filter(|_| !runs.is_empty()) else {
+            return Ok(Piece::Nothing);
+        };
         let failed = |source| {
             let (table, place) = (self.pushed.scan.table.name().to_owned(), node.place().to_owned());
             DataFusionError::External(Box::new(PushFailed { table, place, source }))
@@ -182,12 +189,22 @@ impl Job {
         let wanted = || !sender.is_closed();
         while let Some(bytes) = work.next(&wanted).map_err(failed)? {
             metrics.received.add(bytes.len());
-            if sender.blocking_send(Ok(bytes)).is_err() {
+            if sender.blocking_send(Ok(Piece::Bytes(bytes))).is_err() {
                 break;
             }
         }
-        Ok(())
+        Ok(Piece::End)
     }
+}
+
+/// What the thread that asks passes on. The last one is an end, or an error.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Vec<u8>),
+    /// The node has said that there is no more.
+    End,
+    /// There was nothing to ask for.
+    Nothing,
 }
 
 fn and(left: Expression, right: Expression) -> Expression {
@@ -206,7 +223,7 @@ struct Metrics {
 
 /// Results as they come.
 struct Arriving {
-    pieces: Receiver<Result<Vec<u8>>>,
+    pieces: Receiver<Result<Piece>>,
     decoder: StreamDecoder,
     piece: Buffer,
     schema: SchemaRef,
@@ -215,6 +232,11 @@ struct Arriving {
 }
 
 impl Arriving {
+    fn new(pieces: Receiver<Result<Piece>>, schema: SchemaRef, metrics: Metrics) -> Self {
+        let (decoder, piece) = (StreamDecoder::new(), Buffer::from_vec(Vec::<u8>::new()));
+        Self { pieces, decoder, piece, schema, metrics, any: false }
+    }
+
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             while !self.piece.is_empty() {
@@ -225,16 +247,24 @@ impl Arriving {
                     return self.labelled(&batch).map(Some);
                 }
             }
-            let Some(piece) = self.pieces.recv().await else {
-                if self.any {
-                    // Nothing may be missing.
-                    self.decoder.finish()?;
+            match self.pieces.recv().await.transpose()? {
+                Some(Piece::Bytes(bytes)) => {
+                    self.piece = Buffer::from_vec(bytes);
+                    self.any = true;
                 }
-                return Ok(None);
-            };
-            self.piece = Buffer::from_vec(piece?);
-            self.any = true;
+                Some(Piece::Nothing) => return Ok(None),
+                Some(Piece::End) if self.is_whole() => return Ok(None),
+                Some(Piece::End) => return Err(cut_off("the node's results have no end")),
+                None => return Err(cut_off("the thread that takes a node's results in ended before its time")),
+            }
         }
+    }
+
+    /// Whether all of a stream has come, from its schema to the mark of its end.
+    fn is_whole(&mut self) -> bool {
+        // The decoder itself is content with an end between two messages; behind the mark it takes no further byte.
+        let mut more = Buffer::from_vec(vec![0_u8]);
+        self.decoder.schema().is_some() && self.decoder.finish().is_ok() && self.decoder.decode(&mut more).is_err()
     }
 
     fn labelled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -279,7 +309,11 @@ fn labelled(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
 fn is_refused(error: &DataFusionError) -> bool {
     let DataFusionError::External(error) = error.find_root() else { return false };
     let failed = error.downcast_ref::<PushFailed>().map(|failed| &failed.source);
-    matches!(failed, Some(ishigaki_remote::Error::Device(ishigaki_device::Error::Invalid { .. })))
+    matches!(failed, Some(ishigaki_remote::Error::Refused { .. }))
+}
+
+fn cut_off(what: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("{what}, so rows may be missing; the log of whoever failed tells why"))
 }
 
 impl DisplayAs for PushScan {
@@ -359,11 +393,16 @@ impl ExecutionPlan for PushScan {
             pages: counter("pages_at_node"),
             skipped: counter("pages_skipped"),
         };
+        let node = self.scan.table.parts()[part].node.clone();
+        let instead = move || {
+            node.iter().for_each(|node| node.note_refusal());
+            instead.execute(0, context)
+        };
         let begun = (self.job(part), Arc::clone(&self.schema), metrics);
         // Not before somebody wants rows: until then joins may find out more.
         let batches = futures::stream::once(async move {
             let (job, schema, metrics) = begun;
-            start(job, schema, metrics).or(move || instead.execute(0, context)).await
+            start(job, schema, metrics).or(instead).await
         });
         let batches = batches.flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
@@ -375,17 +414,9 @@ fn start(job: Job, schema: SchemaRef, metrics: Metrics) -> Arriving {
     let own = metrics.clone();
     // Ends by itself when nobody receives any more.
     drop(tokio::task::spawn_blocking(move || {
-        if let Err(error) = job.pull(&own, &sender) {
-            // Who does not want it any more does not hear it.
-            let _ = sender.blocking_send(Err(error));
-        }
+        let last = job.pull(&own, &sender);
+        // Who does not want it any more does not hear it.
+        let _ = sender.blocking_send(last);
     }));
-    Arriving {
-        pieces,
-        decoder: StreamDecoder::new(),
-        piece: Buffer::from_vec(Vec::<u8>::new()),
-        schema,
-        metrics,
-        any: false,
-    }
+    Arriving::new(pieces, schema, metrics)
 }

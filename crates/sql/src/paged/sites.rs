@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_device::{Access, Directory, FileDirectory};
 use ishigaki_remote::RemoteDirectory;
@@ -46,6 +47,8 @@ type Reached = (RemoteDirectory, Arc<NodeSide>);
 #[derive(Debug, Default)]
 pub(super) struct Sites {
     readers: Mutex<HashMap<String, Reached>>,
+    /// What nodes refused whose connections were given up.
+    refused_before: AtomicU64,
 }
 
 impl Sites {
@@ -81,7 +84,17 @@ impl Sites {
 
     /// Gives a connection up; the next one who reads makes another.
     pub(super) fn forget(&self, location: &Location) {
-        self.readers.lock().remove(&location.place);
+        let mut readers = self.readers.lock();
+        if let Some((_, node)) = readers.remove(&location.place) {
+            self.refused_before.fetch_add(node.refused(), Ordering::Relaxed);
+        }
+    }
+
+    /// How many pieces of work nodes have refused.
+    pub(super) fn refused(&self) -> u64 {
+        let readers = self.readers.lock();
+        let now: u64 = readers.values().map(|(_, node)| node.refused()).sum();
+        self.refused_before.load(Ordering::Relaxed) + now
     }
 }
 

@@ -38,6 +38,11 @@ impl Store {
         Self { cache, sites: Sites::default(), readers: Mutex::default(), writers: Mutex::default() }
     }
 
+    /// How many pieces of work storage nodes have refused.
+    pub(crate) fn refused_work(&self) -> u64 {
+        self.sites.refused()
+    }
+
     /// A table as it is now.
     pub(crate) fn open(&self, table: &TableDefinition, paged: &Paged) -> Result<PagedTable> {
         let part = |location| {

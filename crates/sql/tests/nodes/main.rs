@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::ErrorKind;
 use ishigaki_fabric::Security;
-use ishigaki_remote::{Access, Export, NodeSettings, StorageNode, Worker};
+use ishigaki_remote::{Access, Export, Folder, NodeSettings, Results, StorageNode, WorkError, Worker};
 use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use ishigaki_sql::Error;
 use tempfile::TempDir;
@@ -50,6 +50,10 @@ impl Node {
         self.running = Some(serve_with(&self.folder, &self.address, Access::ReadWrite, None));
     }
 
+    fn start_broken(&mut self, broken: Broken) {
+        self.running = Some(serve_with(&self.folder, &self.address, Access::ReadWrite, Some(Arc::new(broken))));
+    }
+
     fn place(&self, directory: &str) -> String {
         format!("node://{}/{directory}", self.address)
     }
@@ -61,6 +65,33 @@ impl Node {
 
     fn bytes_read(&self) -> u64 {
         self.running.as_ref().map_or(0, |node| node.status().bytes_read)
+    }
+}
+
+/// Does no work, in one of many ways.
+#[derive(Clone, Copy, Debug)]
+enum Broken {
+    /// Says that there are no results, not even their schema.
+    EndsAtOnce,
+    /// Fails at the order.
+    FailsToBegin,
+    /// Fails at the work.
+    Fails,
+    /// Is not heard of again.
+    Vanishes,
+}
+
+impl Worker for Broken {
+    fn take(&self, _: &[u8], _: Folder, results: Results) -> Result<(), WorkError> {
+        let reason = "it is broken".to_owned();
+        let error = ishigaki_device::Error::Invalid { name: String::new(), reason };
+        match self {
+            Self::EndsAtOnce => results.finish(Ok(())),
+            Self::FailsToBegin => return Err(error.into()),
+            Self::Fails => results.finish(Err(error.into())),
+            Self::Vanishes => drop(results),
+        }
+        Ok(())
     }
 }
 
@@ -265,6 +296,10 @@ fn every_placement_gives_the_same_answers() {
             for placement in ["push", "auto", "local"] {
                 shell.run(&format!("SET ishigaki.placement = {placement}"));
                 assert_eq!(shell.rows(&query), fetched, "{placement}: {query}");
+                // A node that does nothing would give the same answers.
+                if placement == "push" {
+                    assert_eq!(counted(&shell, &query, "refused"), 0, "{query}");
+                }
             }
         }
     }
@@ -326,6 +361,26 @@ fn a_node_that_is_lost_is_an_error_that_names_it() {
     let error = shell.error("SELECT sum(n) FROM t WHERE rest >= 0");
     assert!(matches!(&error, Error::Node { table, .. } if table == "t"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[test]
+fn a_fault_of_a_nodes_worker_is_an_error_and_no_refusal() {
+    let (shell, mut node) = filled();
+    shell.run("SET ishigaki.placement = 'push'");
+    let faults = [
+        (Broken::EndsAtOnce, "rows may be missing"),
+        (Broken::FailsToBegin, "it is broken"),
+        (Broken::Fails, "it is broken"),
+        (Broken::Vanishes, "ended before its time"),
+    ];
+    for (broken, words) in faults {
+        node.stop();
+        node.start_broken(broken);
+        for sql in ["SELECT sum(n), count(*) FROM t WHERE rest >= 0", "SELECT n FROM t WHERE rest = 3"] {
+            let error = shell.error(sql).to_string();
+            assert!(error.contains(words), "{broken:?}: {error}");
+        }
+    }
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Shared {
             _ => None,
         };
         if let Some(Answer::Failed(failure)) = answer {
-            return Err(failure.into_error(&self.address).into());
+            return Err(failure.of_node(&self.address));
         }
         let Some(Answer::Watching { watch, lease }) = answer else {
             return Err(Error::Protocol { peer: self.address.clone(), reason: "it gives no watch".to_owned() });
