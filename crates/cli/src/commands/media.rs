@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Probe(arguments) if arguments.fabric => fabric::run(arguments.json),
         Command::Probe(arguments) => run_probe(*arguments),
-        Command::Emulate(arguments) => emulate::run(arguments),
+        Command::Emulate(arguments) => emulate::run(&arguments),
         Command::Format(arguments) => format(&arguments),
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     power_on: bool,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let at = &arguments.at;
     if arguments.power_cut {
         let seed = arguments.seed.unwrap_or_else(Seed::from_entropy);
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         restore_power(at).map_err(failed)?;
         return say("The power is on.");
     }
-    let settings = settings(&arguments)?;
+    let settings = settings(arguments)?;
     fs::create_dir_all(at).map_err(|error| Failure::file(at.display(), &error))?;
     // Before anybody can know of the disk, so that no signal finds it unprepared.
     let ends = Ends::new(2)?;
