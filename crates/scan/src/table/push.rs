@@ -395,7 +395,9 @@ impl ExecutionPlan for PushScan {
         };
         let node = self.scan.table.parts()[part].node.clone();
         let instead = move || {
-            node.iter().for_each(|node| node.note_refusal());
+            if let Some(node) = &node {
+                node.note_refusal();
+            }
             instead.execute(0, context)
         };
         let begun = (self.job(part), Arc::clone(&self.schema), metrics);
