@@ -88,13 +88,13 @@ fn work_that_a_node_refuses_gives_no_figure_of_push() {
             threads: None,
             page_memory: Some(ByteSize(0)),
         };
-        run(&settings, &origin, &mut Silent)
+        run(&settings, &origin, &mut Silent).map_err(Box::new)
     };
     let worker = Arc::new(FragmentWorker::new(WorkerSettings::default()).expect("a worker"));
     let lines = run_at(Some(worker), Placement::Push).expect("the node works");
     assert!(lines.iter().all(|line| line.case["chosen"] == "push"), "{lines:?}");
     let error = run_at(None, Placement::Push).expect_err("nobody works there");
-    assert!(matches!(error, Error::Refused { query: 6, count: 1.., .. }), "{error}");
+    assert!(matches!(*error, Error::Refused { query: 6, count: 1.., .. }), "{error}");
     assert!(error.to_string().contains("--no-work"), "{error}");
     assert!(run_at(None, Placement::Fetch).is_ok(), "pages travel all the same");
 }
