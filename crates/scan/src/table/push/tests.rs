@@ -31,7 +31,9 @@ fn rows(pieces: Vec<Result<Piece>>) -> Result<(usize, usize)> {
     };
     let refused = metrics.refused.clone();
     let (sender, receiver) = channel(pieces.len().max(1));
-    pieces.into_iter().for_each(|piece| sender.try_send(piece).expect("room for it"));
+    for piece in pieces {
+        sender.try_send(piece).expect("room for it");
+    }
     drop(sender);
     let schema = batch().schema();
     let instead = || -> Result<SendableRecordBatchStream> {
