@@ -152,8 +152,8 @@ fn a_member_that_is_added_is_served_at_once_and_after_every_start() {
     if !can_mount("a_member_that_is_added_is_served_at_once_and_after_every_start") {
         return;
     }
-    let site = Site::new(&["one", "two", "full"]);
-    let (one, two, full) = (site.path("one"), site.path("two"), site.path("full"));
+    let site = Site::new(&["one", "two", "full", "empty"]);
+    let [one, two, full, empty] = ["one", "two", "full", "empty"].map(|name| site.path(name));
     fs::write(full.join("something"), "").expect("written");
     let first = format!("one:generic:{}", one.display());
     let service = site.serve(&["--member", &first]);
@@ -172,9 +172,9 @@ fn a_member_that_is_added_is_served_at_once_and_after_every_start() {
         (add("three", &full), "it is not empty"),
         (add("three", &two), "somebody serves it already"),
         (add("three", &site.path("missing")), "No such file"),
-        (add("no/name", &full), "can not be a member's name"),
+        (add("no/name", &empty), "can not be a member's name"),
         (add("three", &full).args(["--owner", "no-such-user"]), "no user `no-such-user`"),
-        (add("three", &full).args(["--files", "0"]), "1 to 65536 files"),
+        (add("three", &empty).args(["--files", "0"]), "1 to 65536 files"),
     ] {
         let answer = program.fails_with(1);
         assert!(answer.stderr.contains(words), "no `{words}` in {}", answer.stderr);

@@ -53,6 +53,8 @@ fn a_sound_pool_is_verified_inspected_and_rebuilt() {
     }
     let text = inspect().args(["--member", "billing"]).succeeds().stdout;
     assert!(text.contains(" billing ") && !text.contains(" orders "), "{text}");
+    let answer = inspect().args(["--member", "bilings"]).fails_with(1);
+    assert!(answer.stderr.contains("`bilings` is not in this pool; there are orders, billing"), "{}", answer.stderr);
     let lines = inspect().arg("--json").succeeds().stdout;
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(lines[0]["streams"].is_array(), "{}", lines[0]);
