@@ -78,11 +78,14 @@ impl Control {
     /// Whether the log can be needed from there: its newest generation was there when somebody said so, or came later.
     pub(crate) fn check_reached(&self, start: Start) -> Result<()> {
         let Self { generation, base, .. } = *self;
-        if start.generation > generation || start.generation == generation && start.lsn < base {
-            let what = format!("it is needed from {start}, and its generation {generation} begins at {base}");
-            return Err(Error::Corrupt { stream: None, what });
-        }
-        Ok(())
+        let what = if start.generation > generation {
+            format!("it ends in generation {generation}, and is needed from {start}")
+        } else if start.generation == generation && start.lsn < base {
+            format!("it is needed from {start}, and its generation {generation} begins at {base}")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Corrupt { stream: None, what })
     }
 }
 

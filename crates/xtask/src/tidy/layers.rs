@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn a_folder_must_bear_the_name_of_its_crate() {
         let mut members = tree(&[]);
-        members[1].manifest = "crates/log/Cargo.toml".into();
+        let wal = members.iter_mut().find(|member| member.name == "ishigaki-wal").expect("it is in the tree");
+        wal.manifest = "crates/log/Cargo.toml".into();
         let found = messages(&members);
         assert!(
             found.len() == 1
