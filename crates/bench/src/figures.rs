@@ -12,10 +12,11 @@
 //! the page's marks stays when it is written again.
 //!
 //! Rooms: `p1`, `p2` and `p3` are the papers: what is measured, what the authors found, which charts, which page. `cases` is what
-//! they ask of lines, `chart` and `units` draw, and `notes` is what a person wrote.
+//! they ask of lines, `findings` puts theirs beside ours, `chart` and `units` draw, and `notes` is what a person wrote.
 
 mod cases;
 mod chart;
+mod findings;
 mod notes;
 pub mod p1;
 pub mod p2;

@@ -19,6 +19,7 @@
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod bank;
+mod columns;
 pub mod commit;
 mod counting;
 mod error;
@@ -43,6 +44,7 @@ pub mod tpcc;
 pub mod wal;
 pub mod ycsb;
 
+pub use columns::columns;
 pub use error::{Error, Result};
 pub use latency::Latencies;
 pub use line::{Case, Line, Metric, median, table};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Origin;
+use crate::{Origin, columns};
 
 /// What distinguishes one figure of a workload from the next: sessions, target, sizes.
 pub type Case = serde_json::Map<String, Value>;
@@ -185,20 +185,9 @@ pub fn table(lines: &[Line]) -> String {
     let mut text = String::new();
     let Some(first) = lines.first() else { return text };
     let _ = writeln!(text, "{}, source {}, seed {}", first.machine, first.commit, first.seed);
-    let rows: Vec<[String; 6]> = lines.iter().map(row).collect();
-    let heads = ["bench", "case", "metric", "median", "min", "max"].map(str::to_owned);
-    let widths: Vec<usize> = (0..heads.len())
-        .map(|column| rows.iter().chain([&heads]).map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    for row in [&heads].into_iter().chain(&rows) {
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // Words stand on the left, numbers on the right.
-            let _ = if column < 3 { write!(text, "{cell:width$}  ") } else { write!(text, "{cell:>width$}  ") };
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
+    let mut rows = vec![["bench", "case", "metric", "median", "min", "max"].map(str::to_owned)];
+    rows.extend(lines.iter().map(row));
+    text + &columns(&rows, &[0, 1, 2])
 }
 
 fn row(line: &Line) -> [String; 6] {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ishigaki_bench::figures::Unit;
-use ishigaki_bench::{Case, Line, Metric};
+use ishigaki_bench::{Case, Line, Metric, columns};
 use serde_json::Value;
 
 /// A row for each query and placement: how long it took, how that compares with the same query on this machine's own pages,
@@ -19,17 +19,7 @@ pub fn table(lines: &[Line]) -> String {
     let heads = ["query", "placement", "time", "spread", "over local", "client CPU", "node CPU", "received", "answer"];
     let mut rows = vec![heads.map(str::to_owned)];
     rows.extend(lines.iter().filter(|line| line.metric == Metric::LatencyP50).map(|time| row(lines, time)));
-    let widths: Vec<usize> =
-        (0..heads.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    for row in &rows {
-        // Words stand on the left, numbers on the right.
-        let cell = |(at, (cell, width)): (usize, (&String, &usize))| {
-            if [1, 8].contains(&at) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        };
-        let cells: Vec<String> = row.iter().zip(&widths).enumerate().map(cell).collect();
-        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
+    text + &columns(&rows, &[1, 8])
 }
 
 fn row(lines: &[Line], time: &Line) -> [String; 9] {

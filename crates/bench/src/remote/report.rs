@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ishigaki_base::ByteSize;
 
 use super::{Figures, Load, NAME, Settings, Side};
-use crate::{Case, Line, Metric, Rounds};
+use crate::{Case, Line, Metric, Rounds, columns};
 
 /// What figures call a side.
 pub(super) fn name(side: Side) -> &'static str {
@@ -84,13 +84,7 @@ pub fn table(lines: &[Line]) -> String {
     ];
     let mut rows = vec![heads.map(str::to_owned)];
     rows.extend(lines.iter().filter(|line| of(line, "remote/local", "throughput")).map(|ratio| row(lines, ratio)));
-    let widths: Vec<usize> =
-        (0..heads.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        let _ = writeln!(text, "{}", cells.join("  "));
-    }
-    text
+    text + &columns(&rows, &[])
 }
 
 fn of(line: &Line, target: &str, of: &str) -> bool {

@@ -6,7 +6,7 @@ use ishigaki_base::ByteSize;
 
 use super::{NAME, Settings, Side, Taking, hit_ratio};
 use crate::figures::Unit;
-use crate::{Case, Line, Metric};
+use crate::{Case, Line, Metric, columns};
 
 /// What figures call a side.
 pub(super) fn name(side: Side) -> &'static str {
@@ -91,11 +91,5 @@ pub fn table(lines: &[Line]) -> String {
             share(of("lru", Metric::HitRatio)),
         ]);
     }
-    let widths: Vec<usize> =
-        (0..heads.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        let _ = writeln!(text, "{}", cells.join("  "));
-    }
-    text
+    text + &columns(&rows, &[])
 }

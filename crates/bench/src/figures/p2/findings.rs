@@ -6,22 +6,12 @@
 use super::charts::variant;
 use super::paper::{GROUP_OVER_NONE, LONGEST, MIDDLE, MOST, SHORTEST};
 use crate::figures::cases::{number, numbers, text};
+use crate::figures::findings::Finding;
 use crate::figures::units::Unit;
 use crate::{Line, Metric};
 
 /// The papers' workload.
 pub(super) const MIX: &str = "new-order-no-insert";
-
-/// One finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    /// What they say.
-    pub(super) theirs: String,
-    /// What we see.
-    pub(super) ours: String,
-    /// `None` if that is not for us to tell.
-    pub(super) holds: Option<bool>,
-}
 
 /// The throughputs of the papers' workload.
 pub(super) struct Throughputs<'a>(Vec<&'a Line>);

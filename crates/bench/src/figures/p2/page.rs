@@ -6,6 +6,7 @@ use super::charts::{Setup, variant};
 use super::findings::{Place, Throughputs, findings};
 use super::paper::{GROUP_OVER_NONE, MACHINE, VARIANTS};
 use crate::figures::cases::{Figures, cases, machines, number, text, texts};
+use crate::figures::findings::beside;
 use crate::figures::units::Unit;
 use crate::figures::{Plot, notes};
 use crate::{Line, Metric};
@@ -32,7 +33,7 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
         let group = if group == 1 { "no group".to_owned() } else { format!("group {group}") };
         let _ = writeln!(page, "| {release}, {group} | {there} |");
     }
-    beside(&mut page, lines);
+    beside(&mut page, "What they found, and what holds here", "the paper", findings(lines));
     worth(&mut page, lines);
     for setup in Setup::all(lines) {
         let _ = writeln!(page, "\n## {}", setup.title());
@@ -43,23 +44,6 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
         }
     }
     page
-}
-
-/// Their findings beside ours.
-fn beside(page: &mut String, lines: &[Line]) {
-    let findings = findings(lines);
-    if findings.is_empty() {
-        return;
-    }
-    page.push_str("\n## What they found, and what holds here\n\n| the paper | here | holds |\n|---|---|---|\n");
-    for finding in findings {
-        let holds = match finding.holds {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "",
-        };
-        let _ = writeln!(page, "| {} | {} | {holds} |", finding.theirs, finding.ours);
-    }
 }
 
 /// What groups are worth to early release, by latency, warehouses and workers.

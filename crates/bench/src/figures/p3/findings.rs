@@ -9,19 +9,9 @@ use std::cmp::Ordering;
 use super::charts::{Load, of_bench, page_bytes, that};
 use super::paper::{MOST, MOST_DYNAMIC, REMOTE_OVER_LOCAL};
 use crate::figures::cases::{number, numbers, text, with};
+use crate::figures::findings::Finding;
 use crate::figures::units::Unit;
 use crate::{Line, Metric};
-
-/// One finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    /// What they say.
-    pub(super) theirs: String,
-    /// What we see.
-    pub(super) ours: String,
-    /// `None` if that is not for us to tell.
-    pub(super) holds: Option<bool>,
-}
 
 /// Their findings, in their order, each that our lines say something about.
 pub(super) fn findings(lines: &[Line]) -> Vec<Finding> {

@@ -6,6 +6,7 @@ use super::charts::{Load, of_bench, page_bytes, that};
 use super::findings::findings;
 use super::paper::{MACHINE, REMOTE_OVER_LOCAL, SELECTIVITY};
 use crate::figures::cases::{machines, number, numbers, text, with};
+use crate::figures::findings::beside;
 use crate::figures::units::Unit;
 use crate::figures::{Plot, notes};
 use crate::{Line, Metric};
@@ -28,28 +29,11 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
         machines(lines),
         notes::place(),
     );
-    beside(&mut page, lines);
+    beside(&mut page, "What was found there, and what holds here", "the thesis", findings(lines));
     reads(&mut page, lines, plots);
     replay(&mut page, lines, plots);
     queries(&mut page, lines, plots);
     page
-}
-
-/// Their findings beside ours.
-fn beside(page: &mut String, lines: &[Line]) {
-    let findings = findings(lines);
-    if findings.is_empty() {
-        return;
-    }
-    page.push_str("\n## What was found there, and what holds here\n\n| the thesis | here | holds |\n|---|---|---|\n");
-    for finding in findings {
-        let holds = match finding.holds {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "",
-        };
-        let _ = writeln!(page, "| {} | {} | {holds} |", finding.theirs, finding.ours);
-    }
 }
 
 fn show_plots(page: &mut String, plots: &[Plot], begin: &str) {
