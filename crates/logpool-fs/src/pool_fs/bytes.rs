@@ -60,8 +60,8 @@ impl PoolFs {
         size: u32,
         offset: u64,
     ) -> io::Result<usize> {
-        let open = self.open_file(handle)?;
         let mut bytes = buffer(size)?;
+        let open = self.open_file(handle)?;
         let read = open.node.file.read(offset, &mut bytes).map_err(answer)?;
         writer.write_all(&bytes[..read])?;
         Ok(read)
