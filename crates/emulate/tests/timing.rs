@@ -1,12 +1,13 @@
 //! Times of the block device by the clock. A busy machine makes them longer, never shorter than the model says; so the least
-//! is held closely, and the most with room.
+//! is held closely in every round, and the most, with room, in one of them: rounds go on until one was near. The tests wait
+//! for each other, since each of them wants the cores.
 
 mod stage;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
@@ -14,10 +15,13 @@ use ishigaki_device::{HddSettings, SsdSettings};
 use rustix::fs::OFlags;
 use stage::{Stage, can_emulate, filled, settings};
 
-/// By how much a busy machine may be slower than the model, at its best of some rounds.
+/// By how much a busy machine may be slower than the model in the best of the rounds.
 const ROOM: f64 = 2.0;
 
-const ROUNDS: u32 = 3;
+/// How long a machine may be too busy for any round to be near.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn timed(work: impl FnOnce()) -> f64 {
     let began = Instant::now();
@@ -25,12 +29,23 @@ fn timed(work: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
-/// Seconds for each time that the work is done, in the best of the rounds.
+/// Seconds for each time that the work is done: in no round less than modelled, in one of them hardly more.
 fn assert_near(what: &str, modelled: f64, times: u32, mut work: impl FnMut()) {
-    let round = |_| timed(|| (0..times).for_each(|_| work())) / f64::from(times);
-    let measured = (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min);
-    println!("{what}: modelled {:.3} ms, measured {:.3} ms", modelled * 1e3, measured * 1e3);
-    assert!(measured > modelled * 0.9 && measured < modelled * ROOM, "{what}: {measured} s, not {modelled} s");
+    let began = Instant::now();
+    loop {
+        let measured = timed(|| (0..times).for_each(|_| work())) / f64::from(times);
+        println!("{what}: modelled {:.3} ms, measured {:.3} ms", modelled * 1e3, measured * 1e3);
+        assert!(measured > modelled * 0.9, "{what}: {measured} s, less than {modelled} s");
+        if measured < modelled * ROOM {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: {measured} s, not {modelled} s");
+    }
+}
+
+/// Lets one test at a time have the cores.
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
@@ -38,6 +53,7 @@ fn a_hard_disk_seeks_turns_and_reads_on_as_published() {
     if !can_emulate("a_hard_disk_seeks_turns_and_reads_on_as_published", &[]) {
         return;
     }
+    let _alone = alone();
     let stage = Stage::new(settings("hdd", ByteSize::gib(1)));
     let (device, disk) = (stage.device(OFlags::DIRECT), HddSettings::default());
     let half_a_turn = 30.0 / f64::from(disk.rpm);
@@ -61,8 +77,9 @@ fn a_hard_disk_seeks_turns_and_reads_on_as_published() {
         device.write_all_at(&buffer, 1 << 29).unwrap();
         device.sync_data().unwrap();
     });
-    let time = timed(|| (0..64_u64).for_each(|number| device.write_all_at(&buffer, number << 23).unwrap()));
-    assert!(time < 0.75 * 64.0 * read, "cached writes wait for no seek and no turn: {time} s");
+    let write = || (0..64_u64).for_each(|number| device.write_all_at(&buffer, number << 23).unwrap());
+    let time = (0..10).map(|_| timed(write)).find(|time| *time < 0.75 * 64.0 * read);
+    assert!(time.is_some(), "cached writes wait for no seek and no turn");
 }
 
 #[test]
@@ -70,6 +87,7 @@ fn the_channels_of_a_solid_state_drive_work_beside_each_other() {
     if !can_emulate("the_channels_of_a_solid_state_drive_work_beside_each_other", &[]) {
         return;
     }
+    let _alone = alone();
     // Slow enough that the time of the way there does not count on two busy cores.
     let slow =
         SsdSettings { program: Duration::from_millis(4), sync: Duration::from_millis(20), ..SsdSettings::default() };
