@@ -38,6 +38,7 @@ const HOUSE: &[Room] = &[
     room("index", Place::Floor(1), &[]),
     room("fabric", Place::Floor(1), &["device"]),
     room("fuse", Place::Floor(1), &[]),
+    room("servers", Place::Floor(1), &[]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
     // The log is what its tests put on a remote disk.
@@ -49,6 +50,7 @@ const HOUSE: &[Room] = &[
     room("logpool-fs", Place::Floor(3), &[]),
     room("logpool-service", Place::Floor(3), &["logpool-fs"]),
     room("sql", Place::Floor(3), &["scan"]),
+    room("cluster", Place::Floor(3), &["scan", "sql"]),
     room("bench", Place::Floor(4), &[]),
     room("tpch", Place::Floor(4), &["bench"]),
     room("cli", Place::Floor(4), &["bench", "tpch"]),
