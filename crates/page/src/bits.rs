@@ -20,6 +20,8 @@ pub(crate) trait Word: Copy + Default {
     const BITS: u8;
     /// The lowest of these bits.
     fn of(bits: u64) -> Self;
+    /// True from `low` on, up to what is `span` above it.
+    fn is_within(self, low: Self, span: Self) -> bool;
 }
 
 macro_rules! words {
@@ -30,6 +32,11 @@ macro_rules! words {
             #[inline]
             fn of(bits: u64) -> Self {
                 bits as Self
+            }
+
+            #[inline]
+            fn is_within(self, low: Self, span: Self) -> bool {
+                self.wrapping_sub(low) <= span
             }
         }
     )* };

@@ -22,6 +22,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fixed::packed_of;
 #[cfg(fuzzing)]
 pub(crate) use strings::holds as holds_strings;
 

@@ -17,7 +17,8 @@
 //!
 //! Parts, from below: [`bits`] packs numbers, [`column`] encodes one column of one page, [`sheet`] is the form that
 //! pages and zone maps share, [`page`] and [`zones`] are those, [`segment`] has some of each, [`manifest`] names the
-//! segments, [`reader`] and [`writer`] are the doors, [`skip`] judges pages by their zones.
+//! segments, [`reader`] and [`writer`] are the doors, [`skip`] judges pages by their zones, [`within`] rows by their packed
+//! values.
 
 mod bits;
 mod blocks;
@@ -36,6 +37,7 @@ mod segment;
 mod settings;
 mod sheet;
 mod skip;
+mod within;
 mod writer;
 mod zones;
 
@@ -45,5 +47,6 @@ pub use page::{Page, PageDecoder};
 pub use reader::{PageAddress, Reader, page_files};
 pub use settings::Settings;
 pub use skip::{Comparison, Predicate, Test, may_match};
+pub use within::Interval;
 pub use writer::{Append, Appended, Writer, remove};
 pub use zones::Zones;

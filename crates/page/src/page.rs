@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 
 use crate::column::{Chunk, Rows, Sink, sink_of};
@@ -98,8 +98,17 @@ impl Page {
         }
     }
 
+    /// What a column is of.
+    pub(crate) fn data_type(&self, column: usize) -> Result<&DataType> {
+        let fields = self.layout.schema.fields();
+        fields
+            .get(column)
+            .map(|field| field.data_type())
+            .ok_or_else(|| self.invalid(format!("there is no column {column}")))
+    }
+
     /// The bytes of a column, checked.
-    fn chunk(&self, column: usize) -> Result<&[u8]> {
+    pub(crate) fn chunk(&self, column: usize) -> Result<&[u8]> {
         let place = self.places[column];
         let bytes = &self.bytes[place.start..place.end];
         if !self.checked[column].load(Ordering::Relaxed) {
@@ -109,7 +118,11 @@ impl Page {
         Ok(bytes)
     }
 
-    fn damaged(&self, reason: Refusal) -> Error {
+    pub(crate) fn invalid(&self, reason: String) -> Error {
+        self.layout.invalid(reason)
+    }
+
+    pub(crate) fn damaged(&self, reason: Refusal) -> Error {
         self.layout.damaged(format!("page {}", self.number), reason)
     }
 }

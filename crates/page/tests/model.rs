@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_ord::cmp;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{Directory, MemoryDirectory, MemorySettings};
-use ishigaki_page::{Comparison, Predicate, Reader, Test, Writer};
+use ishigaki_page::{Comparison, Interval, Predicate, Reader, Test, Writer};
 use ishigaki_testkit::{chosen_seed, seeded_runs};
 
 mod rows;
@@ -129,6 +129,72 @@ fn statistics_and_zones_say_what_is_in_the_rows() {
     });
 }
 
+/// What Arrow says of each value.
+fn compared(column: &ArrayRef, comparison: Comparison, literal: &ArrayRef) -> BooleanArray {
+    let scalar = arrow_array::Scalar::new(Arc::clone(literal));
+    let compared = match comparison {
+        Comparison::Equal => cmp::eq(column, &scalar),
+        Comparison::NotEqual => cmp::neq(column, &scalar),
+        Comparison::Less => cmp::lt(column, &scalar),
+        Comparison::LessOrEqual => cmp::lt_eq(column, &scalar),
+        Comparison::Greater => cmp::gt(column, &scalar),
+        Comparison::GreaterOrEqual => cmp::gt_eq(column, &scalar),
+    };
+    compared.expect("one type")
+}
+
+/// The rows of which it is true.
+fn trues(answers: &BooleanArray) -> Vec<usize> {
+    answers.iter().enumerate().filter(|(_, answer)| *answer == Some(true)).map(|(row, _)| row).collect()
+}
+
+#[test]
+fn rows_within_an_interval_are_those_of_which_its_comparisons_are_true() {
+    let (mut some, mut all, mut none) = (0, 0, 0);
+    seeded_runs("rows_within_an_interval_are_those_of_which_its_comparisons_are_true", 150, |seed| {
+        let (reader, written) = random_file(seed);
+        let mut rng = seed.derive(3).generator();
+        if written.num_rows() == 0 {
+            return;
+        }
+        let pages = reader.page_run(0..reader.pages()).expect("sound");
+        for (index, column) in written.columns().iter().enumerate() {
+            let mut pick = || {
+                let comparison = rng.choice(Comparison::ALL).expect("there are some");
+                (comparison, column.slice(rng.usize(..column.len()), 1))
+            };
+            let ((one, this), (other, that)) = (pick(), pick());
+            let [Some(first), Some(second)] = [Interval::of(one, &this), Interval::of(other, &that)] else {
+                let of = column.data_type();
+                let ordered = (of.is_numeric() && !of.is_floating()) || of.is_temporal();
+                assert!(!ordered || [one, other].contains(&Comparison::NotEqual), "{one:?} and {other:?} of {of}");
+                continue;
+            };
+            let (first_true, second_true) = (compared(column, one, &this), compared(column, other, &that));
+            let mut begin = 0;
+            for page in &pages {
+                let rows = page.rows();
+                let [this, that] = [&first_true, &second_true].map(|matches| trues(&matches.slice(begin, rows)));
+                begin += rows;
+                let both: Vec<usize> = this.iter().copied().filter(|row| that.binary_search(row).is_ok()).collect();
+                let intersection = first.clone().intersection(&second);
+                for (interval, expected) in [(&first, &this), (&second, &that), (&intersection, &both)] {
+                    let within = page.within(index, interval).expect("sound");
+                    assert_eq!(within.len(), rows);
+                    let found: Vec<usize> = within.set_indices().collect();
+                    assert_eq!(found, *expected, "page {} of column {index}: {interval:?}", page.number());
+                    match found.len() {
+                        0 => none += 1,
+                        len if len == rows => all += 1,
+                        _ => some += 1,
+                    }
+                }
+            }
+        }
+    });
+    assert!(chosen_seed().is_some() || [some, all, none].iter().all(|&pages| pages > 100), "{some}, {all}, {none}");
+}
+
 #[test]
 fn no_page_with_a_matching_row_is_skipped() {
     let mut skipped = 0;
@@ -142,18 +208,9 @@ fn no_page_with_a_matching_row_is_skipped() {
         for (index, column) in written.columns().iter().enumerate() {
             let literal = column.slice(rng.usize(..column.len()), 1);
             let comparison = rng.choice(Comparison::ALL).expect("there are some");
-            let scalar = arrow_array::Scalar::new(literal.clone());
-            let matches = match comparison {
-                Comparison::Equal => cmp::eq(column, &scalar),
-                Comparison::NotEqual => cmp::neq(column, &scalar),
-                Comparison::Less => cmp::lt(column, &scalar),
-                Comparison::LessOrEqual => cmp::lt_eq(column, &scalar),
-                Comparison::Greater => cmp::gt(column, &scalar),
-                Comparison::GreaterOrEqual => cmp::gt_eq(column, &scalar),
-            };
-            let matches = matches.expect("one type");
+            let matches = compared(column, comparison, &literal);
             let may = |predicate| reader.pages_that_may_match(&[predicate]).expect("one type");
-            let compared = may(Predicate::compare(index, comparison, literal));
+            let may_match = may(Predicate::compare(index, comparison, literal));
             let null = may(Predicate { column: index, test: Test::IsNull });
             let not_null = may(Predicate { column: index, test: Test::IsNotNull });
             let mut first = 0;
@@ -161,10 +218,10 @@ fn no_page_with_a_matching_row_is_skipped() {
                 let (rows, here) = (rows as usize, column.slice(first, rows as usize));
                 let some = matches.slice(first, rows).true_count() > 0;
                 first += rows;
-                assert!(compared.value(page) || !some, "page {page}: {comparison:?} of column {index}");
+                assert!(may_match.value(page) || !some, "page {page}: {comparison:?} of column {index}");
                 assert_eq!(null.value(page), here.null_count() > 0);
                 assert_eq!(not_null.value(page), here.null_count() < rows);
-                skipped += usize::from(!compared.value(page));
+                skipped += usize::from(!may_match.value(page));
             }
         }
     });

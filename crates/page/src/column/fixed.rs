@@ -157,6 +157,20 @@ impl<T: ArrowPrimitiveType> FixedSink<T> {
     }
 }
 
+/// The reference of a packed chunk of that many rows, and the differences from it.
+pub(crate) fn packed_of<'a, N: Number>(chunk: &Chunk<'a>, rows: usize) -> Result<(N::Ordered, Packed<'a>), Refusal> {
+    let width = chunk.head.width;
+    if width > N::Difference::BITS {
+        return Err("a column has differences wider than its type");
+    }
+    let short = "a column ends in its differences";
+    let (reference, body) = chunk.body.split_at_checked(reference_len::<N>()).ok_or(short)?;
+    let (differences, _) = Packed::split(body, rows, width).ok_or(short)?;
+    let mut wide = [0; 16];
+    wide[..reference.len()].copy_from_slice(reference);
+    Ok((N::truncated(u128::from_le_bytes(wide)), differences))
+}
+
 /// From which part of the rows on it is faster to unpack all of them.
 const DENSE: usize = 8;
 
@@ -205,15 +219,7 @@ impl<T: ArrowPrimitiveType<Native: Number>> FixedSink<T> {
 
     fn push_packed(&mut self, chunk: Chunk<'_>, rows: Rows<'_>) -> Result<(), Refusal> {
         let width = chunk.head.width;
-        if width > Difference::<T>::BITS {
-            return Err("a column has differences wider than its type");
-        }
-        let short = "a column ends in its differences";
-        let (reference, body) = chunk.body.split_at_checked(reference_len::<T::Native>()).ok_or(short)?;
-        let (differences, _) = Packed::split(body, rows.of(), width).ok_or(short)?;
-        let mut wide = [0; 16];
-        wide[..reference.len()].copy_from_slice(reference);
-        let reference = T::Native::truncated(u128::from_le_bytes(wide));
+        let (reference, differences) = packed_of::<T::Native>(&chunk, rows.of())?;
         let values = &mut self.values;
         match rows {
             // One of two loops is compiled for numbers whose upper half is always zero.
