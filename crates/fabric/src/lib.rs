@@ -77,3 +77,4 @@ pub use libfabric::{EndpointKind, Libfabric, Provider};
 pub use region::{Region, RegionKey, Target};
 pub use security::{Security, Tls, TlsFiles, Token};
 pub use tcp::{Arrival, Listener, connect};
+pub use wait::{Patience, Spin};

@@ -4,7 +4,8 @@
 //! answer. All that is unsafe about it is in here.
 //!
 //! Parts: [`library`] opens it and asks for providers; [`channel`] is an endpoint with its peer; [`memory`] is what others may
-//! write into; [`layout`] is the part of the interface that is used, written down after version 1.17.
+//! write into; [`name`] is what an endpoint in shared memory is called; [`layout`] is the part of the interface that is used, written
+//! down after version 1.17.
 
 use crate::{Error, Result};
 
@@ -12,6 +13,7 @@ pub(crate) mod channel;
 mod layout;
 pub(crate) mod library;
 mod memory;
+pub(crate) mod name;
 
 /// The library that was found, and its providers.
 #[derive(Clone, Debug, PartialEq, Eq)]

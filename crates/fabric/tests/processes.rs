@@ -4,6 +4,8 @@
 mod kit;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -132,5 +134,55 @@ fn shared_memory_within_one_process_is_refused_and_says_so() {
         let outcome = connect(&server.address, &kind.settings(), &kind.security);
         let error = outcome.expect_err("refused").to_string();
         assert!(error.contains("within one process"), "{error}");
+    }
+}
+
+/// Files in shared memory whose names begin like this.
+fn shared(prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev/shm").expect("listed");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix)))
+        .collect()
+}
+
+/// Files that are removed in the end.
+struct Planted(Vec<PathBuf>);
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // The provider may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_process_of_our_number_has_left_is_in_nobodys_way() {
+    for kind in transports_of(&["shm"]).into_iter().skip(1) {
+        let user = std::fs::metadata("/proc/self").expect("this process").uid();
+        // What the provider calls endpoints if nobody names them: process, user, count. This content is not one of its own.
+        let name = |count| PathBuf::from(format!("/dev/shm/{}:{user}:{count}", std::process::id()));
+        let planted = Planted((0..200).map(name).collect());
+        for path in &planted.0 {
+            std::fs::write(path, vec![0xff; 65536]).expect("written");
+        }
+        let other = Other::serving(&kind);
+        ask(&other.caller(&kind), 5000, 1).expect("answered");
+    }
+}
+
+#[test]
+fn what_a_killed_process_has_left_in_shared_memory_is_removed_and_what_living_ones_have_is_not() {
+    for kind in transports_of(&["shm"]).into_iter().skip(1) {
+        let (living, mut killed) = (Other::serving(&kind), Other::serving(&kind));
+        let callers = [living.caller(&kind), killed.caller(&kind)];
+        let of = |other: &Other| shared(&format!("ishigaki-{}-", other.child.id()));
+        killed.kill();
+        drop(Other::serving(&kind).caller(&kind));
+        assert_eq!((of(&living).len(), of(&killed).len()), (2, 0), "a claim and an endpoint");
+        ask(&callers[0], 5000, 1).expect("answered");
+        drop(callers);
     }
 }

@@ -39,7 +39,7 @@ pub use client::{
 };
 pub use credentials::Credentials;
 pub use error::{Error, Result};
-pub use location::Location;
+pub use location::{Location, Replica};
 pub use node::{Access, Export, Mode, Settings as NodeSettings, StorageNode};
 pub use protocol::{MAX_ORDER, MAX_READ, Status};
 pub use worker::{Folder, Results, Stopped, WorkError, Worker};

@@ -17,6 +17,7 @@ use crate::{CacheSettings, Client, ClientSettings, Credentials, Error, RemoteDir
 /// | `tls-ca=FILE`, `tls-cert=FILE`, `tls-key=FILE` | TLS, all three |
 /// | `connections=NUMBER` | connections that requests take turns by; 1 if it is not said |
 /// | `cache=SIZE` | bytes of pages of which copies are kept; none if it is not said |
+/// | `replica=HOST:PORT/DIR` | another node's directory with a copy of the files, for those who may take either; several are joined by a bar |
 ///
 /// ```
 /// use ishigaki_remote::Location;
@@ -39,6 +40,18 @@ pub struct Location {
     pub connections: usize,
     /// Bytes of pages of which copies are kept.
     pub cache: Option<ByteSize>,
+    /// Where copies of its files are: other nodes' directories, reached with the same credentials. Whoever connects does not
+    /// use them by himself: he must be able to tell that a copy is one.
+    pub replicas: Vec<Replica>,
+}
+
+/// Another node's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// `host:port`.
+    pub address: String,
+    /// Names separated by `/`; empty for the node's folder itself.
+    pub directory: String,
 }
 
 /// How a location begins.
@@ -48,7 +61,7 @@ const SCHEME: &str = "node://";
 const MOST_CONNECTIONS: usize = 1024;
 
 /// What can stand behind the question mark.
-const KEYS: [&str; 6] = ["token-file", "tls-ca", "tls-cert", "tls-key", "connections", "cache"];
+const KEYS: [&str; 7] = ["token-file", "tls-ca", "tls-cert", "tls-key", "connections", "cache", "replica"];
 
 impl Location {
     /// Connects as the location itself says. The connection lasts as long as the directory, or anything that was opened in
@@ -57,6 +70,14 @@ impl Location {
         let cache = self.cache.map(|memory| CacheSettings { memory, ..CacheSettings::default() });
         let settings = ClientSettings { connections: self.connections, cache, ..ClientSettings::default() };
         self.open(&settings, &self.credentials.security()?)
+    }
+
+    /// The locations of the copies.
+    pub fn of_replicas(&self) -> impl Iterator<Item = Self> {
+        self.replicas.iter().map(|Replica { address, directory }| {
+            let (address, directory) = (address.clone(), directory.clone());
+            Self { address, directory, replicas: Vec::new(), ..self.clone() }
+        })
     }
 
     /// Connects with these settings instead of what the location says.
@@ -73,30 +94,22 @@ impl FromStr for Location {
         let rest =
             text.strip_prefix(SCHEME).ok_or_else(|| invalid("a node's directory is written node://host:port/dir"))?;
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
-        let (address, directory) = rest.split_once('/').unwrap_or((rest, ""));
-        match address.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {}
-            _ => return Err(invalid("host or port is missing, as in node://localhost:7117/dir")),
-        }
-        let directory = directory.trim_end_matches('/');
-        if directory.split('/').any(|name| name.starts_with('.')) || directory.contains("//") {
-            return Err(invalid("a directory's name is empty or begins with a dot"));
-        }
+        let Replica { address, directory } = place(rest).map_err(invalid)?;
         let mut values: [Option<&str>; KEYS.len()] = [None; KEYS.len()];
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
-            let place = KEYS.iter().position(|known| *known == key).and_then(|at| values.get_mut(at));
-            match place {
+            let value_of = KEYS.iter().position(|known| *known == key).and_then(|at| values.get_mut(at));
+            match value_of {
                 _ if value.is_empty() => return Err(invalid(&format!("`{key}` has no value, as in {key}=…"))),
                 None => {
                     let known = KEYS.join(", ");
                     return Err(invalid(&format!("`{key}` means nothing here; there are {known}")));
                 }
                 Some(Some(_)) => return Err(invalid(&format!("`{key}` is given twice"))),
-                Some(place) => *place = Some(value),
+                Some(unset) => *unset = Some(value),
             }
         }
-        let [token, authorities, certificate, key, connections, cache] = values;
+        let [token, authorities, certificate, key, connections, cache, replicas] = values;
         let path = |value: Option<&str>| value.map(PathBuf::from);
         let credentials = Credentials::of(path(token), path(authorities), path(certificate), path(key))
             .map_err(|error| invalid(&error.to_string()))?;
@@ -106,8 +119,24 @@ impl FromStr for Location {
         };
         let cache = cache.map(str::parse).transpose();
         let cache = cache.map_err(|_| invalid("cache is a size, as in cache=256MiB"))?;
-        Ok(Self { address: address.to_owned(), directory: directory.to_owned(), credentials, connections, cache })
+        let replicas = replicas.into_iter().flat_map(|replicas| replicas.split('|'));
+        let replicas = replicas.map(|replica| place(replica).map_err(invalid)).collect::<Result<_>>()?;
+        Ok(Self { address, directory, credentials, connections, cache, replicas })
     }
+}
+
+/// `host:port/dir`.
+fn place(text: &str) -> Result<Replica, &'static str> {
+    let (address, directory) = text.split_once('/').unwrap_or((text, ""));
+    match address.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {}
+        _ => return Err("host or port is missing, as in node://localhost:7117/dir"),
+    }
+    let directory = directory.trim_end_matches('/');
+    if directory.split('/').any(|name| name.starts_with('.')) || directory.contains("//") {
+        return Err("a directory's name is empty or begins with a dot");
+    }
+    Ok(Replica { address: address.to_owned(), directory: directory.to_owned() })
 }
 
 impl fmt::Display for Location {
@@ -129,6 +158,10 @@ impl fmt::Display for Location {
         if let Some(cache) = self.cache {
             options.push(format!("cache={}B", cache.0));
         }
+        if !self.replicas.is_empty() {
+            let replicas = self.replicas.iter().map(|replica| format!("{}/{}", replica.address, replica.directory));
+            options.push(format!("replica={}", replicas.collect::<Vec<_>>().join("|")));
+        }
         if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
     }
 }
@@ -144,6 +177,7 @@ mod tests {
             "node://[::1]:1/a",
             "node://n:65535/a/b-c.d",
             "node://n:1/a?token-file=/etc/token&connections=4&cache=1048576B",
+            "node://n:1/a?replica=m:2/b/c|o:3/",
             "node://n:1/?tls-ca=ca.pem&tls-cert=cert.pem&tls-key=key.pem",
         ] {
             assert_eq!(text.parse::<Location>().expect("a location").to_string(), text);
@@ -168,6 +202,8 @@ mod tests {
             ("tls-ca=a", "tls-cert"),
             ("connections=0", "from 1"),
             ("cache=much", "256MiB"),
+            ("replica=m/a", "host or port"),
+            ("replica=m:1/a|m:2/../b", "begins with a dot"),
         ] {
             let error = format!("node://n:1/a?{options}").parse::<Location>().expect_err(options).to_string();
             assert!(error.contains(words), "{error}");

@@ -97,6 +97,7 @@ impl<T> Reads<T> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .build(depth)
             .or_else(|_| IoUring::new(depth))
             .map_err(|error| no_ring(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
@@ -166,6 +167,19 @@ impl<T> Reads<T> {
             self.enter(0, None)?;
         }
         Ok(readable)
+    }
+
+    /// Looks whether anything has happened for which [`wait`](Self::wait) would wait, and does not wait. For who looks again and again:
+    /// while nothing has, the kernel is not even asked.
+    pub fn look(&mut self, landed: &mut Vec<Landed<T>>) -> Result<bool> {
+        self.arm()?;
+        let submission = self.ring.submission();
+        let (begun, there) = (!submission.is_empty(), submission.taskrun());
+        drop(submission);
+        if begun || there {
+            self.enter(0, None)?;
+        }
+        self.reap(landed)
     }
 
     /// Asks the kernel to watch, if it does not.

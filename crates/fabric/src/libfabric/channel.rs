@@ -26,6 +26,7 @@ use super::layout::{
 };
 use super::library::{Library, Registration};
 use super::memory::Memory;
+use super::name::Name;
 
 /// How large everything is.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,15 @@ pub(crate) enum Done {
     Placed(u32),
 }
 
+/// What an endpoint is called, as far as its provider lets us choose.
+#[derive(Debug)]
+pub(crate) enum OwnAddress {
+    /// An address of this host.
+    Host(String),
+    /// A name in shared memory.
+    Shared(Name),
+}
+
 /// Memory for the provider's own use during an operation, whose address tells the operations apart.
 #[repr(C, align(64))]
 struct Context([usize; 8]);
@@ -93,6 +103,8 @@ pub(crate) struct Channel {
     own: Memory,
     /// Of messages that come, messages that are sent, and writes, in this order.
     contexts: NonNull<Context>,
+    /// Ours for as long as the endpoint is there, which is closed before.
+    _source: OwnAddress,
 }
 
 // SAFETY: the objects behind the pointers belong to this channel alone and are not bound to a thread: the interface asks only
@@ -100,11 +112,15 @@ pub(crate) struct Channel {
 unsafe impl Send for Channel {}
 
 impl Channel {
-    /// Opens an endpoint of this provider at the address `source` of this host, if the provider has such addresses.
-    pub(crate) fn open(provider: &str, source: Option<&str>, mode: Registration, sizes: Sizes) -> Result<Self, String> {
+    /// Opens an endpoint of this provider.
+    pub(crate) fn open(provider: &str, source: OwnAddress, mode: Registration, sizes: Sizes) -> Result<Self, String> {
         let missing = "there is no libfabric on this host (Debian: libfabric1)";
         let library = Library::open()?.ok_or(missing)?;
-        let offers = library.offers(provider, source, mode)?;
+        let word = match &source {
+            OwnAddress::Host(address) => address,
+            OwnAddress::Shared(name) => name.word(),
+        };
+        let offers = library.offers(provider, word, mode)?;
         let info = offers.first();
         let slots = 2 * sizes.messages * sizes.message;
         let (landing, own) = (Memory::zeroed(sizes.ring)?, Memory::zeroed(sizes.ring + slots)?);
@@ -126,6 +142,7 @@ impl Channel {
             landing,
             own,
             contexts,
+            _source: source,
         };
         // SAFETY: the first element of the list, which lives until `offers` is dropped.
         unsafe { channel.set_up(info)? };

@@ -107,10 +107,10 @@ impl Library {
     }
 
     /// What `provider` offers for reliable endpoints without connections that send messages in order and write into memory,
-    /// at the address `source` of this host if the provider has such addresses.
-    pub(super) fn offers(self, provider: &str, source: Option<&str>, mode: Registration) -> Result<Offers, String> {
+    /// at the address `source` of this host, or under that name if the provider has names.
+    pub(super) fn offers(self, provider: &str, source: &str, mode: Registration) -> Result<Offers, String> {
         let name = CString::new(provider).map_err(|_| "a provider's name with a zero in it".to_owned())?;
-        let source = source.map(CString::new).transpose().map_err(|_| "an address with a zero in it".to_owned())?;
+        let node = CString::new(source).map_err(|_| "an address with a zero in it".to_owned())?;
         // SAFETY: without an argument it makes a structure in which all parts are there and empty; that is the way to get one.
         let hints = unsafe { (self.copy_info)(ptr::null()) };
         let hints = Offers { library: self, list: hints };
@@ -141,15 +141,13 @@ impl Library {
             Registration::Basic => BASIC,
         };
         fabric.prov_name = name.as_ptr();
-        let (node, flags) = source.as_ref().map_or((ptr::null(), 0), |source| (source.as_ptr(), SOURCE));
         let mut list = ptr::null_mut();
         // SAFETY: node and hints live as long as the call; `list` is ours.
-        let status = unsafe { (self.get_info)(SPOKEN, node, ptr::null(), flags, hints.list, &raw mut list) };
+        let status = unsafe { (self.get_info)(SPOKEN, node.as_ptr(), ptr::null(), SOURCE, hints.list, &raw mut list) };
         // Ours, not the library's to free.
         fabric.prov_name = ptr::null();
         if status != 0 {
-            let at = source.map_or(String::new(), |source| format!(" at {}", source.to_string_lossy()));
-            return Err(format!("the provider {provider} is not to be had here{at}: {}", self.why(status)));
+            return Err(format!("the provider {provider} is not to be had here at {source}: {}", self.why(status)));
         }
         Ok(Offers { library: self, list })
     }

@@ -10,8 +10,9 @@ use super::state::State;
 use super::words::{EXTRA, MESSAGE, MESSAGES, OFFER, Offer, RING};
 use super::{NAP, Ofi};
 use crate::endpoint::Settings;
-use crate::libfabric::channel::{Channel, Sizes};
+use crate::libfabric::channel::{Channel, OwnAddress, Sizes};
 use crate::libfabric::library::Registration;
+use crate::libfabric::name::Name;
 use crate::region::random;
 use crate::security::Side;
 use crate::source::Fault;
@@ -69,9 +70,9 @@ fn open(wire: &Wire, provider: &str) -> Result<(Channel, Offer), String> {
     if within_host && local != wire.socket().peer_addr().map_err(failed)?.ip().to_canonical() {
         return Err("libfabric's provider shm is for peers on one host".to_owned());
     }
-    let source = (!within_host).then(|| local.to_string());
+    let source = if within_host { OwnAddress::Shared(Name::claim()?) } else { OwnAddress::Host(local.to_string()) };
     let sizes = Sizes { ring: RING, message: MESSAGE, messages: MESSAGES + EXTRA, writes: WRITES };
-    let mut channel = Channel::open(provider, source.as_deref(), Registration::Any, sizes)?;
+    let mut channel = Channel::open(provider, source, Registration::Any, sizes)?;
     let secret = random().map_err(|error| error.to_string())?;
     let (provider, address) = (channel.name().to_owned(), channel.address()?);
     let offer = Offer { provider, address, landing: channel.landing(), secret, process: process()? };

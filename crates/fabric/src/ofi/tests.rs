@@ -3,7 +3,7 @@ use std::net::{TcpListener, TcpStream};
 use super::*;
 use crate::endpoint::Settings;
 use crate::libfabric::Libfabric;
-use crate::libfabric::channel::{Channel, Sizes};
+use crate::libfabric::channel::{Channel, OwnAddress, Sizes};
 use crate::libfabric::library::Registration;
 use crate::security::{Security, Side};
 use words::{HEAD, Head, MESSAGE};
@@ -108,7 +108,8 @@ fn who_lies_about_what_it_sent_or_took_is_refused() {
 /// Somebody else, who has found the server's endpoint.
 fn stranger(server: &Ofi) -> Channel {
     let sizes = Sizes { ring: 4096, message: 2 * MESSAGE, messages: 2, writes: 1 };
-    let mut stranger = Channel::open("tcp", Some("127.0.0.1"), Registration::Any, sizes).expect("opened");
+    let mut stranger =
+        Channel::open("tcp", OwnAddress::Host("127.0.0.1".to_owned()), Registration::Any, sizes).expect("opened");
     let address = server.state.lock().channel.address().expect("an address");
     stranger.join(&address).expect("joined");
     stranger

@@ -14,7 +14,7 @@
 //! When the watch is lost, everything goes. When a write of ours fails, we give the watch up ourselves: that write may still
 //! happen, and the node would not tell us of it.
 //!
-//! Parts: [`pages`] is the memory, [`watcher`] the two threads that hear notices and renew the lease.
+//! Parts: [`pages`] is the memory, [`flights`] has missing pages asked for once, however many wait for them, [`watcher`] are the two threads that hear notices and renew the lease.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,13 +28,16 @@ use parking_lot::Mutex;
 
 use crate::protocol::Notice;
 use crate::{Error, Result};
+use flights::Flights;
 use pages::Pages;
 
+mod flights;
 mod pages;
 #[cfg(test)]
 mod tests;
 mod watcher;
 
+pub(super) use flights::{Claim, Flight, Lead};
 pub(super) use watcher::Watcher;
 
 /// How a client keeps copies of pages.
@@ -57,7 +60,10 @@ impl Default for CacheSettings {
 pub struct CacheStatistics {
     /// Pages that were there when they were read.
     pub hits: u64,
-    /// Pages that were not.
+    /// Pages that were on their way for another reader: waited for, and not asked for again. What was read so was no hit,
+    /// but cost the node nothing. Reads of a [`ReadQueue`](crate::ReadQueue) wait for nobody.
+    pub joined: u64,
+    /// Pages that the node was asked for.
     pub misses: u64,
     /// Pages that were not kept because a change was under way, or because there was no watch.
     pub not_kept: u64,
@@ -76,11 +82,13 @@ const MOST_FILES: usize = 65536;
 #[derive(Debug)]
 pub(super) struct Copies {
     pages: Pages,
+    flights: Flights,
     state: Mutex<State>,
     begin: Instant,
     /// Until when copies may be used, in nanoseconds since `begin`. 0: not at all.
     until: AtomicU64,
     hits: AtomicU64,
+    joined: AtomicU64,
     misses: AtomicU64,
     not_kept: AtomicU64,
     dropped: AtomicU64,
@@ -108,7 +116,7 @@ struct File {
 }
 
 /// What a read noted before it was sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Noted {
     file: u64,
     watch: u64,
@@ -127,10 +135,12 @@ impl Copies {
         }
         Ok(Self {
             pages: Pages::new(settings.memory.0, page),
+            flights: Flights::default(),
             state: Mutex::default(),
             begin: Instant::now(),
             until: AtomicU64::new(0),
             hits: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             not_kept: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -150,8 +160,9 @@ impl Copies {
     pub(super) fn statistics(&self) -> CacheStatistics {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let (pages, bytes) = self.pages.held();
-        let (hits, misses) = (count(&self.hits), count(&self.misses));
-        CacheStatistics { hits, misses, not_kept: count(&self.not_kept), dropped: count(&self.dropped), pages, bytes }
+        let (hits, joined, misses) = (count(&self.hits), count(&self.joined), count(&self.misses));
+        let (not_kept, dropped) = (count(&self.not_kept), count(&self.dropped));
+        CacheStatistics { hits, joined, misses, not_kept, dropped, pages, bytes }
     }
 
     /// True while copies may be used.
@@ -162,9 +173,31 @@ impl Copies {
     /// A page of which a copy may be used at this moment.
     pub(super) fn get(&self, file: u64, page: u64) -> Option<Arc<[u8]>> {
         let found = if self.may_use() { self.pages.get(file, page) } else { None };
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.hits.fetch_add(found.is_some().into(), Ordering::Relaxed);
         found
+    }
+
+    /// The node is asked for so many pages.
+    pub(super) fn missed(&self, pages: u64) {
+        self.misses.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// A page that another reader had asked for has come.
+    pub(super) fn joined(&self) {
+        self.joined.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A flight that is to read the file from this page on, and that others may join if they begin while nothing changes; nothing
+    /// where no copies may be used, or none made.
+    pub(super) fn lead(&self, file: u64, first: u64) -> Option<Lead<'_>> {
+        // In this order: what is noted holds at a moment at which there was a lease, or later.
+        let noted = if self.may_use() { self.note(file) } else { None };
+        noted.map(|noted| self.flights.begin(noted, first))
+    }
+
+    /// What is to be done about the next page.
+    pub(super) fn claim(&self, lead: &mut Lead<'_>) -> Claim {
+        lead.claim(|file, page| self.get(file, page))
     }
 
     /// Pages of which copies may be used at this moment, all of them or none.

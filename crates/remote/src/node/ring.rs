@@ -1,9 +1,10 @@
 //! Many reads at once by `io_uring`, in the thread that receives: no other thread is woken for a read.
 //!
 //! The thread waits in the kernel for two things at once, requests and reads that have landed; what has landed together is
-//! sent together. Requests that may block (writes, syncs, names) go to a pool. A read that comes alone, while nothing is under
-//! way, is done at once if reads are quick: there is nothing to do side by side, and who asks meanwhile waits no longer than
-//! for a wake-up.
+//! sent together. Requests that may block (writes, syncs, names) go to a pool. While few reads are under way, and waiting is
+//! short, the thread looks again and again rather than sleep, as it does for requests (see [`Patience`]). Where it may not do that, a
+//! read that comes alone, while nothing is under way, is done at once if reads are quick: there is nothing to do side by side,
+//! and who asks meanwhile waits no longer than for a wake-up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ishigaki_device::{Landed, Reads};
-use ishigaki_fabric::{Outgoing, Target, Wait};
+use ishigaki_fabric::{Outgoing, Patience, Spin, Target, Wait};
 
 use super::pool::{self, Pool};
 use super::service::checked_read;
@@ -24,6 +25,9 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// With so many reads in flight, two are waited for.
 const MANY: usize = 32;
+
+/// After so many reads that were begun it is looked for others that have landed.
+const STEP: usize = 4;
 
 /// For so long at most.
 const GATHER: Duration = Duration::from_micros(100);
@@ -55,7 +59,8 @@ pub(super) fn serve(session: &Arc<Session>) -> Result<()> {
         return pool::serve(session);
     };
     let (pool, later, blanks) = (Pool::new(session), VecDeque::new(), Vec::new());
-    Ring { session, reads, pool, bytes: 0, later, blanks, lone: Lone::default() }.serve()
+    let (lone, patience) = (Lone::default(), Patience::default());
+    Ring { session, reads, pool, bytes: 0, later, blanks, lone, patience, spin: None }.serve()
 }
 
 struct Ring<'a> {
@@ -69,6 +74,10 @@ struct Ring<'a> {
     /// Zeros that were asked for; they have nothing to wait for, and are sent together as reads are.
     blanks: Vec<Landed<Asked>>,
     lone: Lone,
+    /// With reads that land.
+    patience: Patience,
+    /// How to wait for the read that is about to begin.
+    spin: Option<Spin>,
 }
 
 /// How quick reads are that came alone.
@@ -127,20 +136,29 @@ impl Ring<'_> {
                 self.session.endpoint.receive(&mut events, Wait::No)?;
                 self.session.requests(&mut events, &mut requests)?;
             }
+            let mut found = false;
             if let [(id, message)] = &requests[..]
                 && self.reads.in_flight() == 0
                 && self.did_at_once(*id, message)?
             {
                 requests.clear();
             }
-            for (id, message) in requests.drain(..) {
+            for (number, (id, message)) in requests.drain(..).enumerate() {
                 if self.begin(id, message)? {
                     return Ok(());
                 }
+                // Each costs the kernel some microseconds, which is no time for what has landed to lie about.
+                if number % STEP == STEP - 1 && self.reads.in_flight() > 0 {
+                    found |= self.reads.look(&mut landed)?;
+                    self.answer(&mut landed)?;
+                }
             }
             self.send_blanks()?;
-            if self.reads.in_flight() > 0 {
-                readable = self.wait(&mut landed)?;
+            if self.reads.in_flight() == 0 {
+                // What was to be waited for was refused. Others may want to spin.
+                self.spin = None;
+            } else {
+                readable = self.wait(&mut landed)? | found;
                 self.answer(&mut landed)?;
                 if !readable {
                     // Nothing is received, which would see to it.
@@ -155,18 +173,37 @@ impl Ring<'_> {
     /// as much for one as for several, and where so many are in flight nobody waits for a certain one. For more of them the
     /// device would be left with too little to do.
     fn wait(&mut self, landed: &mut Vec<Landed<Asked>>) -> Result<bool> {
-        let many = self.reads.in_flight() >= MANY;
-        let (wanted, timeout) = if many { (2, GATHER) } else { (1, LOOK) };
-        Ok(self.reads.wait_for(wanted, landed, Some(timeout))?)
+        if self.reads.in_flight() >= MANY {
+            return Ok(self.reads.wait_for(2, landed, Some(GATHER))?);
+        }
+        let (begin, mut readable) = (Instant::now(), false);
+        if let Some(mut spin) = self.spin.take().or_else(|| self.patience.spin(begin)) {
+            loop {
+                readable = self.reads.look(landed)?;
+                if readable || !landed.is_empty() || !spin.again() {
+                    break;
+                }
+            }
+            self.patience.spun(&spin);
+        }
+        if !readable && landed.is_empty() {
+            readable = self.reads.wait(landed, Some(LOOK))?;
+        }
+        self.patience.learn(begin.elapsed());
+        Ok(readable)
     }
 
-    /// Does a request that came alone, if it is a read and reads are quick.
+    /// Does a request that came alone, if it is a read, reads are quick, and one that lands later is not looked for.
     fn did_at_once(&mut self, id: u32, message: &ishigaki_fabric::Message) -> Result<bool> {
         let Some(read @ Request::Read { .. }) = Request::decode(message) else { return Ok(false) };
         if !self.lone.may() {
             return Ok(false);
         }
         let begin = Instant::now();
+        self.spin = self.patience.spin(begin);
+        if self.spin.is_some() {
+            return Ok(false);
+        }
         let done = self.session.execute(id, &read);
         self.lone.learn(begin.elapsed());
         self.session.reply(id, done)?;

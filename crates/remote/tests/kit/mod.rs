@@ -1,5 +1,7 @@
 //! Nodes over a folder of their own, and clients of theirs.
 
+pub(crate) mod proxy;
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -5,6 +5,10 @@ use crate::libfabric::Libfabric;
 
 const SIZES: Sizes = Sizes { ring: 8192, message: 256, messages: 4, writes: 4 };
 
+fn loopback() -> OwnAddress {
+    OwnAddress::Host("127.0.0.1".to_owned())
+}
+
 /// Two channels that know each other, of every provider that there is; the second one's memory is registered as asked for.
 fn pairs(mode: Registration, test: impl Fn(&str, Channel, Channel)) {
     let Some(found) = Libfabric::probe().expect("a library that can be used") else {
@@ -16,7 +20,7 @@ fn pairs(mode: Registration, test: impl Fn(&str, Channel, Channel)) {
             println!("SKIPPED: libfabric has no provider {provider} here");
             continue;
         }
-        let open = |mode| Channel::open(provider, Some("127.0.0.1"), mode, SIZES).expect("opened");
+        let open = |mode| Channel::open(provider, loopback(), mode, SIZES).expect("opened");
         let (mut one, mut other) = (open(mode), open(mode));
         let (first, second) = (one.address().expect("an address"), other.address().expect("an address"));
         one.join(&second).expect("joined");
@@ -112,6 +116,6 @@ fn a_provider_that_there_is_not_is_named() {
         println!("SKIPPED: there is no libfabric (Debian: libfabric1)");
         return;
     }
-    let error = Channel::open("carrier-pigeon", None, Registration::Any, SIZES).expect_err("there is none");
+    let error = Channel::open("carrier-pigeon", loopback(), Registration::Any, SIZES).expect_err("there is none");
     assert!(error.contains("carrier-pigeon"), "{error}");
 }
