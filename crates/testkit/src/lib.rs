@@ -5,9 +5,11 @@
 //!   lets any engine execute them.
 //! - [`history`] records what concurrent transactions did and saw, from outside the engine, and searches the record for
 //!   what no serial order explains.
+//! - [`guest`] starts virtual machines and hears what they say.
 //!
 //! Everything here is for tests only: it panics freely and no crate may depend on it outside its own tests.
 
+pub mod guest;
 pub mod history;
 pub mod program;
 mod seed;

@@ -1,5 +1,8 @@
 //! The image of a small virtual machine for tests: Debian's kernel, a few of its modules, `BusyBox`, and a script that does what
-//! the kernel's command line asks for. Nothing of it is installed, and nothing of the host is changed.
+//! the kernel's command line asks for; and additions to it, for tests that take more. A machine's memory begins with the image and
+//! the additions that its test names. Nothing of it is installed, and nothing of the host is changed.
+//!
+//! Parts: [`packages`] gets what there is from Debian, [`modules`] are the kernel's.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,22 +10,68 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Failure;
+use modules::Modules;
+
+mod modules;
+mod packages;
 
 const HELP: &str = "\
-Makes the image of a small virtual machine for tests, in `target/guest`: vmlinuz and initramfs.
+Makes the image of a small virtual machine for tests, in `target/guest`: vmlinuz, initramfs, and additions to the latter:
+rdma (libfabric over RDMA in software, and what programs take), mariadb (a server, and what its disk takes).
 
-Downloads Debian's kernel and BusyBox with apt-get (70 MB); installs nothing. Takes `dpkg-deb`, `cpio` and `gzip`.
-The tests take QEMU besides: apt-get install qemu-system-x86 cpio
+Downloads packages of Debian's with apt-get (130 MB); installs nothing. Takes `dpkg-deb`, `cpio` and `gzip`.
+The tests take QEMU besides: apt-get install qemu-system-x86 cpio e2fsprogs
 
 Usage: cargo xtask guest
 ";
 
-/// Of the kernel, in the order in which they are loaded; what is built in is passed over.
-const MODULES: &[&str] =
-    &["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "fuse", "virtiofs"];
+/// Something that a machine's memory may begin with.
+struct Part {
+    name: &'static str,
+    packages: &'static [&'static str],
+    /// Modules, besides those that they take.
+    modules: &'static [&'static str],
+    /// What of the packages goes into it, besides libraries.
+    files: &'static [&'static str],
+    /// Scripts: what the kernel's command line can ask for.
+    tasks: &'static [(&'static str, &'static str)],
+}
 
-/// What runs in the guest.
+/// The image.
+const IMAGE: Part = Part {
+    name: "initramfs",
+    packages: &["busybox-static"],
+    modules: &["virtio_pci", "virtiofs"],
+    files: &["bin/busybox"],
+    tasks: &[("records", include_str!("guest/records.sh")), ("names", include_str!("guest/names.sh"))],
+};
+
+/// Additions, each with its libraries.
+const ADDITIONS: &[Part] = &[
+    Part {
+        name: "rdma",
+        packages: &["libfabric1", "ibverbs-providers", "iproute2"],
+        modules: &["virtio_net", "crc32_generic", "rdma_ucm", "ib_uverbs", "rdma_rxe"],
+        files: &["usr/bin/rdma", "etc/libibverbs.d", "usr/lib/libpsm1"],
+        tasks: &[("rdma", include_str!("guest/rdma.sh"))],
+    },
+    Part {
+        name: "mariadb",
+        packages: &["mariadb-server-core", "mariadb-client-core", "zlib1g"],
+        modules: &["virtio_blk", "crc32c_generic", "ext4"],
+        files: &["usr/sbin/mariadbd", "usr/bin/mariadb", "usr/share/mysql/english", "usr/share/mysql/charsets"],
+        tasks: &[("mariadb", include_str!("guest/mariadb.sh"))],
+    },
+];
+
+/// The first process of a guest.
 const INIT: &str = include_str!("guest/init.sh");
+
+/// Where libraries are.
+const LIBRARIES: &[&str] = &["lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+
+/// Below those, what nothing takes: tables of characters, and code for debugging.
+const UNUSED: &[&str] = &["gconv", "audit", "perl-base"];
 
 /// Makes the image.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
@@ -34,27 +83,15 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         return Err(format!("`{argument}` is not understood\n\n{HELP}"));
     }
     let place = place(root)?;
-    let (work, image) = (place.join("work"), place.join("work/image"));
+    let work = place.join("work");
     let _ = fs::remove_dir_all(&work);
-    make_folder(&image)?;
-    let kernel = newest_kernel()?;
-    for package in [kernel.as_str(), "busybox-static"] {
-        println!("{package}");
-        call(Command::new("apt-get").args(["download", "-q", package]).current_dir(&work))?;
-    }
-    let unpacked = work.join("unpacked");
-    for file in files_of(&work)?.iter().filter(|file| file.extension().is_some_and(|end| end == "deb")) {
-        call(Command::new("dpkg-deb").arg("-x").arg(file).arg(&unpacked))?;
-    }
-    fill(&unpacked, &image, kernel.trim_start_matches("linux-image-"))?;
-    let (archive, packed) = (work.join("archive"), quoted(&place.join("initramfs.new")));
-    let pack = format!(
-        "find . > ../names; cpio -o -H newc --quiet < ../names > {0}; gzip -1 < {0} > {packed}",
-        quoted(&archive)
-    );
-    call(Command::new("sh").args(["-e", "-c", &pack]).current_dir(&image))?;
+    let kernel = packages::newest_kernel()?;
+    let unpacked = unpack("kernel", std::slice::from_ref(&kernel), &work)?;
+    let modules = Modules::of(&unpacked.join("lib/modules"))?;
     copy(&unpacked.join("boot").join(kernel.replacen("linux-image", "vmlinuz", 1)), &place.join("vmlinuz"))?;
-    rename(&place.join("initramfs.new"), &place.join("initramfs"))?;
+    for part in std::iter::once(&IMAGE).chain(ADDITIONS) {
+        part.make(&modules, &work, &place)?;
+    }
     let _ = fs::remove_dir_all(&work);
     println!("{}", place.display());
     Ok(())
@@ -69,51 +106,78 @@ fn place(root: &Path) -> Result<PathBuf, Failure> {
     Ok(place)
 }
 
-/// The package that Debian's `linux-image-amd64` stands for.
-fn newest_kernel() -> Result<String, Failure> {
-    let output = Command::new("apt-cache").args(["depends", "linux-image-amd64"]).output();
-    let output = output.map_err(|error| format!("apt-cache did not start: {error}\n    remedy: this takes Debian"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let found = text
-        .split_whitespace()
-        .find(|word| word.starts_with("linux-image-") && word.ends_with("-amd64") && *word != "linux-image-amd64");
-    found.map(str::to_owned).ok_or_else(|| "apt knows no kernel\n    remedy: apt-get update".to_owned())
+/// Gets packages. Gives where they are unpacked.
+fn unpack(name: &str, packages: &[String], work: &Path) -> Result<PathBuf, Failure> {
+    let (downloads, unpacked) = (work.join(name).join("downloads"), work.join(name).join("unpacked"));
+    make_folder(&downloads)?;
+    packages::unpack(packages, &downloads, &unpacked)?;
+    Ok(unpacked)
 }
 
-/// Puts together what the guest's memory holds when it starts.
-fn fill(unpacked: &Path, image: &Path, version: &str) -> Result<(), Failure> {
-    for folder in ["bin", "modules", "proc", "sys", "dev", "log"] {
-        make_folder(&image.join(folder))?;
-    }
-    copy(&unpacked.join("bin/busybox"), &image.join("bin/busybox"))?;
-    symlink("busybox", image.join("bin/sh")).map_err(|error| format!("bin/sh: {error}"))?;
-    let init = image.join("init");
-    let written = fs::write(&init, INIT).and_then(|()| fs::set_permissions(&init, fs::Permissions::from_mode(0o755)));
-    written.map_err(|error| format!("{}: {error}", init.display()))?;
-    let all = unpacked.join("lib/modules").join(version);
-    let mut order = String::new();
-    for name in MODULES {
-        if let Some(module) = find(&all, &format!("{name}.ko"))? {
-            copy(&module, &image.join("modules").join(format!("{name}.ko")))?;
-            order.push_str(name);
-            order.push('\n');
+impl Part {
+    /// Makes its archive.
+    fn make(&self, modules: &Modules, work: &Path, place: &Path) -> Result<(), Failure> {
+        let is_image = self.name == IMAGE.name;
+        let packages = if is_image {
+            self.packages.iter().map(|&name| name.to_owned()).collect()
+        } else {
+            packages::with_libraries(self.packages)?
+        };
+        let (unpacked, image) = (unpack(self.name, &packages, work)?, work.join(self.name).join("image"));
+        for folder in ["modules", "tasks"] {
+            make_folder(&image.join(folder))?;
         }
-    }
-    fs::write(image.join("modules/order"), order).map_err(|error| format!("modules/order: {error}"))
-}
-
-/// The file of that name somewhere below a folder.
-fn find(folder: &Path, name: &str) -> Result<Option<PathBuf>, Failure> {
-    for path in files_of(folder)? {
-        if path.is_dir() && !path.is_symlink() {
-            if let Some(found) = find(&path, name)? {
-                return Ok(Some(found));
+        if is_image {
+            for folder in ["proc", "sys", "dev", "log", "tmp"] {
+                make_folder(&image.join(folder))?;
             }
-        } else if path.file_name().is_some_and(|file| file == name) {
-            return Ok(Some(path));
+            write(&image.join("init"), INIT, 0o755)?;
+        } else {
+            put_libraries(&unpacked, &image)?;
+        }
+        for file in self.files {
+            put(&unpacked, file, &image)?;
+        }
+        if is_image {
+            symlink("busybox", image.join("bin/sh")).map_err(|error| format!("bin/sh: {error}"))?;
+        }
+        modules.put(self.modules, &image, &format!("{}.order", self.name))?;
+        for (name, script) in self.tasks {
+            write(&image.join("tasks").join(name), script, 0o644)?;
+        }
+        pack(&image, &place.join(self.name))
+    }
+}
+
+/// Puts the libraries of unpacked packages into an image.
+fn put_libraries(unpacked: &Path, image: &Path) -> Result<(), Failure> {
+    for folder in LIBRARIES.iter().filter(|folder| unpacked.join(folder).exists()) {
+        put(unpacked, folder, image)?;
+        for unused in UNUSED {
+            let _ = fs::remove_dir_all(image.join(folder).join(unused));
         }
     }
-    Ok(None)
+    Ok(())
+}
+
+/// Puts a file or a folder into an image, with its links as they are.
+fn put(unpacked: &Path, file: &str, image: &Path) -> Result<(), Failure> {
+    let to = image.join(file);
+    let parent = to.parent().unwrap_or(image);
+    make_folder(parent)?;
+    call(Command::new("cp").arg("-a").arg(unpacked.join(file)).arg(parent))
+}
+
+/// Makes an archive of an image, in place of one that is there.
+fn pack(image: &Path, to: &Path) -> Result<(), Failure> {
+    let (archive, new) = (image.with_extension("archive"), to.with_extension("new"));
+    let pack = format!(
+        "find . > ../names; cpio -o -H newc --quiet < ../names > {0}; gzip -1 < {0} > {1}",
+        quoted(&archive),
+        quoted(&new)
+    );
+    call(Command::new("sh").args(["-e", "-c", &pack]).current_dir(image))?;
+    rename(&new, to)
 }
 
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -123,6 +187,11 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let written = fs::write(path, text).and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)));
+    written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {

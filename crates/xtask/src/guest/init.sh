@@ -1,54 +1,38 @@
 #!/bin/sh
-# The first process of a guest: loads modules, mounts the file system of the tag `log`, and does what the kernel's command
-# line asks for with `task=`. What it says on the console, each on a line, is for the test that started it.
+# The first process of a guest: loads modules, and does what the kernel's command line asks for with `task=`, which is a script
+# in /tasks. What it says on the console, each on a line after `GUEST`, is for the test that started it.
 busybox=/bin/busybox
 $busybox mount -t proc proc /proc
 $busybox mount -t sysfs sys /sys
 $busybox mount -t devtmpfs dev /dev
-while read -r module; do
-    $busybox insmod "/modules/$module.ko" || echo "GUEST no module $module"
-done < /modules/order
-if ! $busybox mount -t virtiofs log /log; then
-    echo "GUEST no file system"
-    $busybox poweroff -f
-fi
-echo "GUEST ready"
-
+$busybox mount -t tmpfs tmp /tmp
+for list in /modules/*.order; do
+    while read -r module; do
+        # One that two lists have is loaded by the first.
+        [ -d "/sys/module/$module" ] || $busybox insmod "/modules/$module.ko" || echo "GUEST no module $module"
+    done < "$list"
+done
 for word in $($busybox cat /proc/cmdline); do
     case $word in
     task=*) task=${word#task=} ;;
     esac
 done
 
-# Records of nine bytes, one after the other, each durable before the next, for ever.
-records() {
-    # What the one before has left goes on.
-    number=$(($($busybox stat -c %s /log/records 2> /dev/null || echo 0) / 9))
-    while :; do
-        if ! $busybox printf '%08d\n' "$number" |
-            $busybox dd of=/log/records bs=9 count=1 seek="$number" conv=notrunc,fsync 2> /dev/null; then
-            echo "GUEST failed $number"
-            return
-        fi
-        echo "GUEST durable $number"
-        number=$((number + 1))
-    done
+# Ends the machine.
+end() {
+    echo "GUEST over"
+    $busybox sync
+    $busybox poweroff -f
 }
 
-# What servers do with the names of their logs.
-names() {
-    $busybox mkdir /log/folder &&
-        echo one > /log/folder/new &&
-        $busybox mv /log/folder/new /log/folder/one &&
-        $busybox truncate -s 1048576 /log/folder/long &&
-        echo two > /log/two &&
-        $busybox rm /log/two &&
-        $busybox sync -d /log/folder/one /log/folder/long &&
-        echo "GUEST listed $(cd /log && $busybox find . | $busybox sort | $busybox tr '\n' ' ')" &&
-        echo "GUEST length $($busybox stat -c %s /log/folder/long)"
+# Mounts the file system of the tag `log`.
+mount_log() {
+    if ! $busybox mount -t virtiofs log /log; then
+        echo "GUEST no file system"
+        end
+    fi
+    echo "GUEST ready"
 }
 
-$task
-echo "GUEST over"
-$busybox sync
-$busybox poweroff -f
+. "/tasks/$task"
+end
