@@ -1,8 +1,11 @@
 //! What can go wrong with a mount or a service.
 
+use std::io;
 use std::path::PathBuf;
 
 use ishigaki_base::ErrorKind;
+
+use crate::Place;
 
 /// The result of mounting and serving.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -33,15 +36,15 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
         /// Why not.
-        cause: std::io::Error,
+        cause: io::Error,
     },
     /// A member is served already.
-    #[error("member `{name}` is served already, at `{path}`", path = path.display())]
+    #[error("member `{name}` is served already, at {place}")]
     Served {
         /// The member.
         name: String,
-        /// Its folder.
-        path: PathBuf,
+        /// Where.
+        place: Place,
     },
     /// A thread could not be started.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
@@ -49,7 +52,7 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
         /// Why not.
-        cause: std::io::Error,
+        cause: io::Error,
     },
 }
 
@@ -59,7 +62,13 @@ impl Error {
         match self {
             Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
             Self::Mount(cause) => cause.kind(),
-            Self::Socket { .. } => ErrorKind::Unavailable,
+            Self::Socket { cause, .. } => match cause.kind() {
+                // Another path is needed.
+                io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists | io::ErrorKind::InvalidInput => {
+                    ErrorKind::Invalid
+                }
+                _ => ErrorKind::Unavailable,
+            },
             Self::Pool(cause) => cause.kind(),
             Self::Thread { .. } => ErrorKind::Exhausted,
         }

@@ -9,7 +9,7 @@
 //! - [`PoolFs`] is the file system of one member, and knows nothing of how requests come.
 //! - [`Mount`] brings it to a folder, with some threads; who drops it unmounts.
 //! - [`Socket`] brings it to a virtual machine: virtio-fs, whose queues lie in memory that the machine shares with this process.
-//! - [`Service`] is a pool with a mount for each of its members.
+//! - [`Service`] is a pool with each of its members at its [`Place`]: on a mount or a socket.
 //! - [`Access`] says whose the files are.
 //!
 //! # What is durable when
@@ -30,6 +30,7 @@ mod attributes;
 mod errno;
 mod error;
 mod mount;
+mod place;
 mod pool_fs;
 mod service;
 mod socket;
@@ -37,6 +38,7 @@ mod socket;
 pub use attributes::{Access, Calendar};
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings};
+pub use place::Place;
 pub use pool_fs::PoolFs;
-pub use service::{Mounted, Served, Service};
+pub use service::{Attached, Served, Service};
 pub use socket::{Socket, SocketSettings};

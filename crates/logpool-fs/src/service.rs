@@ -1,10 +1,9 @@
-//! A pool with a mount for each of its members, and the order in which they begin and end.
-
-use std::path::{Path, PathBuf};
+//! A pool with a mount or a socket for each of its members, and the order in which they begin and end.
 
 use ishigaki_logpool::{Member, MemberSettings, Pool};
 
-use crate::{Access, Error, Mount, MountSettings, Result};
+use crate::place::Door;
+use crate::{Access, Error, MountSettings, Place, Result};
 
 /// A member, and where it is served.
 #[derive(Clone, Debug)]
@@ -13,40 +12,41 @@ pub struct Served {
     pub name: String,
     /// What it is given when the pool does not have it yet.
     pub member: MemberSettings,
-    /// The empty folder on which it is mounted.
-    pub folder: PathBuf,
-    /// And how.
+    /// Where it is served.
+    pub place: Place,
+    /// And how, whether it is mounted or on a socket.
     pub mount: MountSettings,
 }
 
 /// A pool that is served.
 ///
-/// *Drop* does as [`stop`](Self::stop) does. *A crash* leaves the folders unusable until the service is started again, and
-/// loses nothing that a program was told is durable.
+/// *Drop* does as [`stop`](Self::stop) does. *A crash* leaves folders and sockets unusable until the service is started again,
+/// and loses nothing that a program was told is durable.
 #[derive(Debug)]
 pub struct Service {
     // In the order in which they go.
-    mounted: Vec<Mounted>,
+    attached: Vec<Attached>,
     pool: Pool,
 }
 
-/// A member that is served.
+/// A member that is served, by a mount or on a socket.
 #[derive(Debug)]
-pub struct Mounted {
-    mount: Mount,
+pub struct Attached {
+    door: Door,
+    place: Place,
     member: Member,
     access: Access,
 }
 
-impl Mounted {
+impl Attached {
     /// The member.
     pub fn member(&self) -> &Member {
         &self.member
     }
 
-    /// Its folder.
-    pub fn folder(&self) -> &Path {
-        self.mount.path()
+    /// Where it is served.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Whose its files are.
@@ -54,9 +54,15 @@ impl Mounted {
         self.access
     }
 
-    /// Whether its mount answers. Somebody else may have unmounted it.
+    /// Whether its mount answers, or a virtual machine can connect to its socket. Somebody else may have unmounted the one, or
+    /// removed the other.
     pub fn is_alive(&self) -> bool {
-        self.mount.is_alive()
+        self.door.is_alive()
+    }
+
+    /// Whether a virtual machine is connected; `None` of a mount.
+    pub fn is_connected(&self) -> Option<bool> {
+        self.door.is_connected()
     }
 }
 
@@ -65,17 +71,20 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Of any of them; the others are not served then. Nobody is taken in when one of the folders can not be mounted on.
+    /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
-        let mut service = Self { mounted: Vec::new(), pool };
+        let mut service = Self { attached: Vec::new(), pool };
         // Before anybody is taken in.
-        members.iter().try_for_each(|served| Mount::prepare(&served.folder))?;
+        members.iter().try_for_each(|served| served.place.prepare())?;
         for served in members {
             service.add(served)?;
         }
         for name in service.pool.members() {
             if members.iter().all(|served| served.name != name) {
-                tracing::warn!(member = name, "is in the pool, and mounted nowhere");
+                tracing::warn!(
+                    member = name,
+                    "is in the pool, and served nowhere: `ishigaki log add` serves it again, with the files that it has, and `ishigaki log remove` removes it"
+                );
             }
         }
         Ok(service)
@@ -87,12 +96,12 @@ impl Service {
     ///
     /// The others are served as before, and one that was taken in for this is out again.
     pub fn add(&mut self, served: &Served) -> Result<()> {
-        let Served { name, member, folder, mount } = served;
-        if let Some(other) = self.mounted.iter().find(|other| other.member.name() == name) {
-            return Err(Error::Served { name: name.clone(), path: other.folder().to_owned() });
+        let Served { name, member, place, mount } = served;
+        if let Some(other) = self.attached.iter().find(|other| other.member.name() == name) {
+            return Err(Error::Served { name: name.clone(), place: other.place.clone() });
         }
         // Before it is taken in, since a pool gives out a number to each, and never again.
-        Mount::prepare(folder)?;
+        place.prepare()?;
         let is_new = !self.pool.members().contains(name);
         let resident = if is_new { self.pool.add(name, member.clone())? } else { self.pool.member(name)? };
         let (found, wanted) = (resident.profile(), &member.profile);
@@ -100,11 +109,13 @@ impl Service {
             let (name, found, wanted) = (name.clone(), found.name, wanted.name);
             return Err(Error::Profile { name, found, wanted });
         }
-        match Mount::new(resident.clone(), folder, mount) {
-            Ok(made) => self.mounted.push(Mounted { mount: made, member: resident, access: mount.access }),
+        match place.serve(resident.clone(), mount) {
+            Ok(door) => {
+                self.attached.push(Attached { door, place: place.clone(), member: resident, access: mount.access });
+            }
             Err(error) => {
                 if is_new && let Err(stays) = self.pool.remove(name) {
-                    tracing::warn!("member `{name}` is in the pool, and mounted nowhere: {stays}");
+                    tracing::warn!("member `{name}` is in the pool, and served nowhere: {stays}");
                 }
                 return Err(error);
             }
@@ -112,9 +123,9 @@ impl Service {
         Ok(())
     }
 
-    /// Ends the mount of a member, which stays in the pool.
-    pub fn unmount(&mut self, name: &str) {
-        self.mounted.retain(|mounted| mounted.member.name() != name);
+    /// Ends the mount or the socket of a member, which stays in the pool.
+    pub fn detach(&mut self, name: &str) {
+        self.attached.retain(|attached| attached.member.name() != name);
     }
 
     /// The pool.
@@ -123,22 +134,22 @@ impl Service {
     }
 
     /// The members that are served.
-    pub fn mounted(&self) -> &[Mounted] {
-        &self.mounted
+    pub fn attached(&self) -> &[Attached] {
+        &self.attached
     }
 
-    /// Whether every mount answers. Somebody else may have unmounted one.
+    /// Whether every mount answers and every socket is there.
     pub fn is_alive(&self) -> bool {
-        self.mounted.iter().all(Mounted::is_alive)
+        self.attached.iter().all(Attached::is_alive)
     }
 
-    /// Unmounts everything, and closes the pool.
+    /// Ends every mount and socket, and closes the pool.
     ///
     /// # Errors
     ///
     /// When not all that was accepted could be made durable.
     pub fn stop(mut self) -> Result<()> {
-        self.mounted.clear();
+        self.attached.clear();
         Ok(self.pool.close()?)
     }
 }

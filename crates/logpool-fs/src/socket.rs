@@ -13,13 +13,13 @@
 
 #![allow(unsafe_code, reason = "a descriptor that a library has given up is closed by its number")]
 
+mod listening;
 #[cfg(test)]
 mod tests;
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,7 @@ use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
 use crate::{Access, Calendar, Error, PoolFs, Result};
+use listening::{bind, clear, is_socket};
 
 type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 type Vring = VringMutex<Memory>;
@@ -146,9 +147,19 @@ impl Socket {
         Ok(Self { path: path.to_owned(), ending, thread: Some(thread) })
     }
 
+    /// Sees whether a socket can be made there, and takes away one that nobody listens on.
+    pub(crate) fn prepare(path: &Path) -> Result<()> {
+        clear(path).map_err(|cause| Error::Socket { path: path.to_owned(), cause })
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a virtual machine that comes is served. Somebody else may have removed the socket.
+    pub fn is_alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && is_socket(&self.path)
     }
 
     /// Whether a virtual machine is connected.
@@ -177,30 +188,6 @@ impl std::fmt::Debug for Socket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Socket").field("path", &self.path).finish_non_exhaustive()
     }
-}
-
-/// Makes the socket, in place of one that nobody listens on.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket()) {
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there already"));
-        }
-        fs::remove_file(path)?;
-    }
-    // Nobody else may connect before its mode says so: it is made where nobody else comes, and gets its name then; never that
-    // of something else.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cradle = parent.join(format!(".ishigaki-socket-{}", std::process::id()));
-    let unborn = cradle.join("s");
-    let _ = fs::remove_dir_all(&cradle);
-    fs::DirBuilder::new().mode(0o700).create(&cradle)?;
-    let born = UnixListener::bind(&unborn).and_then(|listener| {
-        fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600))?;
-        fs::hard_link(&unborn, path)?;
-        Ok(listener)
-    });
-    fs::remove_dir_all(&cradle)?;
-    born
 }
 
 /// Serves one machine after the other.

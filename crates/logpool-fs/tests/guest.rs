@@ -10,21 +10,20 @@
 //! ```
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_logpool::{Member, MemberSettings, Pool, Settings};
 use ishigaki_logpool_fs::{Access, Calendar, Socket, SocketSettings};
+use ishigaki_testkit::guest::{Guest, Machine};
 
 /// Where a process of this program serves, told by a variable of its environment.
 const TASK: &str = "ISHIGAKI_TEST_SOCKET";
 
-/// A machine without hardware support starts slowly.
+/// How long a service may take to start.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Bytes of a record.
@@ -33,88 +32,9 @@ const RECORD: usize = 9;
 /// Records that a guest says are durable before something is killed.
 const RECORDS: usize = 40;
 
-/// A virtual machine; killed when a test ends, however it does.
-struct Guest {
-    child: Child,
-    said: Receiver<String>,
-}
-
-impl Guest {
-    fn start(socket: &Path, task: &str) -> Self {
-        let image = |name: &str| {
-            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../guest").join(name);
-            assert!(path.exists(), "there is no {}; make it with `cargo xtask guest`", path.display());
-            path
-        };
-        let mut command = Command::new("qemu-system-x86_64");
-        command.args([
-            "-accel",
-            "tcg",
-            "-cpu",
-            "max",
-            "-m",
-            "256M",
-            "-smp",
-            "1",
-            "-nographic",
-            "-no-reboot",
-            "-nodefaults",
-        ]);
-        command.args([
-            "-object",
-            "memory-backend-memfd,id=memory,size=256M,share=on",
-            "-machine",
-            "q35,memory-backend=memory",
-        ]);
-        command.arg("-kernel").arg(image("vmlinuz")).arg("-initrd").arg(image("initramfs"));
-        command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 task={task}"));
-        command.arg("-chardev").arg(format!("socket,id=log,path={}", socket.display()));
-        command.args(["-device", "vhost-user-fs-pci,chardev=log,tag=log", "-serial", "stdio", "-monitor", "none"]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut child = child.expect("QEMU is there: apt-get install qemu-system-x86");
-        let output = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let (say, said) = channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                println!("guest: {line}");
-                if let Some((_, line)) = line.split_once("GUEST ")
-                    && say.send(line.trim().to_owned()).is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Self { child, said }
-    }
-
-    /// The next thing that it says.
-    fn hear(&self) -> String {
-        self.said.recv_timeout(PATIENCE).expect("the guest says something within minutes")
-    }
-
-    /// What it says of that kind next; what it says before is passed over.
-    fn hear_of(&self, kind: &str) -> String {
-        loop {
-            let said = self.hear();
-            if let Some(rest) = said.strip_prefix(kind) {
-                return rest.trim().to_owned();
-            }
-        }
-    }
-
-    /// Kills it. Gives what else it had said.
-    fn kill(mut self) -> Vec<String> {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.said.iter().collect()
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A machine that has the member that is served there.
+fn machine(socket: &Path, task: &str) -> Guest {
+    Machine::new(env!("CARGO_TARGET_TMPDIR"), task, 256).with_log(socket).start()
 }
 
 /// This test's program again, serving a pool on a socket.
@@ -128,7 +48,7 @@ impl Service {
         let socket = place.join("socket");
         let _ = fs::remove_file(&socket);
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "serves_until_it_is_killed", "--ignored", "--nocapture"]).env(TASK, place);
+        command.args(["--exact", "serves_until_it_is_killed", "--nocapture"]).env(TASK, place);
         let child = command.stdout(Stdio::null()).spawn().unwrap();
         let service = Self { child, place: place.to_owned() };
         let begun = Instant::now();
@@ -172,10 +92,10 @@ fn settings() -> SocketSettings {
     SocketSettings { access: Access::own(), threads: 4, calendar: Calendar::new(SystemTime::now) }
 }
 
+/// No test of its own: what the other process does.
 #[test]
-#[ignore = "it serves until it is killed: the tests beside it start it"]
 fn serves_until_it_is_killed() {
-    let place = PathBuf::from(std::env::var_os(TASK).expect("the tests beside it start it"));
+    let Some(place) = std::env::var_os(TASK).map(PathBuf::from) else { return };
     let (_pool, member) = open(&place);
     let _socket = Socket::new(member, place.join("socket"), &settings()).unwrap();
     std::thread::sleep(Duration::from_hours(1));
@@ -221,7 +141,7 @@ fn what_a_guest_was_told_is_durable_survives_whatever_is_killed() {
 
     // The service first, then the guest: what the service had not answered the guest has not said.
     let service = Service::start(place);
-    let guest = Guest::start(&service.socket(), "records");
+    let guest = machine(&service.socket(), "records");
     let said = write(&guest, RECORDS);
     service.kill();
     let last = last_durable(&guest.kill(), said);
@@ -229,10 +149,10 @@ fn what_a_guest_was_told_is_durable_survives_whatever_is_killed() {
 
     // The guest alone: the service goes on, and serves the next one. Then that with the service.
     let service = Service::start(place);
-    let guest = Guest::start(&service.socket(), "records");
+    let guest = machine(&service.socket(), "records");
     let said = write(&guest, RECORDS);
     let last = last_durable(&guest.kill(), said);
-    let guest = Guest::start(&service.socket(), "records");
+    let guest = machine(&service.socket(), "records");
     let said = write(&guest, RECORDS);
     assert!(said > last, "it went on behind {last}");
     service.kill();
@@ -246,7 +166,7 @@ fn a_guest_finds_what_servers_do_with_names() {
     let folder = tempfile::tempdir().unwrap();
     let (pool, member) = open(folder.path());
     let socket = Socket::new(member, folder.path().join("socket"), &settings()).unwrap();
-    let guest = Guest::start(socket.path(), "names");
+    let guest = machine(socket.path(), "names");
     assert_eq!(guest.hear_of("listed"), ". ./folder ./folder/long ./folder/one");
     assert_eq!(guest.hear_of("length"), "1048576");
     guest.hear_of("over");

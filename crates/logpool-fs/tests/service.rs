@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ishigaki_device::{Directory, MemoryDirectory};
 use ishigaki_logpool::{MemberSettings, Pool, Profile};
-use ishigaki_logpool_fs::{Error, Mount, Served, Service};
+use ishigaki_logpool_fs::{Error, Mount, Place, Served, Service};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ fn served(name: &str, profile: Profile, folder: &Path) -> Served {
     Served {
         name: name.to_owned(),
         member: MemberSettings { profile, quota: stage::quota() },
-        folder: folder.to_owned(),
+        place: Place::Mount(folder.to_owned()),
         mount: stage::mount_settings(),
     }
 }

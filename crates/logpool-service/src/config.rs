@@ -84,23 +84,23 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] with the line, for what is no TOML, a key that there is not, a value that can not be, and a member
-    /// or folder that is there twice.
+    /// [`Error::Config`] with the line, for what is no TOML, a key that there is not, a value that can not be, a member with
+    /// no place or two, and a member or place that is there twice.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let Written { data, log, waiting, metrics, member } = read(text, path)?;
         let base = path.parent().unwrap_or(Path::new(""));
         let lines: Vec<usize> = member.iter().map(|member| line_of(text, member.span().start)).collect();
         let mut members: Vec<MemberConfig> = member.into_iter().map(toml::Spanned::into_inner).collect();
         for member in &mut members {
-            member.mount = base.join(&member.mount);
+            member.place = member.place.at(base.join(member.place.path()));
         }
-        if let Err((place, reason)) = check(&members) {
-            return Err(Error::Config { path: path.to_owned(), line: Some(lines[place]), reason });
+        if let Err((number, reason)) = check(&members) {
+            return Err(Error::Config { path: path.to_owned(), line: Some(lines[number]), reason });
         }
         Ok(Self { data: base.join(data), log, waiting, metrics, members })
     }
 
-    /// Refuses members and folders that are there twice.
+    /// Refuses members and places that are there twice.
     pub(crate) fn check(&self) -> Result<()> {
         check(&self.members).map_err(|(_, reason)| Error::Member(reason))
     }
@@ -130,17 +130,16 @@ fn line_of(text: &str, at: usize) -> usize {
 
 /// The first member that can not stand beside those before it, and why.
 fn check(members: &[MemberConfig]) -> Result<(), (usize, String)> {
-    let (mut names, mut folders) = (BTreeSet::new(), BTreeMap::new());
-    for (place, member) in members.iter().enumerate() {
+    let (mut names, mut places) = (BTreeSet::new(), BTreeMap::new());
+    for (number, member) in members.iter().enumerate() {
         if !names.insert(&member.name) {
-            return Err((place, format!("member `{}` is there twice; a name is one server's alone", member.name)));
+            return Err((number, format!("member `{}` is there twice; a name is one server's alone", member.name)));
         }
-        if let Some(other) = folders.insert(&member.mount, &member.name) {
-            let (folder, name) = (member.mount.display(), &member.name);
-            return Err((
-                place,
-                format!("`{other}` and `{name}` are both at {folder}; each needs a folder of its own"),
-            ));
+        let path = member.place.path();
+        if let Some(other) = places.insert(path, &member.name) {
+            let (path, name) = (path.display(), &member.name);
+            let reason = format!("`{other}` and `{name}` are both at {path}; each needs a folder or socket of its own");
+            return Err((number, reason));
         }
     }
     Ok(())
@@ -148,6 +147,8 @@ fn check(members: &[MemberConfig]) -> Result<(), (usize, String)> {
 
 #[cfg(test)]
 mod tests {
+    use ishigaki_logpool_fs::Place;
+
     use super::*;
 
     const WHOLE: &str = r#"
@@ -170,6 +171,11 @@ name = "billing"
 profile = "mariadb"
 mount = "billing-log"
 owner = 105
+
+[[member]]
+name = "machine"
+profile = "mariadb"
+socket = "machine.socket"
 "#;
 
     fn refused(text: &str) -> (Option<usize>, String) {
@@ -186,11 +192,12 @@ owner = 105
         assert_eq!(config.settings().log, ByteSize::gib(2));
         assert_eq!(config.settings().waiting, "delay:50us".parse().unwrap());
         assert_eq!(config.metrics.as_deref(), Some("127.0.0.1:9117"));
-        let [orders, billing] = &config.members[..] else { panic!() };
-        assert_eq!((orders.profile.name, &*orders.mount), ("postgresql", Path::new("/srv/orders-log")));
+        let [orders, billing, machine] = &config.members[..] else { panic!() };
+        assert_eq!((orders.profile.name, &orders.place), ("postgresql", &Place::Mount("/srv/orders-log".into())));
         let quota = orders.settings().quota;
         assert_eq!((quota.share, quota.home, quota.files), (ByteSize::mib(32), ByteSize::gib(4), 64));
-        assert_eq!((&*billing.mount, billing.share), (Path::new("/etc/billing-log"), None));
+        assert_eq!((&billing.place, billing.share), (&Place::Mount("/etc/billing-log".into()), None));
+        assert_eq!(machine.place, Place::Socket("/etc/machine.socket".into()));
         assert_eq!(billing.owner.as_ref().unwrap().to_string(), "105");
         assert_eq!(billing.settings().quota, ishigaki_logpool::Quota::default());
     }
@@ -215,6 +222,9 @@ owner = 105
             (of_member("").replace("name = \"a\"\n", ""), 2, "missing field `name`"),
             (of_member(member), 6, "`a` is there twice"),
             (of_member(&member.replace("\"a\"", "\"b\"")), 6, "`a` and `b` are both at /m"),
+            (of_member(&member.replace("\"a\"", "\"b\"").replace("mount", "socket")), 6, "both at /m"),
+            (of_member("socket = \"/s\""), 2, "member `a` has both `mount` and `socket`"),
+            (of_member("").replace("mount = \"/m\"\n", ""), 2, "member `a` has neither `mount` nor `socket`"),
         ] {
             let (found, reason) = refused(&text);
             assert_eq!((found, reason.contains(words)), (Some(line), true), "{text}: {found:?}: {reason}");

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ishigaki_base::ErrorKind;
+use ishigaki_logpool_fs::Place;
 use serde::{Deserialize, Serialize};
 
 use crate::door::{PATIENCE, answer, hear};
@@ -36,6 +37,13 @@ pub enum Request {
     Status {},
     /// To serve one more member, now and after the next start.
     Add(MemberConfig),
+    /// To remove a member that is served nowhere.
+    Remove {
+        /// Its name.
+        name: String,
+        /// With its files, if it has any.
+        force: bool,
+    },
 }
 
 /// What it answers.
@@ -46,6 +54,8 @@ pub enum Reply {
     Status(Box<Status>),
     /// The member is served.
     Added(Added),
+    /// The member is not in the pool any more.
+    Removed(Removed),
     /// It can not be.
     Refused {
         /// What can be done about it: [`ErrorKind`], as text.
@@ -62,12 +72,24 @@ pub struct Added {
     pub name: String,
     /// The kind of its server.
     pub profile: String,
-    /// Its folder.
-    pub mount: PathBuf,
-    /// Whose its files are.
+    /// Where it is served: `mount` or `socket`.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Whose its files are; by number in a virtual machine.
     pub owner: Owner,
     /// The file that says so to the next start.
     pub noted_in: PathBuf,
+}
+
+/// A member that was removed, and what has gone with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Its name.
+    pub name: String,
+    /// Files and directories.
+    pub files: u64,
+    /// Bytes of its files at home, each rounded up to 64 KiB.
+    pub home_bytes: u64,
 }
 
 impl Reply {

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  configuration ─┐
-//!                 ├─▶ Serving ──▶ a pool, and a mount for each member        (logpool, logpool-fs)
+//!                 ├─▶ Serving ──▶ a pool, and a mount or socket for each     (logpool, logpool-fs)
 //!  members.toml ──┘      ▲  ▲
 //!                        │  └── DATA/service.sock    one question and one answer, in JSON     ask()
 //!                        └───── /metrics             the same numbers for Prometheus, by HTTP
 //! ```
 //!
 //! - [`Config`] says what is served, and [`MemberConfig`] how a member is; both are read from TOML, and faults are told with
-//!   their line. [`Owner`] is a user of this host.
+//!   their line. [`Owner`] is a user of this host, or of a virtual machine.
 //! - `added` is the file in the data directory with the members that a running service has taken in. The configuration is its
 //!   author's, and never written here.
 //! - [`Serving`] holds the directory's lock, the pool, the mounts and the two doors, and ends them in order.
@@ -30,8 +30,9 @@ mod serving;
 mod status;
 
 pub use config::{Config, MemberConfig};
-pub use control::{Added, Reply, Request, ask};
+pub use control::{Added, Removed, Reply, Request, ask};
 pub use error::{Error, Result};
+pub use ishigaki_logpool_fs::Place;
 pub use owner::Owner;
 pub use serving::Serving;
 pub use status::{LogStatus, MemberStatus, QuotaStatus, Spread, Status};

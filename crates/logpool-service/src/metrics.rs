@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use hdrhistogram::Histogram;
 use ishigaki_logpool::LogStatistics;
-use ishigaki_logpool_fs::Mounted;
+use ishigaki_logpool_fs::Attached;
 
 use crate::status::NANOSECONDS;
 
@@ -34,10 +34,10 @@ const TIMES: [u64; 16] = [
 const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /// All of it, in a text.
-pub(crate) fn text(uptime_seconds: f64, log: &LogStatistics, mounted: &[Mounted]) -> String {
+pub(crate) fn text(uptime_seconds: f64, log: &LogStatistics, attached: &[Attached]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = Page { text: &mut text }.write(uptime_seconds, log, mounted);
+    let _ = Page { text: &mut text }.write(uptime_seconds, log, attached);
     text
 }
 
@@ -57,7 +57,7 @@ struct Figures {
 }
 
 const OF_MEMBERS: [OfMember; 18] = [
-    ("mounted", "gauge", "1 if the folder answers", |member| member.is_alive.into()),
+    ("mounted", "gauge", "1 if the folder answers, or a virtual machine can connect", |member| member.is_alive.into()),
     ("failed", "gauge", "1 if the server gets errors until the service is started again", |member| {
         member.has_failed.into()
     }),
@@ -88,7 +88,7 @@ const OF_MEMBERS: [OfMember; 18] = [
 ];
 
 impl Page<'_> {
-    fn write(&mut self, uptime_seconds: f64, log: &LogStatistics, mounted: &[Mounted]) -> fmt::Result {
+    fn write(&mut self, uptime_seconds: f64, log: &LogStatistics, attached: &[Attached]) -> fmt::Result {
         self.head("pool_uptime_seconds", "gauge", "For how long the service has served")?;
         writeln!(self.text, "ishigaki_pool_uptime_seconds {uptime_seconds}")?;
         for (name, kind, help, value) in [
@@ -109,17 +109,17 @@ impl Page<'_> {
         self.histogram("pool_batch_size", "", &log.batch_sizes, &SIZES, 1.0)?;
         self.head("pool_write_seconds", "histogram", "How long a write of the log took")?;
         self.histogram("pool_write_seconds", "", &log.write_times, &TIMES, NANOSECONDS)?;
-        self.members(mounted)
+        self.members(attached)
     }
 
-    fn members(&mut self, mounted: &[Mounted]) -> fmt::Result {
-        let figures = |mounted: &Mounted| Figures {
-            name: mounted.member().name().to_owned(),
-            is_alive: mounted.is_alive(),
-            has_failed: mounted.member().failure().is_some(),
-            statistics: mounted.member().statistics(),
+    fn members(&mut self, attached: &[Attached]) -> fmt::Result {
+        let figures = |attached: &Attached| Figures {
+            name: attached.member().name().to_owned(),
+            is_alive: attached.is_alive(),
+            has_failed: attached.member().failure().is_some(),
+            statistics: attached.member().statistics(),
         };
-        let members: Vec<Figures> = mounted.iter().map(figures).collect();
+        let members: Vec<Figures> = attached.iter().map(figures).collect();
         for (name, kind, help, value) in OF_MEMBERS {
             let name = format!("pool_member_{name}");
             self.head(&name, kind, help)?;

@@ -66,6 +66,25 @@ impl Owner {
         Ok(access)
     }
 
+    /// The numbers of the user and the group in a virtual machine, whose names this host does not know.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not both numbers.
+    pub fn access_in_machine(&self, member: &str) -> Result<Access> {
+        match (&self.user, &self.group) {
+            (Identity::Number(user), Some(Identity::Number(group))) => Ok(Access { user: *user, group: *group }),
+            _ => Err(Error::Member(format!(
+                "member `{member}` is to belong to {self} in a virtual machine, which has users of its own: give the numbers that they have there, as in 105:106"
+            ))),
+        }
+    }
+
+    /// Of those numbers, as they are.
+    pub fn in_machine(access: Access) -> Self {
+        Self { user: Identity::Number(access.user), group: Some(Identity::Number(access.group)) }
+    }
+
     /// Of those numbers, by name where this host has one.
     pub fn of(access: Access) -> Self {
         let user = User::from_uid(Uid::from_raw(access.user)).ok().flatten();
@@ -182,6 +201,19 @@ mod tests {
         assert!(!may_give(105, 106) && !may_give(105, 0));
         let error = Error::NotRoot { member: "m".to_owned(), owner: "postgres".to_owned() }.to_string();
         assert!(error.contains("takes root: run the service as root or as that user"), "{error}");
+    }
+
+    #[test]
+    fn the_users_of_a_machine_are_numbers() {
+        let access = |text: &str| text.parse::<Owner>().unwrap().access_in_machine("m");
+        // Whoever runs the service gives nobody of this host anything.
+        let given = access("105:106").unwrap();
+        assert_eq!(given, Access { user: 105, group: 106 });
+        assert_eq!(Owner::in_machine(given).to_string(), "105:106");
+        for text in ["root", "root:root", "105", "105:root", "root:0"] {
+            let error = access(text).unwrap_err().to_string();
+            assert!(error.contains("give the numbers that they have there"), "{error}");
+        }
     }
 
     #[test]

@@ -8,19 +8,19 @@ use std::time::{Instant, SystemTime};
 
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
 use ishigaki_logpool::{Pool, Quota, Waiting};
-use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Served, Service};
+use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Place, Served, Service};
 use parking_lot::Mutex;
 
-use crate::control::{self, Added, Reply, Request};
+use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
 use crate::metrics::{self, http};
-use crate::status::{LogStatus, MemberStatus, problem};
-use crate::{Config, Error, MemberConfig, Owner, Result, Status, added};
+use crate::status::{LogStatus, MemberStatus, owner, problem};
+use crate::{Config, Error, MemberConfig, Result, Status, added};
 
 /// A pool that is served, with its control socket and, if asked for, its metrics.
 ///
 /// *Threads*: everything takes `&self`. *Drop* does as [`stop`](Self::stop) does. *A crash* leaves folders that answer
-/// `ENOTCONN` and a socket that nobody hears; the next start on the same directory puts both right.
+/// `ENOTCONN` and sockets that nobody hears; the next start on the same directory puts all of them right.
 #[derive(Debug)]
 pub struct Serving {
     // In the order in which they go: nobody comes in any more, the folders end, the directory is free.
@@ -96,11 +96,11 @@ impl Serving {
     /// Why servers get errors: each concerned member, and why. None while a member is being added.
     pub fn problems(&self) -> Vec<(String, String)> {
         let Some(service) = self.core.service.try_lock() else { return Vec::new() };
-        let mounted = service.as_ref().map(Service::mounted).unwrap_or_default();
-        mounted.iter().filter_map(|mounted| Some((mounted.member().name().to_owned(), problem(mounted)?))).collect()
+        let attached = service.as_ref().map(Service::attached).unwrap_or_default();
+        attached.iter().filter_map(|attached| Some((attached.member().name().to_owned(), problem(attached)?))).collect()
     }
 
-    /// Unmounts everything, closes the pool, and lets go of the directory.
+    /// Ends every mount and socket, closes the pool, and lets go of the directory.
     ///
     /// # Errors
     ///
@@ -165,15 +165,19 @@ fn bind(address: &str) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|cause| Error::Metrics { address: address.to_owned(), cause })
 }
 
-/// A member as the mounts want it.
+/// A member as mounts and sockets want it.
 fn served(member: &MemberConfig) -> Result<Served> {
-    let access = member.owner.as_ref().map_or_else(|| Ok(Access::own()), |owner| owner.access(&member.name))?;
-    let folder =
-        std::path::absolute(&member.mount).map_err(|cause| Error::File { path: member.mount.clone(), cause })?;
+    let access = match (&member.owner, &member.place) {
+        (None, _) => Access::own(),
+        (Some(owner), Place::Mount(_)) => owner.access(&member.name)?,
+        (Some(owner), Place::Socket(_)) => owner.access_in_machine(&member.name)?,
+    };
+    let path = member.place.path();
+    let path = std::path::absolute(path).map_err(|cause| Error::File { path: path.to_owned(), cause })?;
     Ok(Served {
         name: member.name.clone(),
         member: member.settings(),
-        folder,
+        place: member.place.at(path),
         mount: MountSettings { access, threads: MountSettings::THREADS, calendar: Calendar::new(SystemTime::now) },
     })
 }
@@ -183,6 +187,7 @@ impl Core {
         Reply::of(match request {
             Request::Status {} => self.status().map(|status| Reply::Status(Box::new(status))),
             Request::Add(member) => self.add(member).map(Reply::Added),
+            Request::Remove { name, force } => self.remove(name, force).map(Reply::Removed),
         })
     }
 
@@ -192,7 +197,7 @@ impl Core {
         let log = LogStatus::of(&service.pool().statistics());
         let mut status = Status::put_together(self.data.clone(), self.began.elapsed(), self.waiting, log);
         status.metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
-        status.members = service.mounted().iter().map(MemberStatus::of).collect();
+        status.members = service.attached().iter().map(MemberStatus::of).collect();
         status.not_served = service.pool().members();
         status.not_served.retain(|name| status.members.iter().all(|member| member.name != *name));
         Ok(status)
@@ -201,15 +206,15 @@ impl Core {
     fn metrics(&self) -> String {
         let service = self.service.lock();
         service.as_ref().map_or_else(String::new, |service| {
-            metrics::text(self.began.elapsed().as_secs_f64(), &service.pool().statistics(), service.mounted())
+            metrics::text(self.began.elapsed().as_secs_f64(), &service.pool().statistics(), service.attached())
         })
     }
 
     /// Serves one more member, and notes it for the next start. Answered when both are done; otherwise it is as before.
     fn add(&self, member: MemberConfig) -> Result<Added> {
-        if !member.mount.is_absolute() {
-            let folder = member.mount.display();
-            return Err(Error::Member(format!("`{folder}` is no absolute path; the service has a place of its own")));
+        if !member.place.path().is_absolute() {
+            let path = member.place.path().display();
+            return Err(Error::Member(format!("`{path}` is no absolute path; the service has a place of its own")));
         }
         let served = served(&member)?;
         let mut guard = self.service.lock();
@@ -217,7 +222,7 @@ impl Core {
         let before = added::load(&self.data)?;
         let mut members = before.clone();
         let is_new = !service.pool().members().contains(&member.name);
-        let is_served = service.mounted().iter().any(|mounted| mounted.member().name() == member.name);
+        let is_served = service.attached().iter().any(|attached| attached.member().name() == member.name);
         if !is_new && !is_served {
             check_quota(&member, service.pool().member(&member.name)?.quota())?;
         }
@@ -225,9 +230,9 @@ impl Core {
         members.retain(|other| other.name != member.name);
         members.push(member.clone());
         if let Err(error) = added::store(&self.data, &members) {
-            service.unmount(&member.name);
+            service.detach(&member.name);
             if is_new && let Err(stays) = service.pool().remove(&member.name) {
-                tracing::warn!("member `{}` is in the pool, and mounted nowhere: {stays}", member.name);
+                tracing::warn!("member `{}` is in the pool, and served nowhere: {stays}", member.name);
             }
             // It may have been noted, and only not durably.
             if let Err(stays) = added::store(&self.data, &before) {
@@ -236,11 +241,34 @@ impl Core {
             return Err(error);
         }
         Ok(Added {
-            owner: Owner::of(served.mount.access),
+            owner: owner(&served.place, served.mount.access),
             noted_in: added::path(&self.data),
             profile: member.profile.to_string(),
             name: member.name,
-            mount: member.mount,
+            place: served.place,
         })
+    }
+
+    /// Removes a member that is served nowhere, with its files if that is said. Its part of the log is of no use any more.
+    fn remove(&self, name: String, force: bool) -> Result<Removed> {
+        let guard = self.service.lock();
+        let service = guard.as_ref().ok_or(Error::Ending)?;
+        if let Some(attached) = service.attached().iter().find(|attached| attached.member().name() == name) {
+            let (place, file) = (attached.place(), added::path(&self.data));
+            return Err(Error::Member(format!(
+                "member `{name}` is served at {place}; end its server and the service, take it out of the configuration or of {}, and start the service again before it is removed",
+                file.display()
+            )));
+        }
+        let figures = service.pool().member(&name)?.statistics();
+        let removed = Removed { name, files: figures.files, home_bytes: figures.home };
+        if removed.files > 0 && !force {
+            let Removed { name, files, .. } = &removed;
+            return Err(Error::Member(format!(
+                "member `{name}` has files ({files}), which would be gone; `ishigaki log rebuild` takes them out while no service runs, and --force removes them"
+            )));
+        }
+        service.pool().remove(&removed.name)?;
+        Ok(removed)
     }
 }

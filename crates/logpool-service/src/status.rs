@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use ishigaki_logpool::{LogStatistics, Waiting};
-use ishigaki_logpool_fs::Mounted;
+use ishigaki_logpool_fs::{Access, Attached, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::Owner;
@@ -27,7 +27,7 @@ pub struct Status {
     pub log: LogStatus,
     /// The members that are served.
     pub members: Vec<MemberStatus>,
-    /// Members of the pool that are mounted nowhere.
+    /// Members of the pool that are served nowhere.
     pub not_served: Vec<String>,
 }
 
@@ -63,12 +63,16 @@ pub struct MemberStatus {
     pub name: String,
     /// The kind of its server.
     pub profile: String,
-    /// Its folder.
-    pub mount: PathBuf,
-    /// Whose its files are.
+    /// Where it is served: `mount` or `socket`.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Whose its files are; by number in a virtual machine.
     pub owner: Owner,
-    /// Whether the folder answers.
+    /// Whether the folder answers, or a virtual machine can connect.
     pub mounted: bool,
+    /// Of a socket, whether a virtual machine is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<bool>,
     /// Why its server gets errors, if it does.
     pub problem: Option<String>,
     /// Entries in the log.
@@ -170,25 +174,38 @@ impl LogStatus {
 }
 
 /// Why a member's server gets errors, if it does.
-pub(crate) fn problem(mounted: &Mounted) -> Option<String> {
+pub(crate) fn problem(attached: &Attached) -> Option<String> {
     let gone = || {
-        let folder = mounted.folder().display();
-        (!mounted.is_alive()).then(|| format!("{folder} was unmounted by somebody; start the service again"))
+        let path = attached.place().path().display();
+        let what = match attached.place() {
+            Place::Mount(_) => "was unmounted by somebody",
+            Place::Socket(_) => "was removed by somebody",
+        };
+        (!attached.is_alive()).then(|| format!("{path} {what}; start the service again"))
     };
-    mounted.member().failure().map(|failure| failure.to_string()).or_else(gone)
+    attached.member().failure().map(|failure| failure.to_string()).or_else(gone)
+}
+
+/// Whose a member's files are, in the words of whoever uses them.
+pub(crate) fn owner(place: &Place, access: Access) -> Owner {
+    match place {
+        Place::Mount(_) => Owner::of(access),
+        Place::Socket(_) => Owner::in_machine(access),
+    }
 }
 
 impl MemberStatus {
-    pub(crate) fn of(mounted: &Mounted) -> Self {
-        let member = mounted.member();
+    pub(crate) fn of(attached: &Attached) -> Self {
+        let member = attached.member();
         let figures = member.statistics();
         Self {
             name: member.name().to_owned(),
             profile: member.profile().to_string(),
-            mount: mounted.folder().to_owned(),
-            owner: Owner::of(mounted.access()),
-            mounted: mounted.is_alive(),
-            problem: problem(mounted),
+            place: attached.place().clone(),
+            owner: owner(attached.place(), attached.access()),
+            mounted: attached.is_alive(),
+            connected: attached.is_connected(),
+            problem: problem(attached),
             entries: figures.entries,
             written_bytes: figures.written,
             logged_bytes: figures.logged,

@@ -1,24 +1,27 @@
 //! Clients that insert rows, one after the other, and note what they are told.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
-use super::Server;
-use super::service::until;
+use ishigaki_servers::{Client, Server};
 
 /// A client's number and a row's.
 pub(crate) type Row = (u32, u32);
+
+/// Makes the table for them.
+pub(crate) const TABLE: &str = "create table told (client int not null, number int not null);\n";
 
 /// Some clients at work.
 pub(crate) struct Load(Vec<JoinHandle<Vec<Row>>>);
 
 impl Load {
-    pub(crate) fn start<S: Server>(data: &Path, turn: u32, clients: u32) -> Self {
+    pub(crate) fn start(server: &Server, turn: u32, clients: u32) -> Self {
         let numbers = turn * clients..(turn + 1) * clients;
-        Self(numbers.map(|number| client(S::client(data), number, S::insert)).collect())
+        let start = |number| {
+            let client = server.client().unwrap();
+            std::thread::spawn(move || insert(client, number))
+        };
+        Self(numbers.map(start).collect())
     }
 
     /// All rows that were acknowledged; their server is gone.
@@ -27,47 +30,23 @@ impl Load {
     }
 }
 
-fn client(mut command: Command, number: u32, insert: fn(Row) -> String) -> JoinHandle<Vec<Row>> {
-    let mut process =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a client");
-    let mut statements = process.stdin.take().expect("it is a pipe");
-    let mut answers = BufReader::new(process.stdout.take().expect("it is a pipe")).lines();
-    std::thread::spawn(move || {
-        let mut acknowledged = Vec::new();
-        for row in (0..).map(|row| (number, row)) {
-            if writeln!(statements, "{}", insert(row)).and_then(|()| statements.flush()).is_err() {
-                break;
-            }
-            match answers.next() {
-                Some(Ok(answer)) if answer == "ok" => acknowledged.push(row),
-                _ => break,
-            }
+/// Until the server is gone.
+fn insert(mut client: Client, number: u32) -> Vec<Row> {
+    let mut acknowledged = Vec::new();
+    for row in (0..).map(|row| (number, row)) {
+        let statement = format!("insert into told values ({}, {}) returning 'ok';", row.0, row.1);
+        if client.ask(&statement).is_ok_and(|answer| answer == "ok") {
+            acknowledged.push(row);
+        } else {
+            break;
         }
-        drop(statements);
-        let _ = process.kill();
-        let _ = process.wait();
-        acknowledged
-    })
-}
-
-/// Runs a statement, as soon as somebody answers; gives what it prints.
-pub(crate) fn run_when_up<S: Server>(data: &Path, statement: &str) -> String {
-    let mut printed = String::new();
-    until("the server does not come up", data, || {
-        let mut client =
-            S::client(data).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        // It may have gone already, because nobody listens.
-        let _ = client.stdin.take().expect("it is a pipe").write_all(statement.as_bytes());
-        let output = client.wait_with_output().unwrap();
-        printed = String::from_utf8(output.stdout).unwrap();
-        output.status.success()
-    });
-    printed
+    }
+    acknowledged
 }
 
 /// All rows that are there.
-pub(crate) fn rows<S: Server>(data: &Path) -> HashSet<Row> {
-    let printed = run_when_up::<S>(data, "select concat(client, ' ', number) from told;\n");
+pub(crate) fn rows(server: &Server) -> HashSet<Row> {
+    let printed = server.run_when_up("select concat(client, ' ', number) from told;\n", &|| false).unwrap();
     let row = |line: &str| {
         let (client, number) = line.split_once(' ').expect("two numbers");
         (client.parse().unwrap(), number.parse().unwrap())

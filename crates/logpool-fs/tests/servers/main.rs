@@ -11,18 +11,16 @@
 mod stage;
 
 mod load;
-mod mariadb;
-mod postgresql;
 mod power;
 mod service;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command};
 use std::time::Duration;
 
-use load::{Load, Row};
-use service::{Running, Service};
+use ishigaki_servers::{Kind, Server, User};
+use load::Load;
+use service::Service;
 
 /// Kills of each kind.
 const KILLS: u32 = 20;
@@ -30,23 +28,12 @@ const KILLS: u32 = 20;
 /// Clients at a time, each with a statement after the other.
 const CLIENTS: u32 = 4;
 
-/// A kind of server.
-trait Server {
-    const NAME: &'static str;
-    const PROFILE: &'static str;
-    /// Its user on the host.
-    const USER: &'static str;
-    /// What must be installed.
-    const PROGRAM: &'static str;
-
-    /// Makes an empty database with its log in `log`, and everything else in `data`.
-    fn make(data: &Path, log: &Path, user: (u32, u32));
-    /// Starts it; it may still be recovering.
-    fn start(data: &Path, log: &Path, user: (u32, u32)) -> Child;
-    /// Its client, reading statements from a pipe.
-    fn client(data: &Path) -> Command;
-    /// Inserts a row; the client says `ok` on a line when it is committed.
-    fn insert(row: Row) -> String;
+/// What servers are told beside the usual: a log that is written by `O_DSYNC`, so that a commit is a write and no sync follows.
+fn arguments(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::MariaDb => &[],
+        Kind::PostgreSql => &["-c", "wal_sync_method=open_datasync"],
+    }
 }
 
 /// What is killed.
@@ -58,63 +45,71 @@ enum Victim {
 }
 
 /// The server's user, if it is installed; else says that the test does nothing.
-fn user_of<S: Server>(test: &str) -> Option<(u32, u32)> {
-    let user = service::user(S::USER).filter(|_| Path::new(S::PROGRAM).exists());
-    if user.is_none() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: there is no {} (Debian: {})", S::PROGRAM, S::NAME);
+fn user_of(kind: Kind, test: &str) -> Option<User> {
+    if !stage::can_mount(test) {
+        return None;
     }
-    user
+    match kind.user() {
+        Ok(user) => Some(user),
+        Err(reason) => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+            None
+        }
+    }
 }
 
-fn kill_again_and_again<S: Server>(test: &str) {
-    if !stage::can_mount(test) {
-        return;
-    }
-    let Some(user) = user_of::<S>(test) else { return };
+/// A server in two folders of a place: one of its own, and the mount of its log.
+fn server_in(place: &Path, kind: Kind, user: User) -> Server {
+    let [data, log] = ["data", "log"].map(|name| user.folder(place, name).unwrap());
+    Server::new(kind, user, data, log).with(arguments(kind))
+}
+
+fn kill_again_and_again(kind: Kind, test: &str) {
+    let Some(user) = user_of(kind, test) else { return };
     let place = tempfile::tempdir().unwrap();
-    let (data, log) = (service::folder(place.path(), "data", user), service::folder(place.path(), "log", user));
-    let mut service = Service::start(place.path(), S::PROFILE, user);
-    S::make(&data, &log, user);
-    let mut server = Running(S::start(&data, &log, user));
-    load::run_when_up::<S>(&data, "create table told (client int not null, number int not null);");
+    let server = server_in(place.path(), kind, user);
+    let mut service = Service::start(place.path(), kind, user);
+    server.make().unwrap();
+    let mut running = server.start().unwrap();
+    server.run_when_up(load::TABLE, &|| false).unwrap();
     let mut acknowledged = Vec::new();
     for kill in 0..KILLS * 3 {
         let victim = [Victim::Server, Victim::Service, Victim::Both][kill as usize % 3];
-        let load = Load::start::<S>(&data, kill, CLIENTS);
+        let load = Load::start(&server, kill, CLIENTS);
         std::thread::sleep(Duration::from_millis(300 + u64::from(kill * 37 % 700)));
         if victim != Victim::Service {
-            server.kill();
+            running.kill().unwrap();
         }
         if victim != Victim::Server {
             service.kill();
         }
         // One whose log is gone is of no use, if it has not ended itself.
-        server.kill();
+        running.kill().unwrap();
         acknowledged.extend(load.end());
         if victim != Victim::Server {
             service.start_again();
         }
-        server = Running(S::start(&data, &log, user));
-        let there = load::rows::<S>(&data);
+        running = server.start().unwrap();
+        let there = load::rows(&server);
         let lost: Vec<_> = acknowledged.iter().filter(|row| !there.contains(row)).collect();
         assert!(lost.is_empty(), "{victim:?} killed, number {kill}: lost {lost:?} of {}", acknowledged.len());
     }
-    println!("{}: {} kills, {} rows acknowledged, all there", S::NAME, KILLS * 3, acknowledged.len());
+    println!("{kind}: {} kills, {} rows acknowledged, all there", KILLS * 3, acknowledged.len());
     assert!(acknowledged.len() > KILLS as usize, "there was a load");
-    server.kill();
+    running.kill().unwrap();
     service.end();
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn postgresql_has_every_acknowledged_row_whoever_is_killed() {
-    kill_again_and_again::<postgresql::PostgreSql>("postgresql_has_every_acknowledged_row_whoever_is_killed");
+    kill_again_and_again(Kind::PostgreSql, "postgresql_has_every_acknowledged_row_whoever_is_killed");
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn mariadb_has_every_acknowledged_row_whoever_is_killed() {
-    kill_again_and_again::<mariadb::MariaDb>("mariadb_has_every_acknowledged_row_whoever_is_killed");
+    kill_again_and_again(Kind::MariaDb, "mariadb_has_every_acknowledged_row_whoever_is_killed");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::{MemberSettings, Profile, Quota};
+use ishigaki_logpool_fs::Place;
 use serde::ser::Serializer;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -13,27 +14,74 @@ use crate::Owner;
 
 /// A member, and where it is served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct MemberConfig {
     /// Its name in the pool.
     pub name: String,
     /// What kind of server it is for.
-    #[serde(serialize_with = "profile_text", deserialize_with = "profile_of")]
     pub profile: Profile,
-    /// The empty folder on which it is mounted.
-    pub mount: PathBuf,
+    /// Where it is served.
+    pub place: Place,
     /// Whose its files are; by default of whoever runs the service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// Its share of the log, when it is taken in.
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
     pub share: Option<ByteSize>,
     /// What its files may take together, when it is taken in.
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
     pub home: Option<ByteSize>,
     /// How many files and directories it may have, when it is taken in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
+}
+
+/// The same as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    #[serde(serialize_with = "profile_text", deserialize_with = "profile_of")]
+    profile: Profile,
+    /// One of the two is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mount: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    socket: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<Owner>,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
+    share: Option<ByteSize>,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
+    home: Option<ByteSize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<u32>,
+}
+
+impl TryFrom<Written> for MemberConfig {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { name, profile, mount, socket, owner, share, home, files } = written;
+        let place = match (mount, socket) {
+            (Some(folder), None) => Place::Mount(folder),
+            (None, Some(path)) => Place::Socket(path),
+            (found, _) => {
+                let has = if found.is_some() { "both `mount` and `socket`" } else { "neither `mount` nor `socket`" };
+                return Err(format!(
+                    "member `{name}` has {has}; give it `mount`, a folder for a server of this host, or `socket`, for a virtual machine"
+                ));
+            }
+        };
+        Ok(Self { name, profile, place, owner, share, home, files })
+    }
+}
+
+impl From<MemberConfig> for Written {
+    fn from(member: MemberConfig) -> Self {
+        let MemberConfig { name, profile, place, owner, share, home, files } = member;
+        let (mount, socket) = match place {
+            Place::Mount(folder) => (Some(folder), None),
+            Place::Socket(path) => (None, Some(path)),
+        };
+        Self { name, profile, mount, socket, owner, share, home, files }
+    }
 }
 
 impl MemberConfig {
@@ -78,7 +126,7 @@ impl FromStr for MemberConfig {
         Ok(Self {
             name: name.to_owned(),
             profile: profile.parse::<Profile>().map_err(|error| error.to_string())?,
-            mount: folder.into(),
+            place: Place::Mount(folder.into()),
             owner: parts.next().map(str::parse).transpose()?,
             share: None,
             home: None,
@@ -117,6 +165,23 @@ mod tests {
         assert_eq!("a:generic:log".parse::<MemberConfig>().unwrap().owner, None);
         for text in ["", "a", "a:generic", "a:generic:", ":generic:/m", "a:oracle:/m", "a:generic:/m:"] {
             assert!(text.parse::<MemberConfig>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_has_a_folder_or_a_socket_and_not_both() {
+        let read =
+            |places: &str| toml::from_str::<MemberConfig>(&format!("name = \"a\"\nprofile = \"mariadb\"\n{places}"));
+        let (mount, socket) = ("mount = \"/m\"\n", "socket = \"/s\"\n");
+        assert_eq!(read(mount).unwrap().place, Place::Mount("/m".into()));
+        let member = read(socket).unwrap();
+        assert_eq!(member.place, Place::Socket("/s".into()));
+        assert_eq!(toml::from_str::<MemberConfig>(&toml::to_string(&member).unwrap()).unwrap(), member);
+        for (places, words) in
+            [("", "neither `mount` nor `socket`"), (&*format!("{mount}{socket}"), "both `mount` and")]
+        {
+            let error = read(places).unwrap_err().to_string();
+            assert!(error.contains("member `a` has ") && error.contains(words), "{error}");
         }
     }
 
