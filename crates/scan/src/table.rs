@@ -15,11 +15,12 @@
 //!
 //! Parts: [`cache`] keeps pages, [`filter`] is a condition on rows, [`prune`] judges pages by it, [`statistics`] is what
 //! the planner is told, [`exec`] the operator and [`reading`] the reading of one partition; [`push`] is the
-//! operator for work that is done at a node.
+//! operator for work that is done at a node, and [`orders`] the same for plans that travel themselves.
 
 mod cache;
 mod exec;
 mod filter;
+mod orders;
 mod prune;
 mod push;
 mod reading;
@@ -30,6 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Statistics};
@@ -44,6 +46,7 @@ use crate::{NodeSide, Placement};
 pub use cache::PageCache;
 pub(crate) use exec::PageScan;
 pub(crate) use filter::Filter;
+pub use orders::{Nodes, OrdersExec};
 pub use push::PushFailed;
 pub(crate) use push::PushScan;
 pub(crate) use units::Units;
@@ -225,6 +228,12 @@ impl PagedTable {
             cache: Arc::clone(&self.cache),
         }
     }
+}
+
+/// The same rows under another schema's names, of the same types: others are refused, not believed.
+pub fn labelled(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
 /// An error of a page file on its way through DataFusion.

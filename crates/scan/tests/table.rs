@@ -117,6 +117,31 @@ async fn statistics_are_exact_and_filters_honest() {
     assert_eq!(support, [TableProviderFilterPushDown::Exact, TableProviderFilterPushDown::Unsupported]);
 }
 
+/// Whether a condition is true of the row with that number.
+type Passes = fn(i64) -> bool;
+
+/// What compares a column to a constant is judged in one way, everything else in another, and a row must pass both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_pass_all_of_a_condition_whatever_it_is_made_of() {
+    let context = context(&table(vec![part(0, 2_000), part(2_000, 3_000)], ByteSize::mib(1)), 2);
+    let cases: [(&str, Passes); 9] = [
+        ("n >= 100 AND n < 1500", |n| (100..1500).contains(&n)),
+        ("1500 > n AND 100 <= n", |n| (100..1500).contains(&n)),
+        ("n % 7 = 3", |n| n % 7 == 3),
+        ("n > 250 AND n % 7 = 3 AND n <= 2900", |n| n > 250 && n % 7 == 3 && n <= 2900),
+        ("n > 250 AND word LIKE '%1' AND n <> 271", |n| n > 250 && n % 10 == 1 && n != 271),
+        ("n = 2500 AND n % 2 = 0", |n| n == 2500),
+        ("n = 2500 AND n % 2 = 1", |_| false),
+        ("n > 10 AND n < 5", |_| false),
+        ("word IS NULL AND n < 2050", |n| n % 10 == 0 && n < 2050),
+    ];
+    for (condition, passes) in cases {
+        let mut found = numbers(&context, &format!("SELECT n FROM t WHERE {condition}")).await;
+        found.sort_unstable();
+        assert_eq!(found, (0..3_000).filter(|&n| passes(n)).collect::<Vec<_>>(), "{condition}");
+    }
+}
+
 #[test]
 fn a_file_of_other_columns_is_refused() {
     let other = Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("word", DataType::Int64, true)]);

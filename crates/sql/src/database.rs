@@ -13,7 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
-use ishigaki_scan::{PlaceScans, ScanOptions};
+use ishigaki_scan::{PlaceScans, Placement, ScanOptions};
 use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -168,18 +168,38 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_batch_size(BATCH_ROWS);
     // 0.1 is a tenth here, not the double next to it; DECIMAL columns get what was written.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
-    config.options_mut().extensions.insert(ScanOptions::default());
+    let mut scans = ScanOptions::default();
+    if settings.distribute.is_some() {
+        in_pieces(&mut config);
+        scans.placement = Placement::Push.to_string();
+    }
+    config.options_mut().extensions.insert(scans);
     // Before DataFusion's coercion of types.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(FloatsStayFloats)];
     analyzers.extend(Analyzer::new().rules);
-    Ok(SessionStateBuilder::new()
+    let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(Planner))
         .with_default_features()
         .with_analyzer_rules(analyzers)
         .with_physical_optimizer_rule(Arc::new(OverflowFails))
-        // The last one: what it sends away, no other rule sees any more.
-        .with_physical_optimizer_rule(Arc::new(PlaceScans))
-        .build())
+        // The last ones: what they send away, no other rule sees any more.
+        .with_physical_optimizer_rule(Arc::new(PlaceScans));
+    Ok(match &settings.distribute {
+        Some(distribute) => state.with_physical_optimizer_rule(Arc::clone(distribute)).build(),
+        None => state.build(),
+    })
+}
+
+/// Has plans made whose pieces run in processes of their own, and so share nothing while they run.
+fn in_pieces(config: &mut SessionConfig) {
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.enable_dynamic_filter_pushdown = false;
+    optimizer.enable_topk_dynamic_filter_pushdown = false;
+    optimizer.enable_join_dynamic_filter_pushdown = false;
+    optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    // Rows go to other partitions by their keys or not at all.
+    optimizer.enable_round_robin_repartition = false;
 }

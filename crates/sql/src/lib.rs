@@ -45,6 +45,7 @@ pub use database::Database;
 pub use error::{Error, Result};
 pub use interrupt::{CancelHandle, Progress};
 pub use outcome::{Outcome, Rows};
+pub use rules::OverflowFails;
 pub use session::{Session, TransactionStatus};
 pub use settings::Settings;
 pub use statement::Statement;

@@ -80,8 +80,9 @@ fn as_double(expression: Expr) -> Expr {
 }
 
 /// Integers that overflow are an error, in what is selected, stored and compared; DataFusion would wrap them around.
+/// A plan that was written down and read again has forgotten it, and is to go through this again.
 #[derive(Debug)]
-pub(crate) struct OverflowFails;
+pub struct OverflowFails;
 
 impl PhysicalOptimizerRule for OverflowFails {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

@@ -1,7 +1,9 @@
 //! How a database is opened.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use ishigaki_base::ByteSize;
 use ishigaki_txn::ProtocolKind;
 
@@ -19,6 +21,9 @@ pub struct Settings {
     pub page_memory: ByteSize,
     /// Threads that run statements; `None` takes as many as the machine has cores.
     pub threads: Option<NonZeroUsize>,
+    /// Who runs plans on other hosts: the last rule that a physical plan goes through. With one, plans are made such that
+    /// their pieces need not know of each other while they run, and scans are pushed unless a session says otherwise.
+    pub distribute: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 }
 
 impl Default for Settings {
@@ -28,6 +33,7 @@ impl Default for Settings {
             query_memory: ByteSize::gib(2),
             page_memory: ByteSize::gib(1),
             threads: None,
+            distribute: None,
         }
     }
 }

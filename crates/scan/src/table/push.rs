@@ -15,7 +15,6 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::ipc::reader::StreamDecoder;
@@ -35,11 +34,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use ishigaki_remote::Location;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::exec::PageScan;
 use super::reading::Dynamic;
-use super::through;
+use super::{labelled, through};
 use crate::cost::Estimate;
 use crate::fragment::expression::Expression;
 use crate::fragment::step::Step;
@@ -114,7 +114,15 @@ impl PushScan {
     fn job(&self, part: usize) -> Job {
         Job { pushed: self.clone(), part }
     }
+
+    /// For each partition who can do it: nobody, if none of its pages can matter; those with replicas behind the first one.
+    pub(super) fn orders(&self) -> Result<Vec<Vec<Order>>> {
+        self.parts.iter().map(|&part| self.job(part).order()).collect()
+    }
 }
+
+/// What a node can be asked to do: the table, the place, and the fragment for the node there.
+pub(super) type Order = (String, String, Vec<u8>);
 
 /// One partition's work, for the thread that asks.
 struct Job {
@@ -136,6 +144,25 @@ impl Job {
             limit: scan.limit.map(|limit| limit as u64),
             steps: self.pushed.steps.clone(),
         }
+    }
+
+    fn order(&self) -> Result<Vec<Order>> {
+        let (runs, _) = self.runs()?;
+        let table = &self.pushed.scan.table;
+        let Some(node) = table.parts()[self.part].node.as_ref().filter(|_| !runs.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let first: Location = node.place().parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let mut fragment = self.fragment(runs, None);
+        let replicas: Vec<Location> = first.of_replicas().collect();
+        let first = Location { replicas: Vec::new(), ..first };
+        let choices = std::iter::once(first).chain(replicas).map(|location| {
+            fragment.directory.clone_from(&location.directory);
+            // A node does it only with the file that is meant, or a copy of that: it compares the segments.
+            let bytes = fragment.encode().map_err(|error| DataFusionError::External(Box::new(error)))?;
+            Ok((table.name().to_owned(), location.to_string(), bytes))
+        });
+        choices.collect()
     }
 
     /// Pages that may matter, as far as is known now.
@@ -199,7 +226,7 @@ impl Job {
 
 /// What the thread that asks passes on. The last one is an end, or an error.
 #[derive(Debug)]
-enum Piece {
+pub(super) enum Piece {
     Bytes(Vec<u8>),
     /// The node has said that there is no more.
     End,
@@ -213,16 +240,30 @@ fn and(left: Expression, right: Expression) -> Expression {
 }
 
 #[derive(Clone)]
-struct Metrics {
+pub(super) struct Metrics {
     baseline: BaselineMetrics,
-    received: Count,
+    pub(super) received: Count,
     refused: Count,
     pages: Count,
     skipped: Count,
 }
 
+impl Metrics {
+    /// Of one partition of an operator.
+    pub(super) fn new(of: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(of).counter(name, partition);
+        Self {
+            baseline: BaselineMetrics::new(of, partition),
+            received: counter("bytes_received"),
+            refused: counter("refused"),
+            pages: counter("pages_at_node"),
+            skipped: counter("pages_skipped"),
+        }
+    }
+}
+
 /// Results as they come.
-struct Arriving {
+pub(super) struct Arriving {
     pieces: Receiver<Result<Piece>>,
     decoder: StreamDecoder,
     piece: Buffer,
@@ -232,6 +273,23 @@ struct Arriving {
 }
 
 impl Arriving {
+    /// Of a thread that passes pieces on, and gives what they end with.
+    pub(super) fn of(
+        pull: impl FnOnce(&Metrics, &Sender<Result<Piece>>) -> Result<Piece> + Send + 'static,
+        schema: SchemaRef,
+        metrics: Metrics,
+    ) -> Self {
+        let (sender, pieces) = channel(AHEAD);
+        let own = metrics.clone();
+        // Ends by itself when nobody receives any more.
+        drop(tokio::task::spawn_blocking(move || {
+            let last = pull(&own, &sender);
+            // Who does not want it any more does not hear it.
+            let _ = sender.blocking_send(last);
+        }));
+        Self::new(pieces, schema, metrics)
+    }
+
     fn new(pieces: Receiver<Result<Piece>>, schema: SchemaRef, metrics: Metrics) -> Self {
         let (decoder, piece) = (StreamDecoder::new(), Buffer::from_vec(Vec::<u8>::new()));
         Self { pieces, decoder, piece, schema, metrics, any: false }
@@ -292,17 +350,16 @@ impl Arriving {
             Ok(Some(batch)) => Ok(batch),
             Err(error) => Err(error),
         };
-        let rest = futures::stream::try_unfold(self, |mut arriving| async move {
+        futures::stream::once(async move { first }).chain(self.rows()).boxed()
+    }
+
+    /// The rows that are still to come, in order.
+    pub(super) fn rows(self) -> BoxStream<'static, Result<RecordBatch>> {
+        let rows = futures::stream::try_unfold(self, |mut arriving| async move {
             Ok::<_, DataFusionError>(arriving.next().await?.map(|batch| (batch, arriving)))
         });
-        futures::stream::once(async move { first }).chain(rest).boxed()
+        rows.boxed()
     }
-}
-
-/// With the plan's names; other types than the plan's are not believed.
-fn labelled(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
 /// Whether a node has said itself that it does not do the work; one that is lost says nothing.
@@ -385,14 +442,7 @@ impl ExecutionPlan for PushScan {
         let (Some(&part), Some(instead)) = (self.parts.get(partition), self.instead.get(partition).cloned()) else {
             return Err(DataFusionError::Internal(format!("a scan has no partition {partition}")));
         };
-        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
-        let metrics = Metrics {
-            baseline: BaselineMetrics::new(&self.metrics, partition),
-            received: counter("bytes_received"),
-            refused: counter("refused"),
-            pages: counter("pages_at_node"),
-            skipped: counter("pages_skipped"),
-        };
+        let metrics = Metrics::new(&self.metrics, partition);
         let node = self.scan.table.parts()[part].node.clone();
         let instead = move || {
             if let Some(node) = &node {
@@ -404,21 +454,9 @@ impl ExecutionPlan for PushScan {
         // Not before somebody wants rows: until then joins may find out more.
         let batches = futures::stream::once(async move {
             let (job, schema, metrics) = begun;
-            start(job, schema, metrics).or(instead).await
+            Arriving::of(move |metrics, sender| job.pull(metrics, sender), schema, metrics).or(instead).await
         });
         let batches = batches.flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
     }
-}
-
-fn start(job: Job, schema: SchemaRef, metrics: Metrics) -> Arriving {
-    let (sender, pieces) = channel(AHEAD);
-    let own = metrics.clone();
-    // Ends by itself when nobody receives any more.
-    drop(tokio::task::spawn_blocking(move || {
-        let last = job.pull(&own, &sender);
-        // Who does not want it any more does not hear it.
-        let _ = sender.blocking_send(last);
-    }));
-    Arriving::new(pieces, schema, metrics)
 }

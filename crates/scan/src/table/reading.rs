@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
@@ -18,9 +17,9 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, 
 use ishigaki_page::{Page, PageDecoder, Reader};
 
 use super::exec::PageScan;
-use super::filter::Filter;
+use super::filter::{Chosen, Filter};
 use super::units::Unit;
-use super::{PageCache, PagedTable, Part, prune, through};
+use super::{PageCache, PagedTable, Part, labelled, prune, through};
 
 /// Pages of one unit, as they become known.
 type Pages = Vec<Arc<Page>>;
@@ -53,7 +52,7 @@ enum Fetch {
 
 struct Decoders {
     part: usize,
-    /// Of the columns that the filter looks at.
+    /// Of the columns that the filter needs unpacked.
     filter: Option<PageDecoder>,
     /// Of the columns that come out.
     output: PageDecoder,
@@ -160,33 +159,15 @@ impl Reading {
             self.decoders = Some(self.decoders_of(part)?);
         }
         let Some(decoders) = &mut self.decoders else { return Ok(()) };
+        let chosen = match &self.filter {
+            Some(filter) => filter.choose(pages, decoders.filter.as_mut())?,
+            None => pages.iter().map(|_| Chosen::All).collect(),
+        };
         let mut done = Vec::new();
-        match (&self.filter, &mut decoders.filter) {
-            (Some(filter), Some(narrow)) => {
-                pages.iter().try_for_each(|page| narrow.push(page)).map_err(through)?;
-                let passing = filter.passing(&narrow.finish().map_err(through)?)?;
-                let mut first = 0;
-                for page in pages {
-                    let of_page = passing.slice(first, page.rows());
-                    first += page.rows();
-                    match of_page.count_set_bits() {
-                        0 => continue,
-                        all if all == page.rows() => decoders.output.push(page),
-                        _ => decoders.output.push_rows(page, &of_page.set_indices_u32().collect::<Vec<u32>>()),
-                    }
-                    .map_err(through)?;
-                    if decoders.output.rows() >= self.batch_rows {
-                        done.push(decoders.output.finish().map_err(through)?);
-                    }
-                }
-            }
-            _ => {
-                for page in pages {
-                    decoders.output.push(page).map_err(through)?;
-                    if decoders.output.rows() >= self.batch_rows {
-                        done.push(decoders.output.finish().map_err(through)?);
-                    }
-                }
+        for (page, chosen) in pages.iter().zip(chosen) {
+            chosen.decode(page, &mut decoders.output)?;
+            if decoders.output.rows() >= self.batch_rows {
+                done.push(decoders.output.finish().map_err(through)?);
             }
         }
         done.into_iter().try_for_each(|batch| self.hand_out(&batch))
@@ -194,7 +175,8 @@ impl Reading {
 
     fn decoders_of(&self, part: usize) -> Result<Decoders> {
         let reader = &self.table.parts()[part].reader;
-        let filter = self.filter.as_ref().map(|filter| reader.decoder(filter.columns())).transpose();
+        let unpacked = self.filter.as_ref().and_then(|filter| filter.unpacked());
+        let filter = unpacked.map(|columns| reader.decoder(columns)).transpose();
         let output = reader.decoder(&self.projection);
         Ok(Decoders { part, filter: filter.map_err(through)?, output: output.map_err(through)? })
     }
@@ -213,9 +195,7 @@ impl Reading {
 
     /// Puts a batch of the file's columns in line, as the plan has them.
     fn hand_out(&mut self, batch: &RecordBatch) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)?;
-        self.ready.push_back(batch);
+        self.ready.push_back(labelled(&self.schema, batch)?);
         Ok(())
     }
 }

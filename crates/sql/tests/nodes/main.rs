@@ -15,6 +15,8 @@ use tempfile::TempDir;
 #[expect(dead_code, reason = "the other tests use the rest of it")]
 mod shell;
 
+mod orders;
+
 use shell::{Shell, rows, run};
 
 /// A node over a folder of its own.

@@ -21,14 +21,7 @@ fn stream(batches: usize) -> (Vec<u8>, usize) {
 /// What comes of these pieces: how many rows were given and how many pieces were refused; `instead` gives three rows.
 fn rows(pieces: Vec<Result<Piece>>) -> Result<(usize, usize)> {
     let set = ExecutionPlanMetricsSet::new();
-    let counter = |name: &'static str| MetricBuilder::new(&set).counter(name, 0);
-    let metrics = Metrics {
-        baseline: BaselineMetrics::new(&set, 0),
-        received: counter("bytes_received"),
-        refused: counter("refused"),
-        pages: counter("pages_at_node"),
-        skipped: counter("pages_skipped"),
-    };
+    let metrics = Metrics::new(&set, 0);
     let refused = metrics.refused.clone();
     let (sender, receiver) = channel(pieces.len().max(1));
     for piece in pieces {

@@ -1,0 +1,252 @@
+//! Queries over two storage nodes and a scheduler, each a process of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ishigaki_tpch::{Query, Table};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::node::served::Served;
+use crate::program::{Answer, Program, Running, database, signal};
+
+/// A scheduler that runs; killed when dropped.
+struct Scheduler {
+    running: Option<Running>,
+    address: String,
+}
+
+impl Scheduler {
+    fn start() -> Self {
+        let mut running = Program::new().args(["cluster", "--listen", "127.0.0.1:0", "--json"]).start();
+        let line = running.hear();
+        let Ok(told) = serde_json::from_str::<Value>(&line) else { panic!("{line}{}", running.ends().stderr) };
+        Self { running: Some(running), address: told["cluster"].as_str().expect("an address").to_owned() }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.kill();
+        }
+    }
+}
+
+/// Data in a database, and folders of nodes beside it.
+struct Data {
+    folder: TempDir,
+}
+
+impl Data {
+    fn load(scale: &str) -> Self {
+        let folder = database();
+        Program::new()
+            .args(["bench", "tpch", "--load", "--scale", scale, "--page-size", "16KiB", "--data"])
+            .arg(folder.path().join("tpch"))
+            .succeeds();
+        Self { folder }
+    }
+
+    fn node(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(&path).expect("a folder");
+        path
+    }
+
+    fn sql(&self) -> Program {
+        Program::new().args(["sql", "--format", "csv", "--data"]).arg(self.folder.path().join("tpch/database"))
+    }
+
+    fn answer(&self, sql: &str) -> String {
+        self.sql().args(["-c", sql]).succeeds().stdout
+    }
+
+    /// Puts one half of a table at each of these places, as a table whose name begins with `n_`.
+    fn spread(&self, table: Table, key: &str, places: [&str; 2]) {
+        let (name, columns, places) = (table.name(), table.columns(), places.join(", "));
+        self.answer(&format!(
+            "CREATE TABLE n_{name} ({columns}) WITH (storage = 'paged', location = '{places}', page_size = '16KiB')"
+        ));
+        for half in 0..2 {
+            self.answer(&format!("INSERT INTO n_{name} SELECT * FROM {name} WHERE {key} % 2 = {half}"));
+        }
+    }
+
+    fn spread_all(&self, nodes: [&str; 2]) {
+        for (table, key) in
+            [(Table::LineItem, "l_orderkey"), (Table::Orders, "o_orderkey"), (Table::Customer, "c_custkey")]
+        {
+            let places = nodes.map(|node| format!("node://{node}/{}", table.name()));
+            self.spread(table, key, [&places[0], &places[1]]);
+        }
+    }
+}
+
+fn text(number: u8) -> String {
+    Query::new(number).expect("a query").text(0.01)
+}
+
+/// The same over the tables at nodes.
+fn at_nodes(sql: &str) -> String {
+    ["lineitem", "orders", "customer"].iter().fold(sql.to_owned(), |sql, table| {
+        let words = sql.split_inclusive(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+        let words = words.map(|word| {
+            if word.trim_end_matches(|letter: char| !letter.is_alphanumeric()) == *table {
+                format!("n_{word}")
+            } else {
+                word.to_owned()
+            }
+        });
+        words.collect()
+    })
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    entries
+        .map(
+            |entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().expect("its size").len() },
+        )
+        .sum()
+}
+
+fn joins<'a>(scheduler: &'a Scheduler, listen: &'a str) -> [&'a str; 5] {
+    ["--executor", "--scheduler", &scheduler.address, "--listen", listen]
+}
+
+#[test]
+fn two_nodes_and_a_scheduler_answer_like_one_process_and_the_work_is_done_beside_the_pages() {
+    let data = Data::load("0.01");
+    let folders = [data.node("a"), data.node("b")];
+    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
+    let addresses = nodes.each_ref().map(|node| node.address().to_owned());
+    data.spread_all([&addresses[0], &addresses[1]]);
+    drop(nodes);
+    let scheduler = Scheduler::start();
+    let nodes = [0, 1].map(|at| Served::start(&folders[at], &joins(&scheduler, &addresses[at])));
+    let compare = |number| {
+        let alone = data.answer(&text(number));
+        let sql = at_nodes(&text(number));
+        let together = data.sql().args(["--cluster", &scheduler.address, "-c", &sql]).succeeds().stdout;
+        assert!(alone.lines().count() > 1, "{alone}");
+        assert_eq!(together, alone, "query {number}");
+    };
+    let pages = folders.each_ref().map(|folder| size(folder));
+    // Partial aggregates are all that leaves a node, and not one page.
+    [1, 6].into_iter().for_each(compare);
+    for (address, pages) in addresses.iter().zip(pages) {
+        let results = status(address).bytes_of_results;
+        assert!(results > 0 && results < pages / 100, "{results} bytes of results over {pages} bytes of pages");
+    }
+    compare(3);
+    for (node, pages) in nodes.into_iter().zip(pages) {
+        let ended = node.ends_by("TERM");
+        let count = |what: &str| ended[what].as_u64().unwrap_or_else(|| panic!("{what} in {ended}"));
+        assert_eq!(count("fragments_here"), 5, "a fragment for each scan of the three queries: {ended}");
+        assert_eq!(count("fragments_elsewhere"), 0, "{ended}");
+        assert!(
+            count("bytes_read") < pages / 20,
+            "manifests and zone maps travel, and no pages: {pages} bytes: {ended}"
+        );
+    }
+}
+
+/// A query that takes a while at each node, and its answer by one process.
+const LONG: &str = "SELECT l_returnflag, l_shipmode, count(*) AS lines, \
+                    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS charged, min(l_comment) AS first, \
+                    max(l_comment) AS last, sum(l_quantity * l_tax) AS tax, avg(l_extendedprice * l_discount) AS discount \
+                    FROM lineitem WHERE l_comment LIKE '%e%a%' OR l_comment LIKE '%o%u%i%' \
+                    GROUP BY l_returnflag, l_shipmode ORDER BY l_returnflag, l_shipmode";
+
+/// How much processor time a node has used.
+fn used(address: &str) -> Duration {
+    Duration::from_nanos(status(address).processor_nanos)
+}
+
+fn status(address: &str) -> ishigaki_remote::Status {
+    let location: ishigaki_remote::Location = format!("node://{address}/").parse().expect("a location");
+    location.connect().expect("connected").client().status().expect("its status")
+}
+
+/// Runs the long query over two nodes and kills the second one in the middle; `options` stand behind its location.
+fn kill_one(
+    data: &Data,
+    folders: &[PathBuf; 2],
+    options: impl Fn(&[String; 2]) -> String,
+) -> (Answer, String, Duration) {
+    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
+    let addresses = nodes.each_ref().map(|node| node.address().to_owned());
+    drop(nodes);
+    let scheduler = Scheduler::start();
+    let mut nodes = [0, 1].map(|at| Some(Served::start(&folders[at], &joins(&scheduler, &addresses[at]))));
+    let other = database();
+    let sql = || Program::new().args(["sql", "--format", "csv", "--data"]).arg(other.path());
+    let places = format!("node://{}/lineitem, node://{}/lineitem{}", addresses[0], addresses[1], options(&addresses));
+    let create = format!(
+        "CREATE TABLE n_lineitem ({}) WITH (storage = 'paged', location = '{places}', existing = true)",
+        Table::LineItem.columns()
+    );
+    sql().args(["-c", &create]).succeeds();
+    let alone = data.answer(LONG);
+    let before = used(&addresses[1]);
+    let query = at_nodes(LONG);
+    let mut running = sql().args(["--cluster", &scheduler.address, "-c", &query]).start();
+    let begun = Instant::now();
+    while used(&addresses[1]) < before + Duration::from_millis(150) {
+        assert!(begun.elapsed() < Duration::from_mins(1), "the node has nothing to do");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = nodes[1].take().expect("it runs");
+    // It does nothing more from here on, so the query can not end before it is killed.
+    signal(killed.id(), "STOP");
+    assert!(!running.has_ended(), "the query was over before the node could be killed");
+    killed.kill();
+    let begun = Instant::now();
+    (running.ends(), alone, begun.elapsed())
+}
+
+#[test]
+fn a_query_whose_node_is_killed_ends_by_a_replica_or_says_what_is_missing() {
+    let data = Data::load("0.05");
+    let folders = [data.node("a"), data.node("b")];
+    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
+    let places = nodes.each_ref().map(|node| format!("node://{}/lineitem", node.address()));
+    data.spread(Table::LineItem, "l_orderkey", [&places[0], &places[1]]);
+    drop(nodes);
+    let copy = folders[0].join("copy");
+    fs::create_dir(&copy).expect("a folder");
+    for entry in fs::read_dir(folders[1].join("lineitem")).expect("the page file") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), copy.join(entry.file_name())).expect("copied");
+    }
+    let limit = Duration::from_secs(90);
+    let (answer, alone, took) = kill_one(&data, &folders, |[first, _]| format!("?replica={first}/copy"));
+    assert_eq!((answer.code, answer.stdout), (Some(0), alone), "{}", answer.stderr);
+    assert!(took < limit, "{took:?}");
+    let (answer, _, took) = kill_one(&data, &folders, |_| String::new());
+    assert!(answer.code != Some(0) && answer.stdout.is_empty(), "{}", answer.stdout);
+    assert!(answer.stderr.contains("n_lineitem, location node://"), "{}", answer.stderr);
+    assert!(took < limit, "{took:?}");
+}
+
+#[test]
+fn without_a_scheduler_or_without_nodes_a_query_fails_at_once_and_says_what_to_start() {
+    let data = Data::load("0.01");
+    let folders = [data.node("a"), data.node("b")];
+    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
+    let places = nodes.each_ref().map(|node| format!("node://{}/customer", node.address()));
+    data.spread(Table::Customer, "c_custkey", [&places[0], &places[1]]);
+    let count = |cluster: &str| {
+        data.sql().args(["--cluster", cluster, "-c", "SELECT sum(c_acctbal) FROM n_customer"]).start().ends()
+    };
+    let answer = count("127.0.0.1:1");
+    assert!(answer.code != Some(0) && answer.stderr.contains("ishigaki cluster --listen"), "{}", answer.stderr);
+    let scheduler = Scheduler::start();
+    let answer = count(&scheduler.address);
+    assert!(answer.code != Some(0) && answer.stderr.contains("ishigaki node --executor"), "{}", answer.stderr);
+    // What is not at nodes needs no cluster.
+    let sql = "SELECT count(*) FROM customer";
+    assert_eq!(data.sql().args(["--cluster", "127.0.0.1:1", "-c", sql]).succeeds().stdout, data.answer(sql));
+}

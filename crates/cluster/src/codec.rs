@@ -1,0 +1,74 @@
+//! How orders stand in a plan that was written down; for all else Ballista's own codec does it.
+
+use std::sync::Arc;
+
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::ipc::reader::StreamReader;
+use datafusion::arrow::ipc::writer::StreamWriter;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use ishigaki_scan::{Nodes, OrdersExec};
+
+/// How orders begin; Ballista's messages can not begin so.
+const MAGIC: &[u8; 8] = b"ISGORDR1";
+
+/// The codec of clients, schedulers and executors.
+#[derive(Debug)]
+pub(crate) struct Codec {
+    others: BallistaPhysicalExtensionCodec,
+    /// By which orders are done that are read here.
+    nodes: Arc<Nodes>,
+}
+
+impl Codec {
+    pub(crate) fn new(nodes: Arc<Nodes>) -> Self {
+        Self { others: BallistaPhysicalExtensionCodec::default(), nodes }
+    }
+}
+
+impl PhysicalExtensionCodec for Codec {
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(schema) = bytes.strip_prefix(MAGIC) else {
+            return self.others.try_decode(bytes, inputs, context, converter);
+        };
+        let [orders] = inputs else {
+            return Err(DataFusionError::Plan(format!("orders have {} inputs", inputs.len())));
+        };
+        Ok(Arc::new(OrdersExec::new(Arc::clone(orders), read(schema)?, Arc::clone(&self.nodes))?))
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        bytes: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        if !node.is::<OrdersExec>() {
+            return self.others.try_encode(node, bytes, converter);
+        }
+        // What is to be done lies in its input.
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&written(&node.schema())?);
+        Ok(())
+    }
+}
+
+/// A schema as a stream of Arrow's without a batch.
+fn written(schema: &Schema) -> Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
+    writer.finish()?;
+    Ok(writer.into_inner()?)
+}
+
+fn read(bytes: &[u8]) -> Result<SchemaRef> {
+    Ok(StreamReader::try_new(bytes, None)?.schema())
+}
