@@ -30,6 +30,23 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// A database server, or its client, is not there or failed.
+    #[error(transparent)]
+    Server(#[from] ishigaki_servers::Error),
+    /// The pool failed.
+    #[error(transparent)]
+    Pool(#[from] ishigaki_logpool::Error),
+    /// The pool's service failed.
+    #[error(transparent)]
+    Service(#[from] ishigaki_logpool_service::Error),
+    /// A process of this program's, which serves a workload, did not start, or went away.
+    #[error("the process of {what}: {reason}")]
+    Process {
+        /// What it serves.
+        what: &'static str,
+        /// What happened.
+        reason: String,
+    },
     /// The workload's own check failed: what is stored is not what was acknowledged.
     #[error("{workload}: the result is wrong, so no figure is given: {reason}; keep {} for a closer look", path.display())]
     Wrong {
@@ -73,9 +90,12 @@ impl Error {
             Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),
             Self::Remote(error) => error.kind(),
+            Self::Server(error) => error.kind(),
+            Self::Pool(error) => error.kind(),
+            Self::Service(error) => error.kind(),
             Self::Wrong { .. } => ErrorKind::Corrupt,
             Self::Invalid { .. } => ErrorKind::Invalid,
-            Self::Node { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::Node { .. } | Self::Process { .. } | Self::Io { .. } => ErrorKind::Unavailable,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! `figures`: all experiments of a paper at a given scale, and what is to be seen of them.
 //!
 //! ```text
-//! p1::run(), p2::run() ──▶ lines ──▶ write(): p1.jsonl, a plot (SVG) for each chart, p1.md
-//!                            ▲ ▲
-//!         read() ────────────┘ │  of an earlier run
-//!         ishigaki-tpch ───────┘  paper 3, whose experiments run queries
+//! p1::run(), p2::run(), p4::run() ──▶ lines ──▶ write(): p1.jsonl, a plot (SVG) for each chart, p1.md
+//!                                       ▲ ▲
+//!                    read() ────────────┘ │  of an earlier run
+//!                    ishigaki-tpch ───────┘  paper 3, whose experiments run queries
 //! ```
 //!
 //! Plots and page are made of lines and nothing else, so that they can be drawn again, from one run or from several. They
 //! say for each medium and machine what was measured there; whatever has no lines is left out. What a person wrote between
 //! the page's marks stays when it is written again.
 //!
-//! Rooms: `p1`, `p2` and `p3` are the papers: what is measured, what the authors found, which charts, which page. `cases` is what
+//! Rooms: `p1` to `p4` are the papers: what is measured, what the authors found, which charts, which page. `cases` is what
 //! they ask of lines, `findings` puts theirs beside ours, `chart` and `units` draw, and `notes` is what a person wrote.
 
 mod cases;
@@ -21,8 +21,8 @@ mod notes;
 pub mod p1;
 pub mod p2;
 mod p3;
+pub mod p4;
 mod paper;
-mod stage;
 mod units;
 
 use std::fs;

@@ -12,18 +12,22 @@
 //! - [`replay`]: the page accesses of a query done again, with a storage node's pages and the client's cache.
 //! - [`node`]: a storage node as a process of its own, for those that measure one.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
+//! - [`inserts`]: database servers of the host that insert, each with a log of its own, or all with one log.
+//! - [`arrivals`]: the one log by itself, in every way of waiting, under commits that come steadily, in bursts, or alone.
 //! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
 //! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
 //! - [`ycsb`]: reads and updates of skewed keys on the transaction engine.
 //! - [`oltp`]: what those two have in common: engines to compare, workers that repeat and acknowledge, figures.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
+pub mod arrivals;
 pub mod bank;
 mod columns;
 pub mod commit;
 mod counting;
 mod error;
 pub mod figures;
+pub mod inserts;
 mod latency;
 mod line;
 pub mod long;
@@ -38,6 +42,7 @@ mod progress;
 pub mod remote;
 pub mod replay;
 mod rounds;
+mod serving;
 mod site;
 mod target;
 pub mod tpcc;
@@ -49,6 +54,6 @@ pub use error::{Error, Result};
 pub use latency::Latencies;
 pub use line::{Case, Line, Metric, median, table};
 pub use origin::Origin;
-pub use progress::{Progress, Silent};
+pub use progress::{Progress, Silent, Stage};
 pub use rounds::Rounds;
 pub use target::{Medium, Target};

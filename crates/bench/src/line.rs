@@ -26,6 +26,8 @@ pub enum Metric {
     LatencyP99,
     /// The time that 99.9% of the operations stayed within.
     LatencyP999,
+    /// The time that all of the work took; of several who work beside each other, the mean of their times.
+    Elapsed,
     /// The time from an operation's begin until its own record was durable, which half of the operations stayed within.
     UntilFlushedP50,
     /// The same for 99% of the operations.
@@ -40,9 +42,11 @@ pub enum Metric {
     ShareOfDevice,
     /// Device writes that one transaction took.
     Writes,
+    /// Syncs of the device that one transaction took.
+    Syncs,
     /// Calls into the kernel that one transaction took; the case says which.
     Calls,
-    /// Bytes that one transaction gave to such calls.
+    /// Bytes that one transaction gave to such calls, or to the device.
     BytesWritten,
     /// Bytes that came over the network for one operation.
     BytesReceived,
@@ -64,6 +68,7 @@ impl Metric {
             Self::LatencyP50
             | Self::LatencyP99
             | Self::LatencyP999
+            | Self::Elapsed
             | Self::UntilFlushedP50
             | Self::UntilFlushedP99
             | Self::Processor => "s",
@@ -72,6 +77,7 @@ impl Metric {
             | Self::HitRatio
             | Self::ShareOfDevice
             | Self::Writes
+            | Self::Syncs
             | Self::Calls
             | Self::Aborts
             | Self::Rollbacks => "1",
@@ -86,6 +92,7 @@ impl Metric {
             Self::LatencyP50 => "latency p50",
             Self::LatencyP99 => "latency p99",
             Self::LatencyP999 => "latency p99.9",
+            Self::Elapsed => "elapsed",
             Self::UntilFlushedP50 => "until flushed p50",
             Self::UntilFlushedP99 => "until flushed p99",
             Self::ShareOfWaiting => "share of waiting",
@@ -93,6 +100,7 @@ impl Metric {
             Self::HitRatio => "hit ratio",
             Self::ShareOfDevice => "share of device",
             Self::Writes => "writes",
+            Self::Syncs => "syncs",
             Self::Calls => "calls",
             Self::BytesWritten => "bytes written",
             Self::BytesReceived => "bytes received",

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Each side has as many readers as reads are to be in flight; they take the next read of the trace. In a round all sides
-//! run, in an order drawn anew, and a ratio is that of two sides of the same round. First every side reads the whole trace
+//! run, in an order drawn anew, and a ratio is that of two sides of the same round. A *hit* is a page that the node was not asked
+//! for: one that was there, or on its way for another reader. First every side reads the whole trace
 //! once, and each read must bring the bytes that lie in the file; later the ends of each read are looked at.
 //!
 //! Rooms: `trace` is what is done again, `side` does it, `lru` counts, `report` makes lines and the table.
@@ -145,8 +146,9 @@ fn measure(settings: &Settings, node: &Node, progress: &mut dyn Progress) -> Res
             if round > 0 {
                 taking.seconds.push(time.as_secs_f64());
                 taking.hit_ratios.extend(statistics.map(|found| {
-                    let all = (found.hits + found.misses).max(1);
-                    found.hits as f64 / all as f64
+                    // An LRU that is counted has a page from the moment on at which it is first asked for.
+                    let spared = found.hits + found.joined;
+                    spared as f64 / (spared + found.misses).max(1) as f64
                 }));
             }
             done += 1;

@@ -6,6 +6,8 @@ mod p1;
 mod p2;
 #[path = "figures/p3.rs"]
 mod p3;
+#[path = "figures/p4.rs"]
+mod p4;
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +36,7 @@ fn a_paper_is_called_as_its_files_are() {
     for paper in Paper::ALL {
         assert_eq!(paper.to_string().parse::<Paper>().unwrap(), paper);
     }
-    assert!("p4".parse::<Paper>().unwrap_err().to_string().contains("p1, p2 and p3"));
+    assert!("p5".parse::<Paper>().unwrap_err().to_string().contains("p1, p2, p3 and p4"));
 }
 
 #[test]

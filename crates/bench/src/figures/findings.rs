@@ -1,6 +1,9 @@
 //! What authors found beside what we see, as a page shows it. Each paper has its own rules.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
+
+use crate::Line;
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +14,17 @@ pub(super) struct Finding {
     pub(super) ours: String,
     /// `None` if that is not for us to tell.
     pub(super) holds: Option<bool>,
+}
+
+/// How a figure compares with another one: less or more only where all of its rounds are.
+pub(super) fn compare(own: &Line, other: &Line) -> Ordering {
+    if own.max < other.min {
+        Ordering::Less
+    } else if own.min > other.max {
+        Ordering::Greater
+    } else {
+        Ordering::Equal
+    }
 }
 
 /// Adds them to a page, theirs under the name of their work; nothing if there are none.

@@ -10,9 +10,8 @@ use ishigaki_base::ByteSize;
 use ishigaki_device::ProbeSettings;
 use ishigaki_wal::{self as engine, LogKind};
 
-use super::stage::Stage;
 use crate::wal::{COMMITS, LOGS, Variant, Workload};
-use crate::{Line, Origin, Progress, Result, Target, long, media, wal};
+use crate::{Line, Origin, Progress, Result, Stage, Target, long, media, wal};
 
 pub(super) use charts::charts;
 pub(super) use page::page;
@@ -106,7 +105,12 @@ pub fn run(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progre
             seed: origin.seed,
             ..ProbeSettings::default()
         };
-        lines.extend(media::run(&probing, target, origin, &mut Stage::new("device test", target, progress))?);
+        lines.extend(media::run(
+            &probing,
+            target,
+            origin,
+            &mut Stage::new(format!("device test on {}", target.name()), progress),
+        )?);
         let workload = wal::Settings {
             workloads: Workload::ALL.to_vec(),
             variants: variants(),
@@ -116,7 +120,7 @@ pub fn run(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progre
             log: log.clone(),
             ..wal::Settings::new(target.clone(), origin.clone())
         };
-        lines.extend(wal::run(&workload, &mut Stage::new("log", target, progress))?);
+        lines.extend(wal::run(&workload, &mut Stage::new(format!("log on {}", target.name()), progress))?);
         if scale.long.is_zero() || sides.is_empty() {
             continue;
         }
@@ -127,7 +131,11 @@ pub fn run(settings: &Settings, free: &long::Free<'_>, progress: &mut dyn Progre
             free_after: scale.free_after,
             ..long::Settings::new(sides.clone(), target.clone(), origin.clone())
         };
-        lines.extend(long::run(&writing, free, &mut Stage::new("long writing", target, progress))?);
+        lines.extend(long::run(
+            &writing,
+            free,
+            &mut Stage::new(format!("long writing on {}", target.name()), progress),
+        )?);
     }
     Ok(lines)
 }

@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use ishigaki_txn::{ProtocolKind, Release};
 
-use super::stage::Stage;
 use crate::oltp::{Choices, Engine, Sweep};
 use crate::tpcc::{self, Mix};
-use crate::{Line, Origin, Progress, Result, Target};
+use crate::{Line, Origin, Progress, Result, Stage, Target};
 
 pub(super) use charts::charts;
 pub(super) use page::page;
@@ -94,7 +93,12 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
             rounds: scale.rounds,
             ..Sweep::new(target.clone(), origin.clone())
         };
-        lines.extend(tpcc::run_each(&works, scale.tables, &sweep, &mut Stage::new("TPC-C", target, progress))?);
+        lines.extend(tpcc::run_each(
+            &works,
+            scale.tables,
+            &sweep,
+            &mut Stage::new(format!("TPC-C on {}", target.name()), progress),
+        )?);
     }
     Ok(lines)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::chart::Chart;
-use super::{Plot, p1, p2, p3};
+use super::{Plot, p1, p2, p3, p4};
 use crate::{Error, Line};
 
 /// A paper whose experiments are run.
@@ -16,11 +16,13 @@ pub enum Paper {
     P2,
     /// Queries over disaggregated storage (Kato 2022).
     P3,
+    /// One log for many database servers (Saito, Yamada).
+    P4,
 }
 
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::P1, Self::P2, Self::P3];
+    pub const ALL: [Self; 4] = [Self::P1, Self::P2, Self::P3, Self::P4];
 
     /// The charts that these lines give.
     pub(super) fn charts(self, lines: &[Line]) -> Vec<Chart> {
@@ -28,6 +30,7 @@ impl Paper {
             Self::P1 => p1::charts(lines),
             Self::P2 => p2::charts(lines),
             Self::P3 => p3::charts(lines),
+            Self::P4 => p4::charts(lines),
         };
         charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
         charts
@@ -39,6 +42,7 @@ impl Paper {
             Self::P1 => p1::page(lines, plots),
             Self::P2 => p2::page(lines, plots),
             Self::P3 => p3::page(lines, plots),
+            Self::P4 => p4::page(lines, plots),
         }
     }
 }
@@ -50,6 +54,7 @@ impl fmt::Display for Paper {
             Self::P1 => "p1",
             Self::P2 => "p2",
             Self::P3 => "p3",
+            Self::P4 => "p4",
         })
     }
 }
@@ -59,7 +64,7 @@ impl FromStr for Paper {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|paper| paper.to_string() == text).ok_or_else(|| {
-            let reason = format!("there are p1, p2 and p3, not `{text}`");
+            let reason = format!("there are p1, p2, p3 and p4, not `{text}`");
             Error::Invalid { setting: "paper", reason }
         })
     }

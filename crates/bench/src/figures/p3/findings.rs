@@ -4,12 +4,10 @@
 //! one, that is [`compare`]'s: they count as equal where the spreads of their rounds meet. Where the rule has a number, medians
 //! are held against it.
 
-use std::cmp::Ordering;
-
 use super::charts::{Load, of_bench, page_bytes, that};
 use super::paper::{MOST, MOST_DYNAMIC, REMOTE_OVER_LOCAL};
 use crate::figures::cases::{number, numbers, text, with};
-use crate::figures::findings::Finding;
+use crate::figures::findings::{Finding, compare};
 use crate::figures::units::Unit;
 use crate::{Line, Metric};
 
@@ -18,17 +16,6 @@ pub(super) fn findings(lines: &[Line]) -> Vec<Finding> {
     let all = [near_local, most, pools_win, no_profit_without_cache, cache_pays, as_good_as_lru];
     let queries = [push_beats_local, equal_when_large, selectivity_hardly_matters, fetch_is_slowest];
     all.into_iter().chain(queries).filter_map(|finding| finding(lines)).collect()
-}
-
-/// How a figure compares with another one: less or more only where all of its rounds are.
-fn compare(own: &Line, other: &Line) -> Ordering {
-    if own.max < other.min {
-        Ordering::Less
-    } else if own.min > other.max {
-        Ordering::Greater
-    } else {
-        Ordering::Equal
-    }
 }
 
 /// The best of the ways of I/O at each size, with the most in flight.

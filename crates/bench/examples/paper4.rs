@@ -1,0 +1,141 @@
+//! The experiments of paper 4 without the `ishigaki` program, which takes long to build: this one stands in for it where
+//! processes of it are needed.
+//!
+//! ```sh
+//! cargo run --release -p ishigaki-bench --example paper4 -- OUT DISK[,DISK …] KIND[,KIND …] SERVERS TRANSACTIONS ROUNDS [SIDES]
+//! cargo run --release -p ishigaki-bench --example paper4 -- /tmp/figures hdd,ssd mariadb,postgresql 1,2 50 1
+//! ```
+//!
+//! Lines, plots and page go to OUT; `-` for a count is the usual one. As root. `draw OUT FILE …` draws the lines of files again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ishigaki_base::random::Seed;
+use ishigaki_bench::figures::{self, Paper, p4};
+use ishigaki_bench::{Origin, Progress};
+use ishigaki_device::DriveSettings;
+use ishigaki_emulate::EmulatedDisk;
+use ishigaki_logpool_service::{Config, Serving};
+use tokio::signal::unix::{SignalKind, signal};
+
+type Failure = Box<dyn std::error::Error>;
+
+const USAGE: &str = "\
+usage: paper4 OUT DISK[,DISK …] KIND[,KIND …] SERVERS TRANSACTIONS ROUNDS [SIDES]
+       paper4 draw OUT FILE …
+
+As root, with Debian's mariadb-server or postgresql; for example, some minutes on a hard disk's model:
+       paper4 figures hdd mariadb 1,2 40 1";
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["media", "emulate", medium, "--json", "--size", size, "--at", at] => emulate(medium, size, at),
+        ["log", "serve", "--json", "--waiting", waiting, "--log", log, "--data", data, ref members @ ..] => {
+            serve(waiting, log, data, members)
+        }
+        ["draw", out, ref files @ ..] => draw(out, files),
+        [out, disks, kinds, servers, transactions, rounds, ref sides @ ..] => {
+            measure(out, disks, kinds, [servers, transactions, rounds], sides)
+        }
+        [] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// As `ishigaki media emulate` does.
+fn emulate(medium: &str, size: &str, at: &str) -> Result<(), Failure> {
+    let end = until_told()?;
+    let disk = EmulatedDisk::new(DriveSettings::new(medium.parse()?, size.parse()?), at.as_ref())?;
+    println!("{}", serde_json::json!({ "device": disk.device().display().to_string() }));
+    end.recv()?;
+    while disk.is_in_use() && end.recv_timeout(Duration::from_millis(100)).is_err() {}
+    Ok(())
+}
+
+/// As `ishigaki log serve` does.
+fn serve(waiting: &str, log: &str, data: &str, members: &[&str]) -> Result<(), Failure> {
+    let end = until_told()?;
+    let names = members.iter().filter(|argument| **argument != "--member");
+    let members = names.map(|member| member.parse()).collect::<Result<Vec<_>, _>>()?;
+    let mut config = Config::new(data.into(), members);
+    (config.log, config.waiting) = (Some(log.parse()?), Some(waiting.parse()?));
+    let serving = Serving::start(&config)?;
+    println!("{}", serde_json::json!({ "data": data }));
+    end.recv()?;
+    Ok(serving.stop()?)
+}
+
+/// Hears SIGINT and SIGTERM from now on.
+fn until_told() -> Result<std::sync::mpsc::Receiver<()>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let entered = runtime.enter();
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    drop(entered);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                STOP.store(true, Ordering::Release);
+                let _ = tell.send(());
+            }
+        });
+    });
+    Ok(told)
+}
+
+/// A count of numbers, unless it is the usual one.
+fn numbers(text: &str) -> Result<Option<Vec<usize>>, Failure> {
+    if text == "-" { Ok(None) } else { Ok(Some(text.split(',').map(str::parse).collect::<Result<_, _>>()?)) }
+}
+
+fn measure(out: &str, disks: &str, kinds: &str, counts: [&str; 3], sides: &[&str]) -> Result<(), Failure> {
+    let _end = until_told()?;
+    let [servers, transactions, rounds] = counts.map(numbers);
+    let mut scale = p4::Scale::standard();
+    scale.servers = servers?;
+    scale.transactions = transactions?.and_then(|counts| counts.first().copied());
+    scale.rounds = rounds?.and_then(|counts| counts.first().copied()).unwrap_or(scale.rounds);
+    scale.sides = sides.first().map(|sides| sides.split(',').map(str::to_owned).collect());
+    let settings = p4::Settings {
+        scale,
+        disks: disks.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        kinds: kinds.split(',').filter(|kind| !kind.is_empty()).map(str::parse).collect::<Result<_, _>>()?,
+        program: std::env::current_exe()?,
+        scratch: std::env::temp_dir(),
+        origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
+        stop: &STOP,
+    };
+    let lines = p4::run(&settings, &mut Told)?;
+    for line in &lines {
+        println!("{}", line.json());
+    }
+    figures::write(out.as_ref(), Paper::P4, &lines)?;
+    Ok(())
+}
+
+/// Draws lines of earlier runs again.
+fn draw(out: &str, files: &[&str]) -> Result<(), Failure> {
+    let lines: Vec<_> = files.iter().map(|file| figures::read(file.as_ref())).collect::<Result<_, _>>()?;
+    figures::write(out.as_ref(), Paper::P4, &lines.concat())?;
+    Ok(())
+}
+
+/// Says each step on stderr.
+struct Told;
+
+impl Progress for Told {
+    fn step(&mut self, now: &str, done: u64, of: u64) {
+        eprintln!("{done}/{of} {now}");
+    }
+}

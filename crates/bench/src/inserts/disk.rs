@@ -1,0 +1,124 @@
+//! The disk on which logs are: an emulated one with a file system, or a folder of a real one.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ishigaki_base::ByteSize;
+use ishigaki_device::Medium;
+use ishigaki_servers::Ext4;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::Disk;
+use super::usage::Counts;
+use crate::serving::Serving;
+use crate::site::Site;
+use crate::{Error, Result};
+
+/// Enough for a pool's log and the homes of its members, or for their own logs.
+const SIZE: ByteSize = ByteSize::gib(4);
+
+/// A real-time priority, the least.
+const PRIORITY: &str = "1";
+
+/// A disk that is there; nothing of it is left when it is dropped.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// On an emulated drive.
+    Emulated {
+        // In the order in which they go.
+        ext4: Ext4,
+        /// Whether the drive's threads come before others.
+        real_time: bool,
+        at: PathBuf,
+        _drive: Serving,
+    },
+    /// In a fresh folder.
+    Folder(Site),
+}
+
+impl Standing {
+    /// Makes it; mounts go to a folder of the host.
+    pub(super) fn new(disk: &Disk, program: &Path, mounts: &Site) -> Result<Self> {
+        match disk {
+            Disk::Folder(path) => Ok(Self::Folder(Site::new(path, super::NAME)?)),
+            Disk::Emulated(medium) => Self::emulated(medium, program, mounts),
+        }
+    }
+
+    fn emulated(medium: &Medium, program: &Path, mounts: &Site) -> Result<Self> {
+        let failed = |reason| Error::Process { what: "the emulated disk", reason };
+        let (at, root) = (folder(mounts, "drive")?, folder(mounts, "disk")?);
+        let mut command = Command::new(program);
+        command.args(["media", "emulate", &medium.to_string(), "--json", "--size"]);
+        command.arg(format!("{}B", SIZE.as_u64())).arg("--at").arg(&at).process_group(0);
+        let drive = Serving::start(command).map_err(failed)?;
+        let Some(device) = drive.text("device") else {
+            return Err(failed("does not say which block device it is".to_owned()));
+        };
+        let ext4 = Ext4::new(device.as_ref(), &root)?;
+        let real_time = come_first(drive.id());
+        Ok(Self::Emulated { ext4, real_time, at, _drive: drive })
+    }
+
+    /// Where its files are.
+    pub(super) fn root(&self) -> &Path {
+        match self {
+            Self::Emulated { ext4, .. } => ext4.root(),
+            Self::Folder(site) => site.path(),
+        }
+    }
+
+    /// Whether the drive's threads come before all that is not of real time; `None` if it is no emulated one.
+    pub(super) fn is_real_time(&self) -> Option<bool> {
+        match self {
+            Self::Emulated { real_time, .. } => Some(*real_time),
+            Self::Folder(_) => None,
+        }
+    }
+
+    /// What it was asked for, if it tells.
+    pub(super) fn counts(&self) -> Option<Counts> {
+        match self {
+            Self::Emulated { at, .. } => Counts::read(&at.join("status")),
+            Self::Folder(_) => None,
+        }
+    }
+
+    /// Takes room on an emulated disk, so that what is written there next lies apart from what was written before: a tenth of the
+    /// disk, or as much as lets so many lie apart. What is on a real one lies where its file system puts it.
+    pub(super) fn space_out(&self, path: &Path, many: usize) -> Result<()> {
+        let Self::Emulated { .. } = self else { return Ok(()) };
+        let room = SIZE.as_u64() / (many as u64 + 2).max(10);
+        let failed = |source| Error::Io { path: path.to_owned(), operation: "taking room", source };
+        let file = File::create(path).map_err(failed)?;
+        fallocate(&file, FallocateFlags::empty(), 0, room).map_err(|errno| failed(errno.into()))
+    }
+
+    /// Makes everything durable that was written to it, so that the next to come does not pay for it.
+    pub(super) fn settle(&self) -> Result<()> {
+        match self {
+            Self::Emulated { ext4, .. } => Ok(ext4.sync()?),
+            Self::Folder(_) => Ok(()),
+        }
+    }
+}
+
+/// A new folder of the site's.
+pub(super) fn folder(site: &Site, name: &str) -> Result<PathBuf> {
+    let path = site.join(name);
+    std::fs::create_dir(&path).map_err(|source| Error::Io {
+        path: path.clone(),
+        operation: "making a folder",
+        source,
+    })?;
+    Ok(path)
+}
+
+/// Puts all threads of a process before those of others, if the host lets us: a drive does not wait for a processor.
+fn come_first(process: u32) -> bool {
+    let mut command = Command::new("chrt");
+    let told = command.args(["--fifo", "--all-tasks", "--pid", PRIORITY, &process.to_string()]).output();
+    told.is_ok_and(|output| output.status.success())
+}
