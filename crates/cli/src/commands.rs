@@ -2,8 +2,12 @@
 //! back. `ends` is for those that serve until somebody ends them.
 
 mod bench;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod completions;
 mod ends;
+#[cfg(feature = "cluster")]
+mod executor;
 mod log;
 mod log_arguments;
 mod media;
@@ -23,7 +27,9 @@ pub(crate) enum Command {
     Log(Box<log::Arguments>),
     Bench(bench::Arguments),
     Media(media::Arguments),
-    Node(node::Arguments),
+    Node(Box<node::Arguments>),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -34,7 +40,9 @@ impl Command {
             Self::Log(arguments) => log::run(*arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Media(arguments) => media::run(arguments),
-            Self::Node(arguments) => node::run(arguments),
+            Self::Node(arguments) => node::run(*arguments),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(arguments) => cluster::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
         }
     }

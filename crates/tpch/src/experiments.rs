@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
-use ishigaki_bench::{Line, Origin, Progress, remote, replay};
+use ishigaki_bench::{Line, Origin, Progress, Stage, remote, replay};
 use ishigaki_remote::Mode;
 use ishigaki_scan::{Placement, Wish};
 
@@ -99,10 +99,10 @@ impl Experiments {
         for &page_size in &self.scale.pages {
             let folder = Folder::new(&self.data, page_size);
             let settings = LoadSettings { data: folder.0.clone(), scale: self.scale.data, page_size, threads: None };
-            load(&settings, &mut Stage { before: format!("data in pages of {page_size}"), progress })?;
-            lines.extend(self.queries(&folder.0, &mut Stage { before: format!("pages of {page_size}"), progress })?);
+            load(&settings, &mut Stage::new(format!("data in pages of {page_size}"), progress))?;
+            lines.extend(self.queries(&folder.0, &mut Stage::new(format!("pages of {page_size}"), progress))?);
             if Some(page_size) == largest {
-                lines.extend(self.replay(&folder.0, &mut Stage { before: "replay".to_owned(), progress })?);
+                lines.extend(self.replay(&folder.0, &mut Stage::new("replay", progress))?);
             }
         }
         Ok(lines)
@@ -120,7 +120,7 @@ impl Experiments {
             rounds,
             ..remote::Settings::new(&self.data, &self.program, self.origin.clone())
         };
-        Ok(remote::run(&settings, &mut Stage { before: "reads".to_owned(), progress })?)
+        Ok(remote::run(&settings, &mut Stage::new("reads", progress))?)
     }
 
     /// No page is kept in memory, so that each scan reads its pages where they lie.
@@ -160,17 +160,5 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // What can not be removed says by its name whose it was.
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Puts what is being done before what is said of it.
-struct Stage<'a> {
-    before: String,
-    progress: &'a mut dyn Progress,
-}
-
-impl Progress for Stage<'_> {
-    fn step(&mut self, now: &str, done: u64, of: u64) {
-        self.progress.step(&format!("{}: {now}", self.before), done, of);
     }
 }

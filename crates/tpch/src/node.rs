@@ -43,6 +43,7 @@ impl Serving {
                     credentials: Credentials::None,
                     connections: 1,
                     cache: None,
+                    replicas: Vec::new(),
                 };
                 (location, Some(process))
             }

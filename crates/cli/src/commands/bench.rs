@@ -16,9 +16,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_bench::{Line, Origin, Progress, bank, commit, table};
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::ends::Ends;
 use super::log_arguments::LogArguments;
 use super::parse_seconds;
 use crate::failure::Failure;
@@ -42,7 +41,8 @@ Examples:
   ishigaki bench tpch --data /srv/tpch --query 6 --placement local,fetch,push,auto   the same beside a storage node
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn
   ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C
-  ishigaki bench figures p3 --data /srv/bench --out figures          the same for queries over storage nodes";
+  ishigaki bench figures p3 --data /srv/bench --out figures          the same for queries over storage nodes
+  ishigaki bench figures p4 --device hdd,ssd --server mariadb,postgresql --out figures    one log for many servers";
 
 /// Measure: workloads that check their own results before they print a number
 #[derive(Debug, Args)]
@@ -216,7 +216,7 @@ fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
         writeln!(io::stdout(), "{}", bank::check(&settings)?)?;
         return Ok(());
     }
-    let stop = stop_on_ctrl_c()?;
+    let stop = stop_on_signals()?;
     let tell = |session, sequence| {
         // One write call for one line, so that a kill can not tear it.
         io::stdout().write_all(bank::acknowledgement(session, sequence).as_bytes())
@@ -235,17 +235,13 @@ fn program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::invalid(format!("where this program is can not be told: {error}")))
 }
 
-/// A flag that Ctrl-C sets from now on, instead of ending the process.
-fn stop_on_ctrl_c() -> Result<&'static AtomicBool, Failure> {
+/// A flag that Ctrl-C or SIGTERM sets from now on, instead of ending the process; the next one ends it at once.
+fn stop_on_signals() -> Result<&'static AtomicBool, Failure> {
     static STOP: AtomicBool = AtomicBool::new(false);
-    let deaf = |error: io::Error| Failure::invalid(format!("Ctrl-C can not be caught: {error}"));
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
-    let entered = runtime.enter();
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-    drop(entered);
+    let ends = Ends::new(1)?;
     // Waits beside the workload and ends with the process.
     std::thread::spawn(move || {
-        runtime.block_on(interrupts.recv());
+        ends.wait();
         STOP.store(true, Ordering::Release);
     });
     Ok(&STOP)

@@ -67,6 +67,7 @@ enum Command {
     Serve(pool::serve::Arguments),
     Status(pool::status::Arguments),
     Add(pool::add::Arguments),
+    Remove(pool::remove::Arguments),
     Rebuild(pool::rebuild::Arguments),
     Verify(pool::verify::Arguments),
 }
@@ -81,6 +82,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Serve(arguments) => pool::serve::run(arguments),
         Command::Status(arguments) => pool::status::run(&arguments),
         Command::Add(arguments) => pool::add::run(arguments),
+        Command::Remove(arguments) => pool::remove::run(arguments),
         Command::Rebuild(arguments) => pool::rebuild::run(&arguments),
         Command::Verify(arguments) => pool::verify::run(&arguments),
     }

@@ -81,6 +81,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     fragments: Fragments,
 
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    executor: super::executor::ExecutorArguments,
+
     /// Print one JSON object when it serves and one when it has ended, and nothing else on stdout
     #[arg(long)]
     json: bool,
@@ -150,14 +154,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         worker(&arguments.fragments).map_err(|error| Failure::invalid(format!("no threads for work: {error}")))?;
     let export = Export::Folder(data.clone());
     let node = StorageNode::start_with(&export, settings, security, worker).map_err(failed)?;
+    #[cfg(feature = "cluster")]
+    let executor = arguments.executor.start(node.address())?;
     let serving = Serving { node: &node, data: &data, read_only, credentials: &credentials };
     say(&if json { serving.json().to_string() } else { serving.text() })?;
     ends.wait();
     if !json {
         say("ending: what was taken is still done; once more ends it at once")?;
     }
+    // Its tasks need the node.
+    #[cfg(feature = "cluster")]
+    let orders = executor.map(super::executor::Running::end);
+    #[cfg(not(feature = "cluster"))]
+    let orders = None;
     let status = node.stop(PATIENCE);
-    say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+    say(&if json { ended_json(&status, orders).to_string() } else { ended_text(&status) })
 }
 
 /// Who does clients' work, if anybody is to.
@@ -227,13 +238,19 @@ fn ended_text(status: &Status) -> String {
     )
 }
 
-fn ended_json(status: &Status) -> Value {
-    json!({
+/// `orders`: how many fragments this node and others did for the executor here.
+fn ended_json(status: &Status, orders: Option<(u64, u64)>) -> Value {
+    let mut ended = json!({
         "ended": true,
         "seconds": status.uptime_nanos as f64 / 1e9,
         "requests": status.requests,
         "bytes_read": status.bytes_read,
         "bytes_written": status.bytes_written,
         "bytes_of_results": status.bytes_of_results,
-    })
+    });
+    if let Some((here, elsewhere)) = orders {
+        ended["fragments_here"] = here.into();
+        ended["fragments_elsewhere"] = elsewhere.into();
+    }
+    ended
 }

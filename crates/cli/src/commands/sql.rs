@@ -77,6 +77,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHEN", default_value = "early")]
     release: Release,
 
+    /// Have queries over tables at storage nodes run by the nodes together: the scheduler that they have joined
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster: Option<String>,
+
     #[command(flatten)]
     log: LogArguments,
 }
@@ -134,6 +139,10 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
     }
     if let Some(memory) = arguments.query_memory {
         settings.query_memory = memory;
+    }
+    #[cfg(feature = "cluster")]
+    if let Some(scheduler) = &arguments.cluster {
+        settings.distribute = Some(Arc::new(ishigaki_cluster::Distribute::new(scheduler)));
     }
     settings.txn.log = arguments.log.settings();
     (settings.txn.protocol, settings.txn.release) = (arguments.protocol, arguments.release);

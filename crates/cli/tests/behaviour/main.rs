@@ -1,6 +1,8 @@
 //! Drives the real binary as people and scripts do.
 
 mod bench;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod emulate;
 mod log;
 mod media;
@@ -38,6 +40,8 @@ fn help_shows_examples_and_exit_codes() {
         let answer = Program::new().args(command).arg("--help").succeeds();
         assert!(answer.stdout.contains("Examples:"), "{command:?}: {}", answer.stdout);
     }
+    #[cfg(feature = "cluster")]
+    assert!(Program::new().args(["cluster", "--help"]).succeeds().stdout.contains("Examples:"));
     let answer = Program::new().args(["sql", "--help"]).succeeds();
     assert!(answer.stdout.contains("Exit codes:"), "{}", answer.stdout);
 }

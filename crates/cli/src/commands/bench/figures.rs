@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ishigaki_base::ByteSize;
-use ishigaki_bench::figures::{self, Paper, p1, p2};
+use ishigaki_bench::figures::{self, Paper, p1, p2, p4};
+use ishigaki_bench::inserts::Disk;
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::oltp::Engine;
 use ishigaki_bench::{Line, Target};
 use ishigaki_remote::Anywhere;
+use ishigaki_servers::Kind;
 use ishigaki_tpch::{Experiments, Scale};
 
-use super::{Bar, EXAMPLES, Report, program};
+use super::{Bar, EXAMPLES, Report, program, stop_on_signals};
 use crate::commands::parse_seconds;
 use crate::failure::Failure;
 
@@ -32,6 +34,7 @@ enum Papers {
     P1(P1Arguments),
     P2(P2Arguments),
     P3(P3Arguments),
+    P4(P4Arguments),
 }
 
 /// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017): the log by itself, on every medium given
@@ -114,6 +117,45 @@ struct P3Arguments {
     drawn: Drawn,
 }
 
+/// One log for many database servers (Saito, Yamada): Debian's servers, each with a log of its own, or all with one
+///
+/// Servers, service and emulated disks are processes of their own and gone at the end, also after Ctrl-C. Takes root, and some 2 GB
+/// of memory; a hard disk and one kind of server take about a quarter of an hour.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P4Arguments {
+    /// Where logs are: hdd, ssd or nvm:5us, emulated; or a directory of a real disk
+    #[arg(long, value_name = "DISKS", value_delimiter = ',', default_value = "hdd", conflicts_with = "from")]
+    device: Vec<Disk>,
+
+    /// Which servers: mariadb, postgresql
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "mariadb", conflicts_with = "from")]
+    server: Vec<Kind>,
+
+    /// How many of them insert beside each other [default: 1,2,3,4 on hdd, else 1,2,4,8]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    servers: Option<Vec<usize>>,
+
+    /// Transactions of each server in each load [default: 100 on hdd, else 1000]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    transactions: Option<usize>,
+
+    /// Integers of a transaction; the most servers have all of these, fewer have the first [default: 2,12,20,50]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    integers: Option<Vec<usize>>,
+
+    /// What is compared: separate, sleep, poll, delay, poll+delay, auto [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "from")]
+    sides: Option<Vec<String>>,
+
+    /// A directory for mounts, through which the servers' users may pass
+    #[arg(long, value_name = "DIR", default_value = "/tmp", conflicts_with = "from")]
+    scratch: PathBuf,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
 /// What figures of every paper have in common.
 #[derive(Debug, Args)]
 struct Drawn {
@@ -171,6 +213,7 @@ pub(super) fn run(arguments: &FiguresArguments) -> Result<(), Failure> {
         Papers::P1(arguments) => arguments.drawn.draw(Paper::P1, || measure_p1(arguments)),
         Papers::P2(arguments) => arguments.drawn.draw(Paper::P2, || measure_p2(arguments)),
         Papers::P3(arguments) => arguments.drawn.draw(Paper::P3, || measure_p3(arguments)),
+        Papers::P4(arguments) => arguments.drawn.draw(Paper::P4, || measure_p4(arguments)),
     }
 }
 
@@ -223,6 +266,33 @@ fn measure_p3(arguments: &P3Arguments) -> Result<Vec<Line>, Failure> {
     let experiments = Experiments { scale, data: data.clone(), program: program()?, origin: drawn.report.origin() };
     let mut bar = Bar::new();
     let lines = experiments.run(&mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn measure_p4(arguments: &P4Arguments) -> Result<Vec<Line>, Failure> {
+    let P4Arguments { device, server, scratch, drawn, .. } = arguments;
+    if drawn.workers.is_some() || drawn.seconds.is_some() {
+        return Err(Failure::usage("paper 4 has servers and transactions; give --servers and --transactions"));
+    }
+    let mut scale = if drawn.smoke { p4::Scale::smoke() } else { p4::Scale::standard() };
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.servers = arguments.servers.clone().or(scale.servers);
+    scale.transactions = arguments.transactions.or(scale.transactions);
+    scale.integers = arguments.integers.clone().unwrap_or(scale.integers);
+    scale.sides = arguments.sides.clone().or(scale.sides);
+    let settings = p4::Settings {
+        scale,
+        disks: device.clone(),
+        kinds: server.clone(),
+        program: program()?,
+        scratch: scratch.clone(),
+        origin: drawn.report.origin(),
+        // Nothing of it may stay behind.
+        stop: stop_on_signals()?,
+    };
+    let mut bar = Bar::new();
+    let lines = p4::run(&settings, &mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
 }

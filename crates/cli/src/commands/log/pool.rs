@@ -1,11 +1,12 @@
 //! `ishigaki log serve` and what goes with it: one log for many database servers.
 //!
-//! The service itself is `ishigaki-logpool-service`, which [`status`] and [`add`] ask by its control socket. [`rebuild`],
+//! The service itself is `ishigaki-logpool-service`, which [`status`], [`add`] and [`remove`] ask by its control socket. [`rebuild`],
 //! [`verify`] and [`entries`] read a pool that nobody serves.
 
 pub(super) mod add;
 pub(super) mod entries;
 pub(super) mod rebuild;
+pub(super) mod remove;
 pub(super) mod serve;
 pub(super) mod status;
 pub(super) mod verify;

@@ -39,7 +39,7 @@ impl Served {
         Arc::new(location.connect().expect("connected"))
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.running.as_ref().expect("it runs").id()
     }
 
@@ -58,7 +58,7 @@ impl Served {
     }
 
     /// Ends it without asking.
-    pub(super) fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.running.take().expect("it runs").kill();
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::Profile;
-use ishigaki_logpool_service::{MemberConfig, Owner, Reply, Request, ask};
+use ishigaki_logpool_service::{MemberConfig, Owner, Place, Reply, Request, ask};
 
 use super::{absolute, refused};
 use crate::failure::{EXIT_CODES, Failure};
@@ -14,12 +14,13 @@ use crate::failure::{EXIT_CODES, Failure};
 const EXAMPLES: &str = "\
 Examples:
   ishigaki log add billing --profile mariadb --mount /srv/billing-log --owner mysql --data /srv/pool
-  ishigaki log add scratch --profile generic --mount ./log --share 4MiB --home 64MiB --data /srv/pool";
+  ishigaki log add scratch --profile generic --mount ./log --share 4MiB --home 64MiB --data /srv/pool
+  ishigaki log add machine --profile mariadb --socket /srv/machine.socket --owner 105:106 --data /srv/pool";
 
 /// Have a running service serve one more member, now and after every start
 ///
 /// It is noted in `members.toml` in the data directory, where the next start finds it; a configuration is not changed.
-/// A member that the pool has already, and that is mounted nowhere, is served again with its files.
+/// A member that the pool has already, and that is served nowhere, is served again with its files.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -31,11 +32,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROFILE")]
     profile: Profile,
 
-    /// The empty folder on which it is mounted
-    #[arg(long, value_name = "DIR")]
-    mount: PathBuf,
+    /// The empty folder on which it is mounted, for a server of this host
+    #[arg(long, value_name = "DIR", required_unless_present = "socket", conflicts_with = "socket")]
+    mount: Option<PathBuf>,
 
-    /// Whose its files are, by name or number; by default of whoever runs the service
+    /// The socket on which a virtual machine mounts it, by virtio-fs
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Whose its files are, by name or number, in a virtual machine by both numbers; by default of whoever runs the service
     #[arg(long, value_name = "USER[:GROUP]")]
     owner: Option<Owner>,
 
@@ -61,8 +66,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { name, profile, mount, owner, share, home, files, data, json } = arguments;
-    let member = MemberConfig { name, profile, mount: absolute(&mount)?, owner, share, home, files };
+    let Arguments { name, profile, mount, socket, owner, share, home, files, data, json } = arguments;
+    let place = match (mount, socket) {
+        (Some(folder), None) => Place::Mount(absolute(&folder)?),
+        (None, Some(path)) => Place::Socket(absolute(&path)?),
+        _ => return Err(Failure::usage("either --mount or --socket")),
+    };
+    let member = MemberConfig { name, profile, place, owner, share, home, files };
     let reply = ask(&data, &Request::Add(member)).map_err(|error| refused(&error, &data))?;
     let Reply::Added(added) = reply else {
         return Err(Failure::invalid("the service has answered another question"));
@@ -70,8 +80,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let text = if json {
         serde_json::to_string(&added).map_err(|error| Failure::invalid(error.to_string()))?
     } else {
-        let (name, folder, file) = (&added.name, added.mount.display(), added.noted_in.display());
-        format!("{name} ({}) is served at {folder}, files of {}; noted in {file}.", added.profile, added.owner)
+        let (name, place, file) = (&added.name, &added.place, added.noted_in.display());
+        format!("{name} ({}) is served at {place}, files of {}; noted in {file}.", added.profile, added.owner)
     };
     Ok(writeln!(io::stdout(), "{text}")?)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::Waiting;
-use ishigaki_logpool_service::{Config, MemberConfig, Serving, Status};
+use ishigaki_logpool_service::{Config, MemberConfig, Place, Serving, Status};
 use serde_json::{Value, json};
 
 use super::refused;
@@ -33,7 +33,7 @@ A configuration:
   [[member]]
   name = \"orders\"
   profile = \"postgresql\"            # or mariadb, generic
-  mount = \"/srv/orders-log\"         # an empty folder
+  mount = \"/srv/orders-log\"         # an empty folder; for a virtual machine: socket = \"/srv/orders.socket\"
   owner = \"postgres\"                # a name or number, and perhaps a group: \"postgres:dba\"
   share = \"16MiB\"                   # of the log, until it is home
   home = \"1GiB\"                     # for all its files";
@@ -43,8 +43,8 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Serve one log to many database servers, each with a folder for its own
 ///
-/// Every member has a folder, and its server has its log there. Ctrl-C or SIGTERM unmounts all and ends; a second one ends
-/// at once, and loses nothing either. Members that `log add` has taken in are served as well.
+/// Every member has a folder, and its server has its log there; or a socket, by which a virtual machine has the folder.
+/// Ctrl-C or SIGTERM unmounts all and ends; a second one ends at once, and loses nothing either. Members that `log add` has taken in are served as well.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -122,11 +122,11 @@ fn begun_text(status: &Status) -> String {
     let width = status.members.iter().map(|member| member.name.len()).max().unwrap_or_default();
     let mut lines = Vec::new();
     for member in &status.members {
-        let (name, profile, folder) = (&member.name, &member.profile, member.mount.display());
-        lines.push(format!("{name:<width$}  {profile:<10}  at {folder}, files of {}", member.owner));
+        let (name, profile, place) = (&member.name, &member.profile, &member.place);
+        lines.push(format!("{name:<width$}  {profile:<10}  at {place}, files of {}", member.owner));
     }
     for name in &status.not_served {
-        lines.push(format!("{name:<width$}  is in the pool, and mounted nowhere"));
+        lines.push(format!("{name:<width$}  is in the pool, and served nowhere; `ishigaki log add` serves it, `ishigaki log remove` removes it"));
     }
     lines.push(format!("Serving {}; Ctrl-C ends it.", status.data.display()));
     lines.extend(status.metrics.iter().map(|address| format!("Metrics at {address}.")));
@@ -138,10 +138,14 @@ fn begun_json(status: &Status) -> Value {
         .members
         .iter()
         .map(|member| {
+            let place = match &member.place {
+                Place::Mount(_) => "mount",
+                Place::Socket(_) => "socket",
+            };
             json!({
                 "name": member.name,
                 "profile": member.profile,
-                "mount": member.mount.display().to_string(),
+                place: member.place.path().display().to_string(),
                 "owner": member.owner.to_string(),
             })
         })

@@ -128,7 +128,12 @@ fn log_text(text: &mut String, log: &LogStatus) -> std::fmt::Result {
 
 fn member_text(text: &mut String, member: &MemberStatus, rate: Option<f64>) -> std::fmt::Result {
     writeln!(text)?;
-    writeln!(text, "{} ({}) at {}, files of {}", member.name, member.profile, member.mount.display(), member.owner)?;
+    let machine = match member.connected {
+        Some(true) => ", a virtual machine is connected",
+        Some(false) => ", no virtual machine is connected",
+        None => "",
+    };
+    writeln!(text, "{} ({}) at {}, files of {}{machine}", member.name, member.profile, member.place, member.owner)?;
     if let Some(problem) = &member.problem {
         writeln!(text, "  problem   {problem}")?;
     }
