@@ -19,7 +19,7 @@ use stage::{Stage, can_emulate, filled, settings};
 const ROOM: f64 = 2.0;
 
 /// How long a machine may be too busy for any round to be near.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 static ALONE: Mutex<()> = Mutex::new(());
 
