@@ -18,6 +18,7 @@ use crate::sheet::{CHECKSUM, Header, Identity, TABLE, header_checksum};
 use crate::zones::{self, Gathered};
 use crate::{Reader, Settings, Writer};
 
+mod integers;
 mod within;
 
 pub use within::{QUESTION, questions, within};
@@ -61,15 +62,18 @@ fn layout() -> Arc<Layout> {
 ///
 /// # Panics
 ///
-/// If rows alone are not what they are among all, or if what was decoded does not read back after it was written.
+/// If rows alone are not what they are among all, or the integers that stand for them, or if what was decoded does not read
+/// back after it was written.
 pub fn page(bytes: &[u8]) -> bool {
     let layout = layout();
     let Some(page) = page_of(&layout, bytes) else { return false };
     let _ = page.verify();
     let all: Vec<usize> = (0..layout.columns()).collect();
     let mut decoder = PageDecoder::new(&layout, &all).expect("these are its columns");
-    let Ok(batch) = decoder.push(&page).and_then(|()| decoder.finish()) else { return false };
     let some: Vec<u32> = (0..page.rows() as u32).step_by(11).collect();
+    let batch = decoder.push(&page).and_then(|()| decoder.finish()).ok();
+    integers::compare(&page, &some, batch.as_ref());
+    let Some(batch) = batch else { return false };
     let few = decoder.push_rows(&page, &some).and_then(|()| decoder.finish()).expect("all of them were sound");
     for (at, &row) in some.iter().enumerate() {
         assert_eq!(few.slice(at, 1), batch.slice(row as usize, 1), "row {row}");

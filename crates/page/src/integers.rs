@@ -89,9 +89,13 @@ fn taken<N: Number>(
             let (reference, differences) = packed_of::<N>(chunk, rows.of())?;
             let reference = N::widened(reference);
             let largest = u64::MAX.checked_shr(64 - u32::from(chunk.head.width)).unwrap_or(0);
-            let Some(bounds) = bounds(reference, reference.saturating_add(largest.into())) else { return Ok(None) };
+            let highest = reference.saturating_add(largest.into());
+            let Some(bounds) = bounds(reference, highest) else { return Ok(None) };
             add_packed(*bounds.start(), differences, rows, out);
-            Ok(Some(bounds))
+            // Differences that lead out of the type are nothing that was ever packed; decoding says what they are.
+            let fits = |value: i128| N::narrowed(value).is_some();
+            let fit = fits(highest) || out.iter().all(|&value| fits(value.into()));
+            Ok(fit.then_some(bounds))
         }
         Encoding::Dictionary => Err("numbers have an encoding that is not theirs"),
     }
