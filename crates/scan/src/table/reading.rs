@@ -16,6 +16,7 @@ use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snaps
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, Time};
 use ishigaki_page::{Page, PageDecoder, Reader};
 
+use super::divided::{Next, Run, Taker};
 use super::exec::PageScan;
 use super::filter::{Chosen, Filter};
 use super::units::Unit;
@@ -31,9 +32,9 @@ pub(super) struct Reading {
     projection: Vec<usize>,
     filter: Option<Arc<Filter>>,
     dynamic: Dynamic,
-    units: VecDeque<Unit>,
+    units: Source,
     /// The unit that is being read.
-    ahead: Option<(usize, Fetch)>,
+    ahead: Option<Ahead>,
     /// Decoders of the part that is worked on.
     decoders: Option<Decoders>,
     ready: VecDeque<RecordBatch>,
@@ -41,6 +42,37 @@ pub(super) struct Reading {
     /// Rows until the limit.
     left: usize,
     metrics: Metrics,
+}
+
+/// Where units come from.
+enum Source {
+    Own(VecDeque<Unit>),
+    /// A queue that others take from, too.
+    Shared(Arc<Run>),
+}
+
+impl Source {
+    fn next(&mut self) -> Next<Unit> {
+        match self {
+            Self::Own(units) => units.pop_front().map_or(Next::Nothing, Next::Now),
+            Self::Shared(run) => run.fetch(),
+        }
+    }
+
+    /// So many pages that came from it are done.
+    fn done(&self, pages: u64) {
+        if let Self::Shared(run) = self {
+            run.fetched(pages);
+        }
+    }
+}
+
+/// A unit that is being read.
+struct Ahead {
+    part: usize,
+    /// With those that are skipped.
+    pages: u64,
+    fetch: Fetch,
 }
 
 /// A unit on its way.
@@ -91,7 +123,10 @@ impl Reading {
             projection: scan.projection.clone(),
             filter: scan.filter.clone(),
             dynamic: Dynamic::new(&scan.dynamic, &scan.schema, scan.table.parts().len()),
-            units: scan.units.of_partition(partition).into(),
+            units: match &scan.divided {
+                None => Source::Own(scan.units.of_partition(partition).into()),
+                Some(divided) => Source::Shared(divided.join(Taker::Here(partition))),
+            },
             ahead: None,
             decoders: None,
             ready: VecDeque::new(),
@@ -113,7 +148,7 @@ impl Reading {
                 self.metrics.baseline.output_rows().add(batch.num_rows());
                 return Ok(Some(batch));
             }
-            let Some((part, fetch)) = self.take_unit()? else {
+            let Some(Ahead { part, pages: count, fetch }) = self.take_unit().await? else {
                 if self.flush()? {
                     continue;
                 }
@@ -121,35 +156,53 @@ impl Reading {
             };
             let pages = arrive(fetch, &self.metrics.waiting).await?;
             let compute = self.metrics.baseline.elapsed_compute().clone();
-            let _timer = compute.timer();
+            let timer = compute.timer();
             self.work(part, &pages)?;
+            drop(timer);
+            self.units.done(count);
         }
     }
 
     /// The unit that was read ahead, and sees to the next one.
-    fn take_unit(&mut self) -> Result<Option<(usize, Fetch)>> {
-        if self.ahead.is_none() {
-            self.ahead = self.begin()?;
+    async fn take_unit(&mut self) -> Result<Option<Ahead>> {
+        while self.ahead.is_none() {
+            match self.begin()? {
+                Next::Now(ahead) => self.ahead = Some(ahead),
+                Next::Later => self.wait().await,
+                Next::Nothing => return Ok(None),
+            }
         }
         let now = self.ahead.take();
-        if now.is_some() {
-            self.ahead = self.begin()?;
+        if let Next::Now(ahead) = self.begin()? {
+            self.ahead = Some(ahead);
         }
         Ok(now)
     }
 
-    /// Begins to read the next unit of which something may matter.
-    fn begin(&mut self) -> Result<Option<(usize, Fetch)>> {
-        while let Some(unit) = self.units.pop_front() {
-            let wanted = self.dynamic.wanted(&self.table, &unit)?;
-            let all = unit.pages.end - unit.pages.start;
-            self.metrics.skipped.add(all as usize - wanted.len());
-            if !wanted.is_empty() {
-                let fetch = fetch(&self.table.parts()[unit.part], &self.table.cache, wanted, &self.metrics)?;
-                return Ok(Some((unit.part, fetch)));
-            }
+    async fn wait(&self) {
+        if let Source::Shared(run) = &self.units {
+            run.changed().await;
         }
-        Ok(None)
+    }
+
+    /// Begins to read the next unit of which something may matter.
+    fn begin(&mut self) -> Result<Next<Ahead>> {
+        loop {
+            let unit = match self.units.next() {
+                Next::Now(unit) => unit,
+                Next::Later => return Ok(Next::Later),
+                Next::Nothing => return Ok(Next::Nothing),
+            };
+            let wanted = self.dynamic.wanted(&self.table, &unit)?;
+            let (part, pages) = (unit.part, unit.count());
+            self.metrics.skipped.add(pages as usize - wanted.len());
+            if wanted.is_empty() {
+                self.units.done(pages);
+                continue;
+            }
+            let fetch = fetch(&self.table.parts()[part], &self.table.cache, wanted, &self.metrics)?;
+            return Ok(Next::Now(Ahead { part, pages, fetch }));
+        }
     }
 
     /// Decodes pages of one part.
