@@ -163,7 +163,7 @@ impl Hosts {
                 Speed::Unshaped => &["noqueue"],
                 Speed::Bits(bits) => {
                     rate = format!("{bits}bit");
-                    &["tbf", "rate", &rate, "burst", "128kb", "latency", "50ms"]
+                    &["tbf", "rate", &rate, "burst", "256kb", "latency", "50ms"]
                 }
             };
             let begin = ["qdisc", "replace", "dev", &device, "root"];

@@ -29,7 +29,9 @@ use std::time::Duration;
 /// So many times slower than the other way, one keeps out.
 const SLOW: f64 = 3.0;
 /// So many times slower, one is not even tried.
-const HOPELESS: f64 = 16.0;
+const HOPELESS: f64 = 32.0;
+/// Which part of the scan is enough to try how fast fetching is.
+const TRIAL: u64 = 256;
 /// How much of what was seen before counts beside a new observation.
 const MEMORY: f64 = 0.7;
 /// How long an order takes at least, in seconds, that the way there and back does not count.
@@ -144,17 +146,19 @@ impl Division {
         self.left
     }
 
-    /// Whether a unit of so many pages is to be fetched now.
+    /// Whether a unit of so many pages is to be fetched now, or fewer of them.
     pub fn fetch(&mut self, unit: u64, now: Duration) -> Turn {
         if self.left == 0 {
             return self.take_back(now);
         }
         let (here, there) = (self.fetch.pace(now), self.push.pace(now));
-        let unit = unit.min(self.left);
+        let mut unit = unit.min(self.left);
         if !self.closed {
-            let untried = !self.fetch.is_known() && self.fetch.under_way == 0 && here * HOPELESS >= there;
-            if here * SLOW < there && self.push.works(now) && !untried {
-                return Turn::Wait;
+            if here * SLOW < there && self.push.works(now) {
+                if self.fetch.is_known() || self.fetch.under_way > 0 || here * HOPELESS < there {
+                    return Turn::Wait;
+                }
+                unit = unit.min((self.all / TRIAL).max(1));
             }
             let own = (self.fetch.under_way + unit) as f64 / here;
             if self.push.under_way > 0 && own > (self.left as f64 + self.push.rest(now)) / there {

@@ -164,6 +164,16 @@ fn a_node_that_becomes_idle_is_found_by_trying_it_again() {
 }
 
 #[test]
+fn nobody_begins_what_the_other_way_will_have_done_sooner() {
+    let mut division = Division::new(100, 100.0, 250.0);
+    let now = Duration::ZERO;
+    assert!(matches!(division.push(now), Turn::Take(1..)));
+    // 0.8 seconds here, and all of it takes the node 0.4.
+    assert_eq!(division.fetch(80, now), Turn::Wait);
+    assert_eq!(division.fetch(20, now), Turn::Take(20));
+}
+
+#[test]
 fn a_node_that_refuses_gets_no_more() {
     let mut division = Division::new(PAGES, 1e3, 1e6);
     let now = Duration::ZERO;

@@ -240,7 +240,9 @@ fn ratios(lines: &[Line], origin: &Origin) -> Vec<Line> {
         let better = if fetch.median < push.median { fetch } else { push };
         for (of, over, under) in [("auto over the better", *auto, better), ("fetch over push", fetch, push)] {
             let mut case = auto.case.clone();
-            ["placement", "chosen"].map(|key| case.remove(key));
+            for key in ["placement", "chosen"] {
+                case.remove(key);
+            }
             case.insert("of".to_owned(), of.into());
             let runs = over.runs.iter().zip(&under.runs).map(|(over, under)| over / under).collect();
             ratios.push(Line::new("apart", case, Metric::Ratio, runs, origin));

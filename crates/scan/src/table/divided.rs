@@ -152,10 +152,7 @@ impl Run {
         loop {
             let pages = state.queue.back().map_or(0, Unit::count);
             match state.division.fetch(pages, now) {
-                Turn::Take(_) => match state.queue.pop_back() {
-                    Some(unit) => return Next::Now(unit),
-                    None => return Next::Nothing,
-                },
+                Turn::Take(pages) => return state.take_last(pages).map_or(Next::Nothing, Next::Now),
                 Turn::TakeBack => {
                     // Who waits for results hears that there are none. If nobody has begun yet, he will find out.
                     if let Some((results, count)) = state.put_back() {
@@ -183,7 +180,7 @@ impl Run {
         let mut state = self.state.lock();
         match state.division.push(now) {
             Turn::Take(pages) => {
-                let units = state.take_front(pages);
+                let units = state.take_first(pages);
                 state.order = Some(Order { units: units.clone(), results: None });
                 state.busy = true;
                 Next::Now(units)
@@ -239,7 +236,7 @@ impl Run {
 
 impl State {
     /// So many pages, of which the last unit may be a part.
-    fn take_front(&mut self, pages: u64) -> Vec<Unit> {
+    fn take_first(&mut self, pages: u64) -> Vec<Unit> {
         let (mut units, mut left) = (Vec::new(), pages);
         while let Some(mut unit) = self.queue.pop_front().filter(|_| left > 0) {
             if unit.count() > left {
@@ -251,6 +248,17 @@ impl State {
             units.push(unit);
         }
         units
+    }
+
+    /// So many pages of the last unit.
+    fn take_last(&mut self, pages: u64) -> Option<Unit> {
+        let mut unit = self.queue.pop_back()?;
+        if unit.count() > pages {
+            let cut = unit.pages.end - pages;
+            self.queue.push_back(Unit { part: unit.part, pages: unit.pages.start..cut });
+            unit.pages.start = cut;
+        }
+        Some(unit)
     }
 
     /// Puts the order's pages into the queue again, to be fetched next; where its results were to go.

@@ -512,7 +512,7 @@ impl ExecutionPlan for PushScan {
         // Not before somebody wants rows: until then joins may find out more.
         let batches = futures::stream::once(async move {
             let (job, schema, metrics) = begun;
-            let pull = move |metrics: &Metrics, sender: &_| job.pull(&job.units(), metrics, sender, &|| true);
+            let pull = move |metrics: &Metrics, sender: &Sender<Result<Piece>>| job.pull(&job.units(), metrics, sender, &|| true);
             Arriving::of(pull, schema, metrics).or(instead).await
         });
         let batches = batches.flatten();

@@ -59,6 +59,13 @@ impl Source {
         }
     }
 
+    fn shared(&self) -> Option<Arc<Run>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared(run) => Some(Arc::clone(run)),
+        }
+    }
+
     /// So many pages that came from it are done.
     fn done(&self, pages: u64) {
         if let Self::Shared(run) = self {
@@ -168,7 +175,11 @@ impl Reading {
         while self.ahead.is_none() {
             match self.begin()? {
                 Next::Now(ahead) => self.ahead = Some(ahead),
-                Next::Later => self.wait().await,
+                Next::Later => {
+                    if let Some(run) = self.units.shared() {
+                        run.changed().await;
+                    }
+                }
                 Next::Nothing => return Ok(None),
             }
         }
@@ -177,12 +188,6 @@ impl Reading {
             self.ahead = Some(ahead);
         }
         Ok(now)
-    }
-
-    async fn wait(&self) {
-        if let Source::Shared(run) = &self.units {
-            run.changed().await;
-        }
     }
 
     /// Begins to read the next unit of which something may matter.

@@ -9,6 +9,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::EmptyRecordBatchStream;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use tokio::sync::mpsc::Sender;
 
 use super::{Arriving, Job, Metrics, Piece};
 use crate::table::divided::{Next, Run};
@@ -45,7 +46,7 @@ impl Turns {
     /// The rows of one order. None if it is taken back or refused: then its pages are fetched.
     async fn order(&self, units: Vec<Unit>) -> BoxStream<'static, Result<RecordBatch>> {
         let (job, run) = (Arc::clone(&self.job), Arc::clone(&self.run));
-        let pull = move |metrics: &Metrics, sender: &_| {
+        let pull = move |metrics: &Metrics, sender: &Sender<Result<Piece>>| {
             if !run.begins(sender, &metrics.taken_back) {
                 return Ok(Piece::Nothing);
             }
