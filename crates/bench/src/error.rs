@@ -30,6 +30,14 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// Two hosts can not be made of this one.
+    #[error("no second host on this one: `{command}`: {reason}; it takes root, iproute2 and util-linux")]
+    Hosts {
+        /// What was tried.
+        command: String,
+        /// What came of it.
+        reason: String,
+    },
     /// A database server, or its client, is not there or failed.
     #[error(transparent)]
     Server(#[from] ishigaki_servers::Error),
@@ -95,7 +103,7 @@ impl Error {
             Self::Service(error) => error.kind(),
             Self::Wrong { .. } => ErrorKind::Corrupt,
             Self::Invalid { .. } => ErrorKind::Invalid,
-            Self::Node { .. } | Self::Process { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::Node { .. } | Self::Process { .. } | Self::Hosts { .. } | Self::Io { .. } => ErrorKind::Unavailable,
         }
     }
 }

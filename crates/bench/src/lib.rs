@@ -27,6 +27,7 @@ pub mod commit;
 mod counting;
 mod error;
 pub mod figures;
+pub mod hosts;
 pub mod inserts;
 mod latency;
 mod line;

@@ -17,9 +17,15 @@ pub struct Node {
     address: String,
 }
 
-/// How it is started, beside what stays the same: it serves for reading, at any port of this host.
+/// How it is started, beside what stays the same: it serves for reading, at any port of its host.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOptions {
+    /// Of which it is; this one's own if it is not said. Whoever comes from another one needs the token.
+    pub address: Option<std::net::Ipv4Addr>,
+    /// A file with a secret that clients must have, too.
+    pub token: Option<PathBuf>,
+    /// What runs it: words before the program's own.
+    pub within: Vec<String>,
     /// How it reads.
     pub mode: Mode,
     /// Connections that are in use at a time, at most.
@@ -35,8 +41,13 @@ impl Node {
     pub fn start(program: &Path, folder: &Path, options: &NodeOptions) -> Result<Self> {
         let failed = |reason: String| Error::Node { reason };
         let (mode, mut command) = (options.mode, Command::new(program));
+        if let Some((first, rest)) = options.within.split_first() {
+            command = Command::new(first);
+            command.args(rest).arg(program);
+        }
+        let address = options.address.unwrap_or(std::net::Ipv4Addr::LOCALHOST);
         command
-            .args(["node", "--json", "--read-only", "--listen", "127.0.0.1:0", "--io", &mode.to_string()])
+            .args(["node", "--json", "--read-only", "--listen", &format!("{address}:0"), "--io", &mode.to_string()])
             // Connections of a round that has ended may not have been given up yet.
             .args(["--max-connections", &(4 * options.connections + 16).to_string()]);
         if let Some(memory) = options.page_memory {
@@ -44,6 +55,9 @@ impl Node {
         }
         if let Some(trace) = &options.trace {
             command.arg("--trace").arg(trace);
+        }
+        if let Some(token) = &options.token {
+            command.arg("--token-file").arg(token);
         }
         command.arg("--data").arg(folder);
         let serving = Serving::start(command).map_err(failed)?;

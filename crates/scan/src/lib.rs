@@ -8,31 +8,31 @@
 //!
 //! ```text
 //!   plan ─▶ Scan ──────┐
-//!   link, node, client ┴▶ estimate each placement ─▶ choose ─▶ Pilot: stretch after stretch of pages
-//!        ▲                                                       │
-//!        └──────────── what each stretch really took ◀───────────┘
+//!   link, node, client ┴▶ estimate each placement ─▶ choose, or Division: pages here and there at the same time
+//!                                                                   ▲                │
+//!                                                                   └─ what they took ┘
 //! ```
 //!
 //! The choice is pure: figures in, choices out, no clock and no network. Parts: [`placement`] has the words, [`cost`] the
-//! model, [`meter`] turns observations into figures, [`pilot`] steers one scan and changes its mind; [`table`] reads.
+//! model, [`meter`] turns observations into figures, [`division`] divides one scan while it runs; [`table`] reads.
 //! [`place`] decides for the scans of a plan, by what `forecast` and `node_side` know, before they begin. Work travels as a
-//! `fragment`, which a node's [`worker`] does. Nothing uses [`pilot`] yet: a scan that has begun stays where it is.
+//! `fragment`, which a node's [`worker`] does.
 
 pub mod cost;
+pub mod division;
 mod forecast;
 mod fragment;
 pub mod meter;
 mod node_side;
-pub mod pilot;
 pub mod place;
 pub mod placement;
 pub mod table;
 pub mod worker;
 
 pub use cost::{Estimate, Link, Resource, Scan, Side, Surroundings, choose, estimate};
+pub use division::{Division, Turn};
 pub use meter::LinkMeter;
 pub use node_side::NodeSide;
-pub use pilot::{Corrections, Observation, Pilot};
 pub use place::{PlaceScans, ScanOptions};
 pub use placement::{Placement, UnknownPlacement, Wish};
 pub use table::{Nodes, OrdersExec, PageCache, PagedTable, Part, PushFailed, TallyPages, labelled};

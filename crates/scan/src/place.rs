@@ -8,8 +8,10 @@
 //!
 //! A scan whose pages lie at storage nodes is pushed if the user wishes so, or if that is estimated to be faster
 //! ([`cost`](crate::cost)); with it goes what is computed of its rows alone and makes fewer of them: partial aggregates,
-//! and the first rows of an order. Parts of the same table may be placed differently; then the results are united. A
-//! plan that can not travel is fetched: pushing is a wish, and an answer is the same either way.
+//! and the first rows of an order. Parts of the same table may be placed differently; then the results are united. So they
+//! are where a scan is left to us that is long enough to be divided: both ways are in the plan then, and which one does how
+//! much turns out while it runs ([`division`](crate::division)). A plan that can not travel is fetched: pushing is a wish, and
+//! an answer is the same either way.
 
 use std::sync::Arc;
 
@@ -26,10 +28,10 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use crate::cost::{Estimate, estimate};
+use crate::cost::{Estimate, Scan, choose, estimate};
 use crate::forecast::{Forecast, surroundings};
 use crate::fragment::step::Step;
-use crate::table::{PageScan, PushScan};
+use crate::table::{DIVISIBLE, Divided, PageScan, PushScan};
 use crate::{Placement, Wish};
 
 extensions_options! {
@@ -37,6 +39,8 @@ extensions_options! {
     pub struct ScanOptions {
         /// A [`Wish`].
         pub placement: String, default = Wish::default().to_string()
+        /// Whether one scan may be done in both ways at the same time, in this process.
+        pub divide: bool, default = true
     }
 }
 
@@ -45,6 +49,10 @@ impl ConfigExtension for ScanOptions {
 }
 
 impl ScanOptions {
+    fn divides(options: &ConfigOptions) -> bool {
+        options.extensions.get::<Self>().is_none_or(|own| own.divide)
+    }
+
     /// What is wished, or the usual where nothing was said.
     pub fn wish(options: &ConfigOptions) -> Wish {
         options.extensions.get::<Self>().and_then(|own| own.placement.parse().ok()).unwrap_or_default()
@@ -58,7 +66,7 @@ pub struct PlaceScans;
 impl PhysicalOptimizerRule for PlaceScans {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let threads = options.execution.target_partitions;
-        Rule { wish: ScanOptions::wish(options), threads }.place(plan)
+        Rule { wish: ScanOptions::wish(options), divides: ScanOptions::divides(options), threads }.place(plan)
     }
 
     fn name(&self) -> &'static str {
@@ -72,6 +80,7 @@ impl PhysicalOptimizerRule for PlaceScans {
 
 struct Rule {
     wish: Wish,
+    divides: bool,
     threads: usize,
 }
 
@@ -141,53 +150,105 @@ impl Rule {
     }
 
     fn place_chain(&self, top: &Arc<dyn ExecutionPlan>, chain: &Chain<'_>) -> Result<Arc<dyn ExecutionPlan>> {
-        let scan = chain.scan;
         let steps = chain.steps();
-        let (mut pushed, mut fetched, mut estimates) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, part) in scan.table.parts().iter().enumerate() {
-            let any = scan.units.runs.iter().any(|unit| unit.part == at);
-            let Some(node) = part.node.as_ref().filter(|_| any) else { continue };
-            let forecast = Forecast::of(scan, at, &steps, surroundings(node, self.threads));
-            let estimate = self.choose(&forecast);
-            if estimate.placement == Placement::Push {
-                pushed.push(at);
-                estimates.push(estimate);
-            } else {
-                fetched.push(estimate);
-            }
-        }
-        scan.note(fetched.clone());
-        if pushed.is_empty() {
+        let placed = self.parts(chain.scan, &steps);
+        // For the case that it stays as it is.
+        chain.scan.note(placed.fetched.iter().copied().chain(placed.divided.iter().map(|both| both.fetch)).collect());
+        if placed.pushed.is_empty() && placed.divided.is_empty() {
             return Ok(Arc::clone(top));
         }
         let (within, beyond) = chain.above.split_at(steps.len());
-        let schema = partial_schema(within, scan)?;
-        let is_pushed = |part| pushed.contains(&part);
-        let instead = |part: &usize| -> Result<Arc<dyn ExecutionPlan>> {
-            Ok(together(here(within, scan.of_parts(|other| other == *part)?)?))
-        };
-        let instead = pushed.iter().map(instead).collect::<Result<Vec<_>>>()?;
-        let Ok(push) = PushScan::new(scan, pushed.clone(), steps, instead, schema, estimates) else {
-            return Ok(Arc::clone(top));
-        };
-        let rest = scan.of_parts(|part| !is_pushed(part))?;
-        rest.note(fetched);
-        let mut united: Arc<dyn ExecutionPlan> = Arc::new(push);
-        if !rest.units.runs.is_empty() {
-            united = UnionExec::try_new(vec![here(within, rest)?, united])?;
-        }
+        let Some(mut inputs) = placed.inputs(chain.scan, &steps, within)? else { return Ok(Arc::clone(top)) };
+        let united = if inputs.len() > 1 { UnionExec::try_new(inputs)? } else { inputs.remove(0) };
         let before =
-            within.last().map_or(scan.units.partitions, |node| node.properties().partitioning.partition_count());
-        let placed = complete(within, united, before)?;
-        over(placed, beyond)
+            within.last().map_or(chain.scan.units.partitions, |node| node.properties().partitioning.partition_count());
+        over(complete(within, united, before)?, beyond)
     }
 
-    fn choose(&self, forecast: &Forecast) -> Estimate {
-        let of = |placement| estimate(placement, &forecast.scan, &forecast.around);
-        match self.wish.settled(false) {
-            Some(placement) => of(placement),
-            None => crate::cost::choose(&forecast.scan, &forecast.around),
+    /// What is decided about each part at a node that is scanned.
+    fn parts(&self, scan: &PageScan, steps: &[Step]) -> Placed {
+        let mut placed = Placed::default();
+        for (at, part) in scan.table.parts().iter().enumerate() {
+            let any = scan.units.runs.iter().any(|unit| unit.part == at);
+            let Some(node) = part.node.as_ref().filter(|_| any) else { continue };
+            let Forecast { scan, around } = Forecast::of(scan, at, steps, surroundings(node, self.threads));
+            let of = |placement| estimate(placement, &scan, &around);
+            let divisible = self.divides && scan.pages * scan.page_size.as_u64() >= DIVISIBLE;
+            let estimate = match self.wish.settled(false) {
+                Some(placement) => of(placement),
+                None if divisible => {
+                    let (fetch, push) = (of(Placement::Fetch), of(Placement::Push));
+                    placed.divided.push(Both { part: at, scan, fetch, push });
+                    continue;
+                }
+                None => choose(&scan, &around),
+            };
+            if estimate.placement == Placement::Push {
+                placed.pushed.push(at);
+                placed.estimates.push(estimate);
+            } else {
+                placed.fetched.push(estimate);
+            }
         }
+        placed
+    }
+}
+
+/// Where the parts at nodes go.
+#[derive(Default)]
+struct Placed {
+    pushed: Vec<usize>,
+    /// Of those that are pushed.
+    estimates: Vec<Estimate>,
+    /// Estimates of those that are fetched.
+    fetched: Vec<Estimate>,
+    divided: Vec<Both>,
+}
+
+/// A part that is done in both ways.
+struct Both {
+    part: usize,
+    scan: Scan,
+    fetch: Estimate,
+    push: Estimate,
+}
+
+impl Placed {
+    /// What gives the results of all parts together; nothing if the work can not travel.
+    fn inputs(
+        self,
+        scan: &PageScan,
+        steps: &[Step],
+        within: &[&Arc<dyn ExecutionPlan>],
+    ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
+        let schema = partial_schema(within, scan)?;
+        let mut inputs: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
+        let goes = |part| self.pushed.contains(&part) || self.divided.iter().any(|both| both.part == part);
+        let rest = scan.of_parts(|part| !goes(part))?;
+        if !rest.units.runs.is_empty() {
+            rest.note(self.fetched.clone());
+            inputs.push(here(within, rest)?);
+        }
+        if !self.pushed.is_empty() {
+            let instead = |part: &usize| -> Result<Arc<dyn ExecutionPlan>> {
+                Ok(together(here(within, scan.of_parts(|other| other == *part)?)?))
+            };
+            let instead = self.pushed.iter().map(instead).collect::<Result<Vec<_>>>()?;
+            let made =
+                PushScan::new(scan, self.pushed.clone(), steps.to_vec(), instead, Arc::clone(&schema), self.estimates);
+            let Ok(push) = made else { return Ok(None) };
+            inputs.push(Arc::new(push));
+        }
+        for Both { part, scan: of, fetch, push } in self.divided {
+            let own = scan.of_parts(|other| other == part)?;
+            let divided = Arc::new(Divided::new(&own, &of, &fetch, &push));
+            let made = PushScan::new(&own, vec![part], steps.to_vec(), Vec::new(), Arc::clone(&schema), vec![push]);
+            let Ok(push) = made else { return Ok(None) };
+            own.note(vec![fetch]);
+            inputs.push(here(within, own.divided(&divided))?);
+            inputs.push(Arc::new(push.divided(&divided)));
+        }
+        Ok(Some(inputs))
     }
 }
 

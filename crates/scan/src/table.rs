@@ -15,9 +15,11 @@
 //!
 //! Parts: [`cache`] keeps pages, [`filter`] is a condition on rows, [`prune`] judges pages by it, [`statistics`] is what
 //! the planner is told, [`exec`] the operator and [`reading`] the reading of one partition; [`push`] is the
-//! operator for work that is done at a node, and [`orders`] the same for plans that travel themselves.
+//! operator for work that is done at a node, and [`orders`] the same for plans that travel themselves; [`divided`] is what
+//! both operators share of a scan that is done in both ways at a time.
 
 mod cache;
+mod divided;
 mod exec;
 mod filter;
 mod orders;
@@ -45,6 +47,7 @@ use ishigaki_page::Reader;
 use crate::{NodeSide, Placement};
 
 pub use cache::PageCache;
+pub(crate) use divided::{DIVISIBLE, Divided};
 pub(crate) use exec::PageScan;
 pub(crate) use filter::Filter;
 pub use orders::{Nodes, OrdersExec};

@@ -172,6 +172,7 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
     if settings.distribute.is_some() {
         in_pieces(&mut config);
         scans.placement = Placement::Push.to_string();
+        scans.divide = false;
     }
     config.options_mut().extensions.insert(scans);
     // Before DataFusion's coercion of types.

@@ -1,5 +1,5 @@
 //! The experiments of paper 3 as a whole: reads from a storage node (P3.3), the replay of a query's page accesses (P3.4), and
-//! whole queries in every placement by the size of pages (P3.5).
+//! whole queries in every placement by the size of pages (P3.5); and ours, over a link to a host of its own that may be busy.
 //!
 //! ```text
 //! DIR/bench-p3-… ── a folder of data for each size of pages, made and removed again
@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
+use ishigaki_bench::hosts::Speed;
 use ishigaki_bench::{Line, Origin, Progress, Stage, remote, replay};
 use ishigaki_remote::Mode;
 use ishigaki_scan::{Placement, Wish};
 
-use crate::{Host, LoadSettings, Query, Recording, Result, Settings, load, record, run};
+use crate::apart::{Apart, Load, run_apart};
+use crate::{Error, Host, LoadSettings, Query, Recording, Result, Settings, load, record, run};
 
 /// How much of it is measured.
 #[derive(Clone, Debug)]
@@ -37,6 +39,10 @@ pub struct Scale {
     pub pages: Vec<ByteSize>,
     /// How often the query of the replay is run.
     pub times: usize,
+    /// Speeds of the link to a host of its own.
+    pub links: Vec<Speed>,
+    /// What that host does meanwhile.
+    pub loads: Vec<Load>,
     /// Rounds of everything.
     pub rounds: usize,
 }
@@ -53,6 +59,8 @@ impl Scale {
             data: 1.0,
             pages: [4, 8, 16, 32, 64, 128].map(ByteSize::kib).to_vec(),
             times: 5,
+            links: vec![Speed::Bits(1_000_000_000), Speed::Unshaped],
+            loads: Load::ALL.to_vec(),
             rounds: 3,
         }
     }
@@ -68,6 +76,8 @@ impl Scale {
             data: 0.002,
             pages: vec![ByteSize::kib(4), ByteSize::kib(128)],
             times: 3,
+            links: vec![Speed::Bits(1_000_000_000)],
+            loads: vec![Load::Idle, Load::Scans],
             rounds: 1,
         }
     }
@@ -92,8 +102,8 @@ const QUERIES: [u8; 3] = [1, 6, 15];
 const REPLAYED: u8 = 3;
 
 impl Experiments {
-    /// Runs all of them.
-    pub fn run(&self, progress: &mut dyn Progress) -> Result<Vec<Line>> {
+    /// Runs all of them. What can not be run here is left out, and `skipped` hears why.
+    pub fn run(&self, progress: &mut dyn Progress, skipped: &mut dyn FnMut(String)) -> Result<Vec<Line>> {
         let mut lines = self.reads(progress)?;
         let largest = self.scale.pages.iter().copied().max();
         for &page_size in &self.scale.pages {
@@ -103,6 +113,10 @@ impl Experiments {
             lines.extend(self.queries(&folder.0, &mut Stage::new(format!("pages of {page_size}"), progress))?);
             if Some(page_size) == largest {
                 lines.extend(self.replay(&folder.0, &mut Stage::new("replay", progress))?);
+                match self.apart(&folder.0, &mut Stage::new("apart", progress)) {
+                    Err(Error::Bench(error @ ishigaki_bench::Error::Hosts { .. })) => skipped(error.to_string()),
+                    apart => lines.extend(apart?),
+                }
             }
         }
         Ok(lines)
@@ -136,6 +150,19 @@ impl Experiments {
             page_memory: Some(ByteSize(0)),
         };
         run(&settings, &self.origin, progress)
+    }
+
+    fn apart(&self, data: &Path, progress: &mut dyn Progress) -> Result<Vec<Line>> {
+        let apart = Apart {
+            data: data.to_owned(),
+            program: self.program.clone(),
+            queries: QUERIES.into_iter().filter_map(Query::new).collect(),
+            links: self.scale.links.clone(),
+            loads: self.scale.loads.clone(),
+            rounds: self.scale.rounds,
+            ..Apart::default()
+        };
+        run_apart(&apart, &self.origin, progress)
     }
 
     fn replay(&self, data: &Path, progress: &mut dyn Progress) -> Result<Vec<Line>> {

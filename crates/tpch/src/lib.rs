@@ -6,6 +6,7 @@
 //! run    queries/q01.sql … q22.sql ── ishigaki-sql ── answer ── as it should be? ── time, processors, bytes
 //!            │ local: DIR/database                                  in every placement the same?
 //!            │ fetch, push, auto: a database in memory over the same page files at a storage node, a process of its own
+//!            │                    or a host of its own, over a link of a given speed, idle or busy ([`run_apart`])
 //! ```
 //!
 //! The data are those of the specification's generator, and so depend on nothing but the scale. An answer
@@ -16,6 +17,7 @@
 //! These are single queries by one user, not the benchmark's metric.
 
 pub mod answer;
+mod apart;
 mod bench;
 mod error;
 mod experiments;
@@ -28,6 +30,7 @@ mod run;
 mod table;
 mod tables;
 
+pub use apart::{Apart, Load, run_apart};
 pub use bench::Bench;
 pub use error::{Error, Result};
 pub use experiments::{Experiments, Scale};

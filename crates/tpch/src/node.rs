@@ -1,8 +1,10 @@
 //! The storage node of a run: the one that was named, or a process of our own over the loaded page files.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
+use ishigaki_bench::hosts::Hosts;
 use ishigaki_bench::node::{Node, NodeOptions};
 use ishigaki_remote::{Client, ClientSettings, Credentials, Location, Status};
 
@@ -16,8 +18,28 @@ pub enum Host {
         /// The program.
         program: PathBuf,
     },
+    /// A process of our own on another host made of this one, which keeps so many pages for the work of clients.
+    Apart {
+        /// The program.
+        program: PathBuf,
+        /// The other host.
+        hosts: Arc<Hosts>,
+        /// Pages that it keeps for the work of clients.
+        memory: ByteSize,
+    },
     /// A node that is there. It has the loaded page files in this directory.
     Named(Box<Location>),
+}
+
+fn place(node: &Node, credentials: Credentials) -> Location {
+    Location {
+        address: node.address().to_owned(),
+        directory: String::new(),
+        credentials,
+        connections: 1,
+        cache: None,
+        replicas: Vec::new(),
+    }
 }
 
 /// A node that serves.
@@ -32,20 +54,24 @@ pub(crate) struct Serving {
 impl Serving {
     /// Connects to the one that was named, or starts one. It keeps as many pages for the work of clients as clients do.
     pub(crate) fn begin(host: &Host, pages: &Path, memory: Option<ByteSize>, trace: Option<PathBuf>) -> Result<Self> {
+        let options = NodeOptions { connections: 64, page_memory: memory, trace, ..NodeOptions::default() };
         let (location, process) = match host {
             Host::Named(location) => (Location::clone(location), None),
             Host::Own { program } => {
-                let options = NodeOptions { connections: 64, page_memory: memory, trace, ..NodeOptions::default() };
                 let process = Node::start(program, pages, &options)?;
-                let location = Location {
-                    address: process.address().to_owned(),
-                    directory: String::new(),
-                    credentials: Credentials::None,
-                    connections: 1,
-                    cache: None,
-                    replicas: Vec::new(),
+                (place(&process, Credentials::None), Some(process))
+            }
+            Host::Apart { program, hosts, memory } => {
+                let token = hosts.token().to_owned();
+                let options = NodeOptions {
+                    address: Some(hosts.address()),
+                    token: Some(token.clone()),
+                    within: hosts.there(),
+                    page_memory: Some(*memory),
+                    ..options
                 };
-                (location, Some(process))
+                let process = Node::start(program, pages, &options)?;
+                (place(&process, Credentials::Token(token)), Some(process))
             }
         };
         let security = location.credentials.security()?;

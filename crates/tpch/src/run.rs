@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
@@ -36,7 +37,7 @@ pub struct Settings {
 /// One placement, with a database of its own, and so with pages in memory of its own.
 struct Side {
     wish: Wish,
-    bench: Bench,
+    bench: Arc<Bench>,
 }
 
 /// One run of a query.
@@ -61,12 +62,17 @@ struct Taking {
 /// placements, is an error instead of a figure.
 pub fn run(settings: &Settings, origin: &Origin, progress: &mut dyn Progress) -> Result<Vec<Line>> {
     validate(settings)?;
-    let here = Bench::open(&settings.data, Some(settings))?;
+    let here = Arc::new(Bench::open(&settings.data, Some(settings))?);
     let at_node = settings.placements.iter().any(|wish| *wish != LOCAL);
     let pages = settings.data.join("pages");
     let begin = || Serving::begin(&settings.host, &pages, settings.page_memory, None);
     let mut node = at_node.then(begin).transpose()?;
-    let measured = rounds(settings, origin, here, &mut node, progress);
+    let measured = rounds(settings, origin, &here, &mut node, progress);
+    ended(measured, node)
+}
+
+/// What was measured, when its node has ended well.
+pub(crate) fn ended(measured: Result<Vec<Line>>, node: Option<Serving>) -> Result<Vec<Line>> {
     match (measured, node) {
         (Err(error), Some(mut node)) => Err(node.explain(error)),
         (Ok(lines), Some(node)) => node.end().map(|()| lines),
@@ -74,9 +80,9 @@ pub fn run(settings: &Settings, origin: &Origin, progress: &mut dyn Progress) ->
     }
 }
 
-const LOCAL: Wish = Wish::Fixed(Placement::Local);
+pub(crate) const LOCAL: Wish = Wish::Fixed(Placement::Local);
 
-fn validate(settings: &Settings) -> Result<()> {
+pub(crate) fn validate(settings: &Settings) -> Result<()> {
     let invalid = |setting, reason: &str| Err(Error::Invalid { setting, reason: reason.to_owned() });
     if settings.rounds == 0 {
         return invalid("rounds", "at least one round is needed, and an odd number has a median");
@@ -88,21 +94,22 @@ fn validate(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn rounds(
+/// All rounds of all queries, over the data here and over a node that serves the same, if one is needed.
+pub(crate) fn rounds(
     settings: &Settings,
     origin: &Origin,
-    here: Bench,
+    here: &Arc<Bench>,
     node: &mut Option<Serving>,
     progress: &mut dyn Progress,
 ) -> Result<Vec<Line>> {
     let mut sides = Vec::new();
     for &wish in settings.placements.iter().filter(|wish| **wish != LOCAL) {
         if let Some(node) = node {
-            sides.push(Side { wish, bench: here.at_node(node.location(), wish, settings)? });
+            sides.push(Side { wish, bench: Arc::new(here.at_node(node.location(), wish, settings)?) });
         }
     }
     if settings.placements.contains(&LOCAL) {
-        sides.insert(0, Side { wish: LOCAL, bench: here });
+        sides.insert(0, Side { wish: LOCAL, bench: Arc::clone(here) });
     }
     let mut random = origin.seed.generator();
     let mut measured = vec![vec![Taking::default(); sides.len()]; settings.queries.len()];

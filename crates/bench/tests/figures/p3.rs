@@ -76,3 +76,39 @@ fn what_was_measured_has_a_table_and_its_plots_and_nothing_else_does() {
     assert!(page.contains("| 4 KiB | push | 900 ms |") && page.contains("(p3-q6-time.svg)"), "{page}");
     assert!(!page.contains("(P3.3)") && !page.contains("(P3.4)"), "{page}");
 }
+
+/// Query 6 over a link: the times of a round in each placement, and what they are to each other.
+fn apart(link: &str, node: &str, [fetch, push, auto]: [f64; 3]) -> Vec<Line> {
+    let of = |more: serde_json::Value| {
+        let mut case =
+            json!({"query": 6, "scale": "1", "page": "128.0 KiB", "link": link, "node": node, "cores": "1 each"});
+        case.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        case
+    };
+    let time = |placement: &str, time| line("apart", &of(json!({"placement": placement})), Metric::LatencyP50, &[time]);
+    let ratio = |words: &str, ratio| line("apart", &of(json!({"of": words})), Metric::Ratio, &[ratio]);
+    vec![
+        time("fetch", fetch),
+        time("push", push),
+        time("auto", auto),
+        ratio("auto over the better", auto / fetch.min(push)),
+        ratio("fetch over push", fetch / push),
+    ]
+}
+
+#[test]
+fn queries_over_a_link_have_a_numbered_case_for_each_link_and_load_and_are_judged() {
+    let lines = |auto: f64, push: f64| {
+        let idle = apart("1 Gbit/s", "idle", [2.0, push, auto]);
+        [idle, apart("unshaped", "spinning", [0.5, 1.0, 0.4])].concat()
+    };
+    let good = lines(0.11, 0.1);
+    let plots = figures::plots(Paper::P3, &good).unwrap();
+    assert_eq!(plots.iter().map(|plot| plot.name.as_str()).collect::<Vec<_>>(), ["p3-apart-q6"]);
+    let page = Paper::P3.page(&good, &plots);
+    assert!(page.contains("| 1 | 6 | 1 Gbit/s | idle | 2 s | 100 ms | 110 ms |"), "{page}");
+    assert!(page.contains("| 2 | 6 | unshaped | spinning |") && page.contains("(p3-apart-q6.svg)"), "{page}");
+    assert!(holds(&good, "times sooner") && holds(&good, "never more than"));
+    assert!(!holds(&lines(0.12, 0.1), "never more than"), "a fifth behind");
+    assert!(!holds(&lines(0.2, 0.25), "times sooner"), "eight times");
+}

@@ -39,6 +39,7 @@ Examples:
   ishigaki bench tpch --data /srv/tpch --load --scale 1                          data for TPC-H, in page files
   ishigaki bench tpch --data /srv/tpch --query 1,3,6,15 --json                   its queries, each answer checked
   ishigaki bench tpch --data /srv/tpch --query 6 --placement local,fetch,push,auto   the same beside a storage node
+  ishigaki bench tpch --data /srv/tpch --query 1,6,15 --placement fetch,push,auto --link 1Gbit,none --busy idle,spinning   a host of its own
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn
   ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C
   ishigaki bench figures p3 --data /srv/bench --out figures          the same for queries over storage nodes

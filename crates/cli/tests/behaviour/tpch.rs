@@ -2,6 +2,7 @@
 //! own.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -122,11 +123,55 @@ fn what_can_not_be_run_is_refused_with_the_remedy() {
     assert!(answer.stderr.contains("placement: give one or more, each once"), "{}", answer.stderr);
     let answer = tpch(&data).args(["--placement", "far"]).fails_with(2);
     assert!(answer.stderr.contains("auto, local, fetch or push"), "{}", answer.stderr);
+    let answer = tpch(&data).args(["--link", "fast"]).fails_with(2);
+    assert!(answer.stderr.contains("as in 1Gbit"), "{}", answer.stderr);
     let answer = tpch(&data).args(["--node", "nowhere"]).fails_with(2);
     assert!(answer.stderr.contains("host or port is missing"), "{}", answer.stderr);
     let nothing = database();
     let answer = Program::new().args(["bench", "remote", "--replay", "--data"]).arg(nothing.path()).fails_with(1);
     assert!(answer.stderr.contains("--load"), "{}", answer.stderr);
+}
+
+#[test]
+fn over_a_link_to_a_host_of_its_own_each_case_says_how_far_auto_is_behind() {
+    let (_kept, data) = data();
+    let program = tpch(&data).args(["--query", "6", "--placement", "fetch,push,auto", "--page-memory", "1GiB"]).args([
+        "--link",
+        "100Mbit,none",
+        "--busy",
+        "idle,scans",
+        "--json",
+    ]);
+    let mut running = program.start();
+    running.say("");
+    let answer = running.ends();
+    if answer.code != Some(0) && answer.stderr.contains("no second host on this one") {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: queries over a link: {}", answer.stderr);
+        return;
+    }
+    assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<Value> = answer.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let time = |link, node, placement| {
+        median(&lines, "latency_p50", &[("link", link), ("node", node), ("placement", placement)])
+    };
+    for link in ["100 Mbit/s", "unshaped"] {
+        for node in ["idle", "scans"] {
+            for placement in ["fetch", "push", "auto"] {
+                assert!(time(link, node, placement) > 0.0, "{link}, {node}, {placement}");
+            }
+            let ratio = |of| median(&lines, "ratio", &[("link", link), ("node", node), ("of", of)]);
+            assert!(ratio("auto over the better") > 0.0 && ratio("fetch over push") > 0.0);
+        }
+    }
+    let received = |link| {
+        let of = [("link", link), ("node", "idle"), ("placement", "fetch")];
+        median(&lines, "bytes_received", &of)
+    };
+    // As long as the bytes need, and not as long without.
+    let needed = received("100 Mbit/s") * 8.0 / 1e8;
+    assert!(time("100 Mbit/s", "idle", "fetch") > 0.8 * needed, "{needed} seconds are needed");
+    assert!(received("unshaped") > 1e6, "all of lineitem travels");
+    assert!(lines.iter().all(|line| line["bench"] == "apart" && line["seed"].is_u64()));
 }
 
 #[test]

@@ -21,6 +21,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 
+use super::divided::Divided;
 use super::filter::Filter;
 use super::reading::Reading;
 use super::units::Units;
@@ -42,6 +43,8 @@ pub(crate) struct PageScan {
     /// So many rows are enough of each partition.
     pub(crate) limit: Option<usize>,
     pub(crate) units: Arc<Units>,
+    /// Where its units are shared with a node that works on some of them.
+    pub(super) divided: Option<Arc<Divided>>,
     /// For parts at storage nodes, when it is known where the work is done.
     estimates: Arc<Mutex<Vec<Estimate>>>,
     properties: Arc<PlanProperties>,
@@ -71,6 +74,7 @@ impl PageScan {
             dynamic: Vec::new(),
             limit,
             units: Arc::new(units),
+            divided: None,
             estimates: Arc::default(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -89,6 +93,11 @@ impl PageScan {
         let limited =
             Self::new(Arc::clone(&self.table), self.projection.clone(), self.filter.clone(), self.limit, units)?;
         Ok(Self { dynamic: self.dynamic.clone(), ..limited })
+    }
+
+    /// The same, of units that are shared. Of a scan of one part.
+    pub(crate) fn divided(self, divided: &Arc<Divided>) -> Self {
+        Self { divided: Some(Arc::clone(divided)), ..self }
     }
 
     /// Where the work is done, each placement once.
@@ -136,6 +145,9 @@ impl DisplayAs for PageScan {
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
         }
+        if self.divided.is_some() {
+            write!(f, ", divided")?;
+        }
         for estimate in &*self.estimates.lock() {
             write!(f, ", estimated=[{estimate}]")?;
         }
@@ -179,6 +191,13 @@ impl ExecutionPlan for PageScan {
     }
 
     fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(divided) = &self.divided {
+            divided.reset();
+        }
         Ok(self)
     }
 

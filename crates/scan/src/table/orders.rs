@@ -240,6 +240,7 @@ impl Job {
         any: &mut bool,
     ) -> ishigaki_remote::Result<()> {
         let mut work = self.nodes.reach(&choice.place)?.client().work(&choice.fragment)?;
+        metrics.orders.add(1);
         let wanted = || !sender.is_closed();
         while let Some(bytes) = work.next(&wanted)? {
             *any = true;

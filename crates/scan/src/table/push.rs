@@ -8,9 +8,13 @@
 //! A node may refuse work, for want of room, memory or time. If nothing has come of it by then, its pages are fetched and
 //! the work is done here: pushing is a wish, and no reason for a query to fail. Whatever else goes wrong is an error, and so
 //! are results that end without having said so: no rows may be missing.
+//!
+//! A scan that is [divided](super::divided) has many fragments, one after the other ([`turns`]), of those pages that are not
+//! fetched meanwhile.
 
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,13 +41,17 @@ use futures::stream::BoxStream;
 use ishigaki_remote::Location;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::divided::{Divided, Taker};
 use super::exec::PageScan;
 use super::reading::Dynamic;
+use super::units::Unit;
 use super::{labelled, through};
+use crate::NodeSide;
 use crate::cost::Estimate;
 use crate::fragment::expression::Expression;
 use crate::fragment::step::Step;
 use crate::fragment::{Fragment, NotPushable, Run};
+use turns::Turns;
 
 /// How many pieces of results, of a mebibyte at most, may wait.
 const AHEAD: usize = 2;
@@ -72,6 +80,8 @@ pub(crate) struct PushScan {
     steps: Vec<Step>,
     /// Of each of the parts the same work done here, for the case that its node refuses it.
     instead: Vec<Arc<dyn ExecutionPlan>>,
+    /// Where its units are shared with those who fetch some of them; it has one part then.
+    divided: Option<Arc<Divided>>,
     schema: SchemaRef,
     estimates: Vec<Estimate>,
     properties: Arc<PlanProperties>,
@@ -101,6 +111,7 @@ impl PushScan {
             filter,
             steps,
             instead,
+            divided: None,
             schema,
             estimates,
             properties: Arc::new(properties),
@@ -109,6 +120,11 @@ impl PushScan {
         // Whatever can not be written down is known before anybody relies on it.
         pushed.parts.iter().try_for_each(|&part| pushed.job(part).fragment(Vec::new(), None).encode().map(drop))?;
         Ok(pushed)
+    }
+
+    /// The same, of units that are shared. Of a scan of one part, and instead of it nothing: its pages are fetched then.
+    pub(crate) fn divided(self, divided: &Arc<Divided>) -> Self {
+        Self { divided: Some(Arc::clone(divided)), ..self }
     }
 
     fn job(&self, part: usize) -> Job {
@@ -146,8 +162,17 @@ impl Job {
         }
     }
 
+    fn node(&self) -> Option<Arc<NodeSide>> {
+        self.pushed.scan.table.parts()[self.part].node.clone()
+    }
+
+    /// All of the part's units.
+    fn units(&self) -> Vec<Unit> {
+        self.pushed.scan.units.runs.iter().filter(|unit| unit.part == self.part).cloned().collect()
+    }
+
     fn order(&self) -> Result<Vec<Order>> {
-        let (runs, _) = self.runs()?;
+        let (runs, _) = self.runs(&self.units())?;
         let table = &self.pushed.scan.table;
         let Some(node) = table.parts()[self.part].node.as_ref().filter(|_| !runs.is_empty()) else {
             return Ok(Vec::new());
@@ -165,13 +190,13 @@ impl Job {
         choices.collect()
     }
 
-    /// Pages that may matter, as far as is known now.
-    fn runs(&self) -> Result<(Vec<Run>, u64)> {
+    /// Pages of these units that may matter, as far as is known now.
+    fn runs(&self, units: &[Unit]) -> Result<(Vec<Run>, u64)> {
         let scan = &self.pushed.scan;
         let (table, reader) = (&scan.table, &scan.table.parts()[self.part].reader);
         let mut dynamic = Dynamic::new(&scan.dynamic, &scan.schema, table.parts().len());
         let (mut runs, mut pages): (Vec<Run>, u64) = (Vec::new(), 0);
-        for unit in scan.units.runs.iter().filter(|unit| unit.part == self.part) {
+        for unit in units {
             for page in dynamic.wanted(table, unit)? {
                 let segment = reader.address(page).map_err(through)?.segment;
                 pages += 1;
@@ -195,15 +220,19 @@ impl Job {
         conjuncts.filter_map(|conjunct| Expression::of(&conjunct).ok()?.of_columns(&scan.projection)).reduce(and)
     }
 
-    /// Passes the results on; what they end with.
-    fn pull(&self, metrics: &Metrics, sender: &Sender<Result<Piece>>) -> Result<Piece> {
-        let (runs, pages) = self.runs()?;
-        let skipped = self.pushed.scan.units.runs.iter().filter(|unit| unit.part == self.part);
-        let planned: u64 = skipped.map(|unit| unit.pages.end - unit.pages.start).sum();
-        metrics.pages.add(pages as usize);
-        metrics.skipped.add((planned - pages) as usize);
-        let part = &self.pushed.scan.table.parts()[self.part];
-        let Some(node) = part.node.as_ref().filter(|_| !runs.is_empty()) else {
+    /// Has the node work on these units and passes the results on; what they end with. When the first ones have come it is
+    /// asked whether they are wanted.
+    fn pull(
+        &self,
+        units: &[Unit],
+        metrics: &Metrics,
+        sender: &Sender<Result<Piece>>,
+        are_wanted: &dyn Fn() -> bool,
+    ) -> Result<Piece> {
+        let (runs, pages) = self.runs(units)?;
+        let skipped = units.iter().map(Unit::count).sum::<u64>() - pages;
+        let Some(node) = self.node().filter(|_| !runs.is_empty()) else {
+            metrics.skipped.add(if are_wanted() { skipped as usize } else { 0 });
             return Ok(Piece::Nothing);
         };
         let failed = |source| {
@@ -213,8 +242,16 @@ impl Job {
         let fragment = self.fragment(runs, self.sharper()).encode();
         let fragment = fragment.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let mut work = node.work(&fragment).map_err(failed)?;
-        let wanted = || !sender.is_closed();
+        metrics.orders.add(1);
+        let (wanted, mut any) = (|| !sender.is_closed(), false);
         while let Some(bytes) = work.next(&wanted).map_err(failed)? {
+            if !std::mem::replace(&mut any, true) {
+                if !are_wanted() {
+                    return Ok(Piece::Nothing);
+                }
+                metrics.pages.add(pages as usize);
+                metrics.skipped.add(skipped as usize);
+            }
             metrics.received.add(bytes.len());
             if sender.blocking_send(Ok(Piece::Bytes(bytes))).is_err() {
                 break;
@@ -246,6 +283,10 @@ pub(super) struct Metrics {
     refused: Count,
     pages: Count,
     skipped: Count,
+    /// Pieces of work that the node was asked to do.
+    pub(super) orders: Count,
+    /// Those of them that were done here after all, because they were late.
+    taken_back: Count,
 }
 
 impl Metrics {
@@ -258,6 +299,8 @@ impl Metrics {
             refused: counter("refused"),
             pages: counter("pages_at_node"),
             skipped: counter("pages_skipped"),
+            orders: counter("orders"),
+            taken_back: counter("orders_taken_back"),
         }
     }
 }
@@ -391,6 +434,9 @@ impl DisplayAs for PushScan {
         if let Some(limit) = self.scan.limit {
             write!(f, ", limit={limit}")?;
         }
+        if self.divided.is_some() {
+            write!(f, ", divided")?;
+        }
         for estimate in &self.estimates {
             write!(f, ", estimated=[{estimate}]")?;
         }
@@ -438,7 +484,19 @@ impl ExecutionPlan for PushScan {
         Ok(Arc::new(Statistics::new_unknown(&self.schema)))
     }
 
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(divided) = &self.divided {
+            divided.reset();
+        }
+        Ok(self)
+    }
+
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if let (Some(divided), Some(&part), 0) = (&self.divided, self.parts.first(), partition) {
+            let (run, metrics) = (divided.join(Taker::There), Metrics::new(&self.metrics, partition));
+            let turns = Turns { job: Arc::new(self.job(part)), run, schema: Arc::clone(&self.schema), metrics };
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), turns.rows())));
+        }
         let (Some(&part), Some(instead)) = (self.parts.get(partition), self.instead.get(partition).cloned()) else {
             return Err(DataFusionError::Internal(format!("a scan has no partition {partition}")));
         };
@@ -454,7 +512,10 @@ impl ExecutionPlan for PushScan {
         // Not before somebody wants rows: until then joins may find out more.
         let batches = futures::stream::once(async move {
             let (job, schema, metrics) = begun;
-            Arriving::of(move |metrics, sender| job.pull(metrics, sender), schema, metrics).or(instead).await
+            let pull = move |metrics: &Metrics, sender: &Sender<Result<Piece>>| {
+                job.pull(&job.units(), metrics, sender, &|| true)
+            };
+            Arriving::of(pull, schema, metrics).or(instead).await
         });
         let batches = batches.flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))

@@ -17,6 +17,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, 
 use futures::Stream;
 use ishigaki_page::{Page, PageDecoder, Reader};
 
+use super::divided::{Next, Run, Taker};
 use super::exec::PageScan;
 use super::filter::{Chosen, Filter};
 use super::units::Unit;
@@ -32,9 +33,11 @@ pub(super) struct Reading {
     projection: Vec<usize>,
     filter: Option<Arc<Filter>>,
     dynamic: Dynamic,
-    units: VecDeque<Unit>,
+    units: Source,
     /// The unit that is being read.
-    ahead: Option<(usize, Fetch)>,
+    ahead: Option<Ahead>,
+    /// How many pages the unit has that is worked on.
+    under_way: u64,
     /// Pages that somebody took and did not want.
     returned: Option<(usize, Pages)>,
     /// Decoders of the part that is worked on.
@@ -44,6 +47,44 @@ pub(super) struct Reading {
     /// Rows until the limit.
     left: usize,
     metrics: Metrics,
+}
+
+/// Where units come from.
+enum Source {
+    Own(VecDeque<Unit>),
+    /// A queue that others take from, too.
+    Shared(Arc<Run>),
+}
+
+impl Source {
+    fn next(&mut self) -> Next<Unit> {
+        match self {
+            Self::Own(units) => units.pop_front().map_or(Next::Nothing, Next::Now),
+            Self::Shared(run) => run.fetch(),
+        }
+    }
+
+    fn shared(&self) -> Option<Arc<Run>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared(run) => Some(Arc::clone(run)),
+        }
+    }
+
+    /// So many pages that came from it are done.
+    fn done(&self, pages: u64) {
+        if let Self::Shared(run) = self {
+            run.fetched(pages);
+        }
+    }
+}
+
+/// A unit that is being read.
+struct Ahead {
+    part: usize,
+    /// With those that are skipped.
+    pages: u64,
+    fetch: Fetch,
 }
 
 /// A unit on its way.
@@ -94,8 +135,12 @@ impl Reading {
             projection: scan.projection.clone(),
             filter: scan.filter.clone(),
             dynamic: Dynamic::new(&scan.dynamic, &scan.schema, scan.table.parts().len()),
-            units: scan.units.of_partition(partition).into(),
+            units: match &scan.divided {
+                None => Source::Own(scan.units.of_partition(partition).into()),
+                Some(divided) => Source::Shared(divided.join(Taker::Here(partition))),
+            },
             ahead: None,
+            under_way: 0,
             returned: None,
             decoders: None,
             ready: VecDeque::new(),
@@ -136,18 +181,31 @@ impl Reading {
                 return Ok(None);
             };
             let compute = self.metrics.baseline.elapsed_compute().clone();
-            let _timer = compute.timer();
+            let timer = compute.timer();
             self.work(part, &pages)?;
+            timer.done();
+            self.settle();
         }
     }
 
-    /// The next pages of one part, and which part that is; none behind the last. For those who have no use for batches.
+    /// The next pages of one part, and which part that is; none behind the last. Whoever asks has done all that came before. For
+    /// those who have no use for batches.
     pub(super) async fn next_pages(&mut self) -> Result<Option<(usize, Pages)>> {
         if let Some(returned) = self.returned.take() {
             return Ok(Some(returned));
         }
-        let Some((part, fetch)) = self.take_unit()? else { return Ok(None) };
+        self.settle();
+        let Some(Ahead { part, pages, fetch }) = self.take_unit().await? else { return Ok(None) };
+        self.under_way = pages;
         Ok(Some((part, arrive(fetch, &self.metrics.waiting).await?)))
+    }
+
+    /// The unit that was worked on is done.
+    fn settle(&mut self) {
+        let pages = std::mem::take(&mut self.under_way);
+        if pages > 0 {
+            self.units.done(pages);
+        }
     }
 
     /// Takes pages back that are to come out as batches after all.
@@ -163,29 +221,43 @@ impl Reading {
     }
 
     /// The unit that was read ahead, and sees to the next one.
-    fn take_unit(&mut self) -> Result<Option<(usize, Fetch)>> {
-        if self.ahead.is_none() {
-            self.ahead = self.begin()?;
+    async fn take_unit(&mut self) -> Result<Option<Ahead>> {
+        while self.ahead.is_none() {
+            match self.begin()? {
+                Next::Now(ahead) => self.ahead = Some(ahead),
+                Next::Later => {
+                    if let Some(run) = self.units.shared() {
+                        run.changed().await;
+                    }
+                }
+                Next::Nothing => return Ok(None),
+            }
         }
         let now = self.ahead.take();
-        if now.is_some() {
-            self.ahead = self.begin()?;
+        if let Next::Now(ahead) = self.begin()? {
+            self.ahead = Some(ahead);
         }
         Ok(now)
     }
 
     /// Begins to read the next unit of which something may matter.
-    fn begin(&mut self) -> Result<Option<(usize, Fetch)>> {
-        while let Some(unit) = self.units.pop_front() {
+    fn begin(&mut self) -> Result<Next<Ahead>> {
+        loop {
+            let unit = match self.units.next() {
+                Next::Now(unit) => unit,
+                Next::Later => return Ok(Next::Later),
+                Next::Nothing => return Ok(Next::Nothing),
+            };
             let wanted = self.dynamic.wanted(&self.table, &unit)?;
-            let all = unit.pages.end - unit.pages.start;
-            self.metrics.skipped.add(all as usize - wanted.len());
-            if !wanted.is_empty() {
-                let fetch = fetch(&self.table.parts()[unit.part], &self.table.cache, wanted, &self.metrics)?;
-                return Ok(Some((unit.part, fetch)));
+            let (part, pages) = (unit.part, unit.count());
+            self.metrics.skipped.add(pages as usize - wanted.len());
+            if wanted.is_empty() {
+                self.units.done(pages);
+                continue;
             }
+            let fetch = fetch(&self.table.parts()[part], &self.table.cache, wanted, &self.metrics)?;
+            return Ok(Next::Now(Ahead { part, pages, fetch }));
         }
-        Ok(None)
     }
 
     /// Decodes pages of one part.

@@ -19,6 +19,13 @@ pub(crate) struct Unit {
     pub(crate) pages: Range<u64>,
 }
 
+impl Unit {
+    /// How many pages it has.
+    pub(crate) fn count(&self) -> u64 {
+        self.pages.end - self.pages.start
+    }
+}
+
 /// What a scan reads.
 #[derive(Debug)]
 pub(crate) struct Units {

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 #[expect(dead_code, reason = "the other tests use the rest of it")]
 mod shell;
 
+mod divided;
 mod orders;
 
 use shell::{Shell, rows, run};
@@ -252,7 +253,11 @@ fn a_node_that_only_reads_says_so() {
 
 /// Counters of `EXPLAIN ANALYZE`, added up.
 fn counted(shell: &Shell, sql: &str, counter: &str) -> u64 {
-    let explained = shell.rows(&format!("EXPLAIN ANALYZE {sql}")).join("\n");
+    added(&shell.rows(&format!("EXPLAIN ANALYZE {sql}")).join("\n"), counter)
+}
+
+/// The same of what it said.
+fn added(explained: &str, counter: &str) -> u64 {
     let begin = format!("{counter}=");
     let counts = explained.split(&begin).skip(1);
     let digits = counts.map(|rest| rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>());

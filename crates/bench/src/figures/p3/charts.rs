@@ -1,6 +1,6 @@
 //! Which charts the lines of paper 3's experiments give: reads and what of local ones they are, by size, for each number of
-//! connections and of reads in flight; the replay by the size of the cache; and of each query time, processors and bytes by
-//! the size of pages.
+//! connections and of reads in flight; the replay by the size of the cache; of each query time, processors and bytes by
+//! the size of pages; and its time [over a link](super::apart).
 
 use crate::figures::cases::{file_name, number, numbers, series, text, with};
 use crate::figures::chart::{Axis, Chart, Point, Series};
@@ -63,6 +63,7 @@ pub(in crate::figures) fn charts(lines: &[Line]) -> Vec<Chart> {
     charts.extend(replay(&of_bench(lines, "replay")));
     let queries = of_bench(lines, "tpch");
     charts.extend(numbers(&queries, "query").into_iter().flat_map(|query| of_query(query, &queries)));
+    charts.extend(super::apart::charts(lines));
     charts
 }
 

@@ -15,7 +15,8 @@ use crate::{Line, Metric};
 pub(super) fn findings(lines: &[Line]) -> Vec<Finding> {
     let all = [near_local, most, pools_win, no_profit_without_cache, cache_pays, as_good_as_lru];
     let queries = [push_beats_local, equal_when_large, selectivity_hardly_matters, fetch_is_slowest];
-    all.into_iter().chain(queries).filter_map(|finding| finding(lines)).collect()
+    let own = super::apart::findings(lines);
+    all.into_iter().chain(queries).filter_map(|finding| finding(lines)).chain(own).collect()
 }
 
 /// The best of the ways of I/O at each size, with the most in flight.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::apart;
 use super::charts::{Load, of_bench, page_bytes, that};
 use super::findings::findings;
 use super::paper::{MACHINE, REMOTE_OVER_LOCAL, SELECTIVITY};
@@ -19,9 +20,9 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
          what remote reads cost and where the work of a query is best done. Here its three experiments are run: reads from a \
          storage node beside reads from our own disk and beside the network alone; the page accesses of a query done again; \
          and whole queries with pages and work here (*local*), pages there and work here (*fetch*), and both there (*push*), \
-         by the size of pages. *Auto* is ours: the planner chooses between fetch and push. Client and node are processes of \
-         one machine and share its processors, its disk and its loopback network; figures of the thesis' two servers can not \
-         be compared with that as they stand. All lines are in [p3.jsonl](p3.jsonl).\n\n\
+         by the size of pages. *Auto* is ours: the planner chooses between fetch and push, or divides a scan between both. \
+         Client and node are processes of one machine and share its processors, its disk and its loopback network, except where \
+         it is said that they are apart; figures of the thesis' two servers can not be compared with that as they stand. All lines are in [p3.jsonl](p3.jsonl).\n\n\
          | | machine |\n|---|---|\n| the thesis | {MACHINE} |\n{}\n{}\n\
          Medians over the rounds; all sides of a case alternate, in an order drawn anew for each round. Every read is checked \
          for the bytes that it should have brought, every answer for its rows: all placements and rounds must give the same. No \
@@ -33,6 +34,8 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
     reads(&mut page, lines, plots);
     replay(&mut page, lines, plots);
     queries(&mut page, lines, plots);
+    page += &apart::section(lines);
+    show_plots(&mut page, plots, apart::PLOTS);
     page
 }
 

@@ -265,8 +265,12 @@ fn measure_p3(arguments: &P3Arguments) -> Result<Vec<Line>, Failure> {
     scale.pages = arguments.page_size.clone().unwrap_or(scale.pages);
     let experiments = Experiments { scale, data: data.clone(), program: program()?, origin: drawn.report.origin() };
     let mut bar = Bar::new();
-    let lines = experiments.run(&mut bar);
+    let mut skipped = Vec::new();
+    let lines = experiments.run(&mut bar, &mut |reason| skipped.push(reason));
     bar.0.finish_and_clear();
+    for reason in skipped {
+        writeln!(io::stderr(), "SKIPPED: queries over a link: {reason}")?;
+    }
     Ok(lines?)
 }
 

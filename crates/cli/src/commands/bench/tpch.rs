@@ -7,9 +7,11 @@ use std::time::Instant;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
+use ishigaki_bench::Line;
+use ishigaki_bench::hosts::Speed;
 use ishigaki_remote::Location;
 use ishigaki_scan::Wish;
-use ishigaki_tpch::{Host, LoadSettings, Query, Settings};
+use ishigaki_tpch::{Apart, Host, Load, LoadSettings, Query, Settings, run_apart};
 
 use super::{Bar, EXAMPLES, Report, program};
 use crate::failure::Failure;
@@ -53,6 +55,16 @@ pub(super) struct TpchArguments {
     #[arg(long, value_name = "PLACE", value_parser = location)]
     node: Option<Location>,
 
+    /// Measure over links of these speeds, as in 1Gbit,none, to a node on another host that is made of this one: with a network
+    /// and processors of its own. The client keeps no pages, the node keeps --page-memory. Takes root
+    #[arg(long, value_name = "SPEEDS", value_delimiter = ',', conflicts_with_all = ["node", "threads"])]
+    link: Vec<Speed>,
+
+    /// What that node's host does meanwhile: idle, spinning (four processes on each of its processors), scans (four other
+    /// clients have query 1 pushed there); one after the other
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle", requires = "link")]
+    busy: Vec<Load>,
+
     /// Rounds of each query
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     rounds: usize,
@@ -76,14 +88,16 @@ pub(super) fn run(arguments: &TpchArguments) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    let words = if arguments.query.is_empty() { &["all".to_owned()][..] } else { &arguments.query[..] };
+    if !arguments.link.is_empty() {
+        return run_links(arguments);
+    }
     let host = match &arguments.node {
         Some(location) => Host::Named(Box::new(location.clone())),
         None => Host::Own { program: program()? },
     };
     let settings = Settings {
         data: arguments.data.clone(),
-        queries: Query::list(words)?,
+        queries: queries(arguments)?,
         rounds: arguments.rounds,
         placements: arguments.placement.clone(),
         host,
@@ -98,6 +112,42 @@ pub(super) fn run(arguments: &TpchArguments) -> Result<(), Failure> {
         return arguments.report.show(&lines);
     }
     Ok(io::stdout().write_all(ishigaki_tpch::table(&lines).as_bytes())?)
+}
+
+fn queries(arguments: &TpchArguments) -> Result<Vec<Query>, Failure> {
+    let words = if arguments.query.is_empty() { &["all".to_owned()][..] } else { &arguments.query[..] };
+    Ok(Query::list(words)?)
+}
+
+/// Over links to a host of its own: a table for each link and load.
+fn run_links(arguments: &TpchArguments) -> Result<(), Failure> {
+    let apart = Apart {
+        data: arguments.data.clone(),
+        program: program()?,
+        queries: queries(arguments)?,
+        placements: arguments.placement.clone(),
+        links: arguments.link.clone(),
+        loads: arguments.busy.clone(),
+        rounds: arguments.rounds,
+        memory: arguments.page_memory,
+    };
+    let mut bar = Bar::new();
+    let lines = run_apart(&apart, &arguments.report.origin(), &mut bar);
+    bar.0.finish_and_clear();
+    let lines = lines?;
+    if arguments.report.json {
+        return arguments.report.show(&lines);
+    }
+    let mut out = io::stdout().lock();
+    for link in &arguments.link {
+        for load in &arguments.busy {
+            let is = |line: &&Line| line.case["link"] == link.to_string() && line.case["node"] == load.to_string();
+            let own: Vec<Line> = lines.iter().filter(is).cloned().collect();
+            writeln!(out, "Link {link}, node {load}")?;
+            out.write_all(ishigaki_tpch::table(&own).as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// A node by its address alone, or a directory of one.

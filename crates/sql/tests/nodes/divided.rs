@@ -1,0 +1,139 @@
+//! Scans that are long enough to be done in both ways at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ishigaki_base::ByteSize;
+use ishigaki_remote::{Access, Folder, Results, WorkError, Worker};
+use ishigaki_scan::{FragmentWorker, WorkerSettings};
+use ishigaki_sql::{Database, Settings};
+
+use crate::shell::Shell;
+use crate::{Node, QUERIES, counted, create, serve_with};
+
+/// Does every other piece of work, and as for the rest is busy until nobody wants it any more.
+#[derive(Debug)]
+struct Tiring {
+    worker: FragmentWorker,
+    taken: AtomicUsize,
+}
+
+impl Tiring {
+    fn new() -> Self {
+        let worker = FragmentWorker::new(WorkerSettings::default()).expect("a worker");
+        Self { worker, taken: AtomicUsize::new(0) }
+    }
+}
+
+impl Worker for Tiring {
+    fn take(&self, order: &[u8], folder: Folder, results: Results) -> Result<(), WorkError> {
+        if self.taken.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            return self.worker.take(order, folder, results);
+        }
+        std::thread::spawn(move || {
+            while !results.is_stopped() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Node {
+    fn start_with(&mut self, worker: Option<Arc<dyn Worker>>) {
+        self.stop();
+        self.running = Some(serve_with(&self.folder, &self.address, Access::ReadWrite, worker));
+    }
+}
+
+const ROWS: u64 = 150_000;
+
+/// One that keeps no pages.
+fn shell() -> Shell {
+    let directory = tempfile::tempdir().expect("a folder");
+    let settings = Settings { page_memory: ByteSize(0), ..Settings::default() };
+    let database = Database::open(directory.path().join("data"), settings).expect("opens");
+    let session = database.session();
+    Shell { directory, database, session }
+}
+
+/// A table `t` at a node that is worth dividing, and what all queries give if its pages are fetched. No page is kept.
+fn filled() -> (Shell, Node, Vec<Vec<String>>) {
+    let (shell, node) = (shell(), Node::start());
+    shell.run(&create("t", &node.place("tables")).replace("4KiB", "32KiB"));
+    shell.run(&format!(
+        "INSERT INTO t SELECT value, 'name ' || value || repeat('.', 80), value % 7 FROM generate_series(1, {ROWS})"
+    ));
+    shell.run("CREATE TABLE few (n BIGINT PRIMARY KEY, word TEXT); INSERT INTO few VALUES (9999, 'a'), (10000, 'b')");
+    shell.run("SET ishigaki.placement = 'fetch'");
+    let answers = QUERIES.iter().map(|query| shell.rows(query)).collect();
+    shell.run("SET ishigaki.placement = 'auto'");
+    (shell, node, answers)
+}
+
+const SUMS: &str = "SELECT rest, count(*), sum(n), min(name) FROM t WHERE n > 5 GROUP BY rest ORDER BY rest";
+
+#[track_caller]
+fn all_answers_are(shell: &Shell, answers: &[Vec<String>]) {
+    for (query, answer) in QUERIES.iter().zip(answers) {
+        assert_eq!(&shell.rows(query), answer, "{query}");
+    }
+}
+
+#[test]
+fn a_long_scan_that_is_left_to_the_planner_is_divided_and_each_page_is_done_once() {
+    let (shell, _node, answers) = filled();
+    let plan = shell.plan(SUMS);
+    for words in ["placement=fetch", "placement=push", ", divided", "estimated=[fetch", "estimated=[push"] {
+        assert!(plan.contains(words), "{words} in {plan}");
+    }
+    all_answers_are(&shell, &answers);
+    shell.run("SET ishigaki.placement = 'fetch'");
+    let pages = counted(&shell, SUMS, "pages_read");
+    shell.run("SET ishigaki.placement = 'auto'");
+    let explained = shell.rows(&format!("EXPLAIN ANALYZE {SUMS}")).join("\n");
+    let both = crate::added(&explained, "pages_read") + crate::added(&explained, "pages_at_node");
+    assert_eq!(both, pages, "{explained}");
+    assert!(crate::added(&explained, "orders") > 0, "{explained}");
+}
+
+#[test]
+fn what_a_node_is_too_busy_for_in_the_middle_of_a_scan_is_taken_back_and_fetched() {
+    let (shell, mut node, answers) = filled();
+    node.start_with(Some(Arc::new(Tiring::new())));
+    let begun = Instant::now();
+    let explained = shell.rows(&format!("EXPLAIN ANALYZE {SUMS}")).join("\n");
+    let count = |counter| crate::added(&explained, counter);
+    assert_eq!((count("orders"), count("orders_taken_back")), (2, 1), "{explained}");
+    assert!(count("pages_at_node") > 0 && count("bytes_fetched") > 0, "{explained}");
+    node.start_with(Some(Arc::new(Tiring::new())));
+    all_answers_are(&shell, &answers);
+    // The worker itself never gives up.
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_a_node_refuses_of_a_scan_is_fetched() {
+    let (shell, mut node, answers) = filled();
+    node.start_with(None);
+    let explained = shell.rows(&format!("EXPLAIN ANALYZE {SUMS}")).join("\n");
+    let count = |counter| crate::added(&explained, counter);
+    assert_eq!((count("refused"), count("pages_at_node")), (1, 0), "{explained}");
+    all_answers_are(&shell, &answers);
+}
+
+#[test]
+fn a_scan_that_is_done_again_and_again_in_one_query_is_whole_each_time() {
+    let (shell, _node, _) = filled();
+    let recursive = "WITH RECURSIVE r AS (
+            SELECT 1 AS step, 0 AS found
+            UNION ALL
+            SELECT r.step + 1, CAST(c.found AS BIGINT) FROM r CROSS JOIN (SELECT count(*) AS found FROM t WHERE n % 2 = 0) AS c WHERE r.step < 4
+        ) SELECT step, found FROM r ORDER BY step";
+    let half = ROWS / 2;
+    assert_eq!(
+        shell.rows(recursive),
+        ["1|0".to_owned(), format!("2|{half}"), format!("3|{half}"), format!("4|{half}")]
+    );
+}
