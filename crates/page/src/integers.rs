@@ -113,7 +113,7 @@ fn taken_plain<N: Number>(bytes: &[u8], rows: Rows<'_>, out: &mut Vec<i64>) -> O
     match rows {
         Rows::All(_) => values.into_iter().for_each(take),
         Rows::These(_, indices) => {
-            indices.iter().filter_map(|&row| values.get(row as usize)).for_each(|value| take(*value))
+            indices.iter().filter_map(|&row| values.get(row as usize)).for_each(|value| take(*value));
         }
     }
     if out.is_empty() { Some(0..=0) } else { bounds(low, high) }
@@ -124,7 +124,7 @@ fn add_packed(reference: i64, differences: Packed<'_>, rows: Rows<'_>, out: &mut
     let above = |difference: u64| reference.wrapping_add(difference as i64);
     match rows {
         Rows::All(_) => {
-            differences.unpack::<u64>(|block| out.extend(block.iter().map(|&difference| above(difference))))
+            differences.unpack::<u64>(|block| out.extend(block.iter().map(|&difference| above(difference))));
         }
         Rows::These(of, indices) if indices.len() * DENSE < of => {
             out.extend(indices.iter().map(|&index| above(differences.get(index as usize))));
