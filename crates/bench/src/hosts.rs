@@ -124,9 +124,9 @@ impl Hosts {
     /// Drawn anew, since a node that others can reach takes nobody without one.
     fn write_token(&self) -> Result<()> {
         let failed = |source| Error::Io { path: self.token.clone(), operation: "writing a token", source };
-        let mut random = [0; 32];
+        let mut random = [0; 16];
         fs::File::open("/dev/urandom").and_then(|mut from| from.read_exact(&mut random)).map_err(failed)?;
-        let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = format!("{:032x}", u128::from_le_bytes(random));
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&self.token);
         file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)
