@@ -186,7 +186,7 @@ mod tests {
         member.commit(3999).unwrap();
         member.file.write_all_at(&member.block(256 - 3 + 5, u64::MAX), BEGIN + 5 * BLOCK).unwrap();
         assert_eq!(member.check(), Ok(()));
-        member.file.write_all_at(&[1], place_of_checkpoint(1)).unwrap();
+        member.file.write_all_at(&[9], place_of_checkpoint(1)).unwrap();
         assert!(member.check().unwrap_err().contains("checkpoint"));
     }
 }
