@@ -8,18 +8,13 @@
 //!
 //! Lines, plots and page go to OUT; `-` for a count is the usual one. As root. `draw OUT FILE …` draws the lines of files again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+mod program;
 
 use ishigaki_base::random::Seed;
 use ishigaki_bench::figures::{self, Paper, p4};
 use ishigaki_bench::{Origin, Progress};
-use ishigaki_device::DriveSettings;
-use ishigaki_emulate::EmulatedDisk;
-use ishigaki_logpool_service::{Config, Serving};
-use tokio::signal::unix::{SignalKind, signal};
 
-type Failure = Box<dyn std::error::Error>;
+use program::{Failure, STOP, stands_in, until_told};
 
 const USAGE: &str = "\
 usage: paper4 OUT DISK[,DISK …] KIND[,KIND …] SERVERS TRANSACTIONS ROUNDS [SIDES]
@@ -28,15 +23,13 @@ usage: paper4 OUT DISK[,DISK …] KIND[,KIND …] SERVERS TRANSACTIONS ROUNDS [S
 As root, with Debian's mariadb-server or postgresql; for example, some minutes on a hard disk's model:
        paper4 figures hdd mariadb 1,2 40 1";
 
-static STOP: AtomicBool = AtomicBool::new(false);
-
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["media", "emulate", medium, "--json", "--size", size, "--at", at] => emulate(medium, size, at),
-        ["log", "serve", "--json", "--waiting", waiting, "--log", log, "--data", data, ref members @ ..] => {
-            serve(waiting, log, data, members)
-        }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if stands_in(&arguments)? {
+        return Ok(());
+    }
+    match arguments[..] {
         ["draw", out, ref files @ ..] => draw(out, files),
         [out, disks, kinds, servers, transactions, rounds, ref sides @ ..] => {
             measure(out, disks, kinds, [servers, transactions, rounds], sides)
@@ -47,51 +40,6 @@ fn main() -> Result<(), Failure> {
         }
         _ => Err(USAGE.into()),
     }
-}
-
-/// As `ishigaki media emulate` does.
-fn emulate(medium: &str, size: &str, at: &str) -> Result<(), Failure> {
-    let end = until_told()?;
-    let disk = EmulatedDisk::new(DriveSettings::new(medium.parse()?, size.parse()?), at.as_ref())?;
-    println!("{}", serde_json::json!({ "device": disk.device().display().to_string() }));
-    end.recv()?;
-    while disk.is_in_use() && end.recv_timeout(Duration::from_millis(100)).is_err() {}
-    Ok(())
-}
-
-/// As `ishigaki log serve` does.
-fn serve(waiting: &str, log: &str, data: &str, members: &[&str]) -> Result<(), Failure> {
-    let end = until_told()?;
-    let names = members.iter().filter(|argument| **argument != "--member");
-    let members = names.map(|member| member.parse()).collect::<Result<Vec<_>, _>>()?;
-    let mut config = Config::new(data.into(), members);
-    (config.log, config.waiting) = (Some(log.parse()?), Some(waiting.parse()?));
-    let serving = Serving::start(&config)?;
-    println!("{}", serde_json::json!({ "data": data }));
-    end.recv()?;
-    Ok(serving.stop()?)
-}
-
-/// Hears SIGINT and SIGTERM from now on.
-fn until_told() -> Result<std::sync::mpsc::Receiver<()>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let entered = runtime.enter();
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    drop(entered);
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                STOP.store(true, Ordering::Release);
-                let _ = tell.send(());
-            }
-        });
-    });
-    Ok(told)
 }
 
 /// A count of numbers, unless it is the usual one.

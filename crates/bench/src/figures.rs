@@ -16,6 +16,7 @@
 
 mod cases;
 mod chart;
+pub mod endurance;
 mod findings;
 mod notes;
 pub mod p1;

@@ -20,12 +20,12 @@
 //! Rooms: `disk` is the place where logs are, `standing` all else that stands under servers, `side` one side in one round, `load`
 //! the clients, `usage` what was asked of disk and pool, `report` makes lines.
 
-mod disk;
+pub(crate) mod disk;
 mod load;
 mod report;
 mod side;
 mod standing;
-mod usage;
+pub(crate) mod usage;
 
 use std::fmt;
 use std::path::PathBuf;

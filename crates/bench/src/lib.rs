@@ -14,6 +14,7 @@
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`inserts`]: database servers of the host that insert, each with a log of its own, or all with one log.
 //! - [`arrivals`]: the one log by itself, in every way of waiting, under commits that come steadily, in bursts, or alone.
+//! - [`endurance`]: the one log at full speed for a long time: its space, its memory, and whether it becomes slower.
 //! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
 //! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
 //! - [`ycsb`]: reads and updates of skewed keys on the transaction engine.
@@ -25,6 +26,7 @@ pub mod bank;
 mod columns;
 pub mod commit;
 mod counting;
+pub mod endurance;
 mod error;
 pub mod figures;
 pub mod hosts;

@@ -70,6 +70,12 @@ impl Serving {
         }
     }
 
+    /// Kills it: it writes nothing out any more. If that can not be, there is a reason.
+    pub(crate) fn kill(mut self) -> Result<(), String> {
+        let ended = self.child.kill().and_then(|()| self.child.wait());
+        ended.map(drop).map_err(|error| format!("can not be killed: {error}"))
+    }
+
     /// What it said on stderr before it ended.
     fn last_words(&mut self) -> String {
         let _ = self.child.kill();

@@ -47,7 +47,7 @@ impl Scale {
             integers: vec![2, 12, 20, 50],
             sides: None,
             rounds: 3,
-            commits: [60, 4000],
+            commits: [300, 8000],
         }
     }
 

@@ -24,7 +24,7 @@ const PRIORITY: &str = "1";
 
 /// A disk that is there; nothing of it is left when it is dropped.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// On an emulated drive.
     Emulated {
         // In the order in which they go.
@@ -40,7 +40,7 @@ pub(super) enum Standing {
 
 impl Standing {
     /// Makes it; mounts go to a folder of the host.
-    pub(super) fn new(disk: &Disk, program: &Path, mounts: &Site) -> Result<Self> {
+    pub(crate) fn new(disk: &Disk, program: &Path, mounts: &Site) -> Result<Self> {
         match disk {
             Disk::Folder(path) => Ok(Self::Folder(Site::new(path, super::NAME)?)),
             Disk::Emulated(medium) => Self::emulated(medium, program, mounts),
@@ -63,7 +63,7 @@ impl Standing {
     }
 
     /// Where its files are.
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         match self {
             Self::Emulated { ext4, .. } => ext4.root(),
             Self::Folder(site) => site.path(),
@@ -71,7 +71,7 @@ impl Standing {
     }
 
     /// Whether the drive's threads come before all that is not of real time; `None` if it is no emulated one.
-    pub(super) fn is_real_time(&self) -> Option<bool> {
+    pub(crate) fn is_real_time(&self) -> Option<bool> {
         match self {
             Self::Emulated { real_time, .. } => Some(*real_time),
             Self::Folder(_) => None,
@@ -79,7 +79,7 @@ impl Standing {
     }
 
     /// What it was asked for, if it tells.
-    pub(super) fn counts(&self) -> Option<Counts> {
+    pub(crate) fn counts(&self) -> Option<Counts> {
         match self {
             Self::Emulated { at, .. } => Counts::read(&at.join("status")),
             Self::Folder(_) => None,
@@ -88,7 +88,7 @@ impl Standing {
 
     /// Takes room on an emulated disk, so that what is written there next lies apart from what was written before: a tenth of the
     /// disk, or as much as lets so many lie apart. What is on a real one lies where its file system puts it.
-    pub(super) fn space_out(&self, path: &Path, many: usize) -> Result<()> {
+    pub(crate) fn space_out(&self, path: &Path, many: usize) -> Result<()> {
         let Self::Emulated { .. } = self else { return Ok(()) };
         let room = SIZE.as_u64() / (many as u64 + 2).max(10);
         let failed = |source| Error::Io { path: path.to_owned(), operation: "taking room", source };
@@ -97,7 +97,7 @@ impl Standing {
     }
 
     /// Makes everything durable that was written to it, so that the next to come does not pay for it.
-    pub(super) fn settle(&self) -> Result<()> {
+    pub(crate) fn settle(&self) -> Result<()> {
         match self {
             Self::Emulated { ext4, .. } => Ok(ext4.sync()?),
             Self::Folder(_) => Ok(()),
@@ -106,7 +106,7 @@ impl Standing {
 }
 
 /// A new folder of the site's.
-pub(super) fn folder(site: &Site, name: &str) -> Result<PathBuf> {
+pub(crate) fn folder(site: &Site, name: &str) -> Result<PathBuf> {
     let path = site.join(name);
     std::fs::create_dir(&path).map_err(|source| Error::Io {
         path: path.clone(),

@@ -10,15 +10,15 @@ const TICKS: f64 = 100.0;
 
 /// What a disk was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Counts {
-    pub(super) writes: f64,
-    pub(super) bytes: f64,
-    pub(super) syncs: f64,
+pub(crate) struct Counts {
+    pub(crate) writes: f64,
+    pub(crate) bytes: f64,
+    pub(crate) syncs: f64,
 }
 
 impl Counts {
     /// As an emulated disk tells them: a word and a number on each line.
-    pub(super) fn read(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(path).ok()?)
     }
 
@@ -31,7 +31,7 @@ impl Counts {
     }
 
     /// Since an earlier moment.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             writes: self.writes - earlier.writes,
             bytes: self.bytes - earlier.bytes,

@@ -1,51 +1,61 @@
 //! When members come back, and whether a write should wait for them (paper 4 tunes one delay by hand).
 //!
-//! A member that was answered stays away for a while, then commits again. How long, and how much that varies, is known from
-//! its last times. A write that is about to begin could wait a time *w* for those of whom it is known that they are about
-//! to come: each that comes in time, *k* of them, need not wait for the whole write that it would otherwise have missed,
-//! *S*; each request waits *w* longer that is there already, *q* of them, and so do the *k*. So waiting saves
-//! *k S - (q + k) w*. The best *w* is the time of one of their arrivals. Nobody about to come: nothing is saved, no wait.
+//! A member that was answered stays away for a while, then commits again. How long is known from its last times ([`habit`]), and
+//! so is by how much a write ends later that begins later ([`medium`]). A write that is about to begin could wait a time *w*.
+//! Whoever comes by then, *k* of them, need not wait for the whole write that it would have missed, *S*. All of them, and those
+//! who are there already, *q*, are answered later, by *l w*: where the medium loses nothing by a later begin, as a disk within a
+//! turn, *l* is near 0; else it is 1. So waiting saves
 //!
-//! The wait ends when those *k* are there. Who is late is given a grace of a small share of *S*, since to miss them costs
-//! all of *S*: on a disk a thread that wakes up late is still in time.
+//! ```text
+//!  k S - (q + k) l w        k: for each who is away, the share of its last times that end by w
+//! ```
+//!
+//! and members who are in step stay in step: if it is sure that somebody comes by then, those who are there and those who come
+//! are done in *w + S* the next time, too, and not in *2 S*, as if they took turns. That is counted once more. The best *w* is the
+//! time of somebody's coming, or all the time that costs nothing. Nobody about to come: nothing is saved, no wait.
+//!
+//! The wait ends when as many are there as can be expected by then; the question is asked again with whoever is there. Who is
+//! late is given a grace, small where waiting costs, since the last times are but a few.
+//!
+//! `simulation` holds this against every fixed delay, in virtual time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::MemberId;
 
-/// Share of the newest observation in an average.
-const WEIGHT: f64 = 0.2;
+mod habit;
+mod medium;
+#[cfg(test)]
+mod simulation;
 
-/// Who stays away so many times longer than usual has gone.
-const PATIENCE: f64 = 4.0;
+use habit::{Due, Habit};
+use medium::Medium;
 
-/// The share of a write's time for which it is worth waiting for who is late.
-const GRACE: f64 = 1.0 / 4.0;
+/// The share of a write's time for which who is late is waited for, where waiting costs all of its time, and by how much that
+/// is more where it costs nothing.
+const GRACE: (f64, f64) = (1.0 / 64.0, 1.0 / 16.0);
 
-/// Members' habits.
+/// What a later begin loses at least: what is known of a medium is not exact.
+const LEAST_LOSS: f64 = 1.0 / 16.0;
+
+/// From this loss on nobody is waited for who comes at no time that could be foreseen.
+const CHEAP: f64 = 0.5;
+
+/// The share of a write's time for which a write is held back to see what that costs.
+const TRIAL: f64 = 0.25;
+
+/// Members' habits, and the medium's.
 #[derive(Debug, Default)]
 pub(super) struct Tempo {
     members: BTreeMap<MemberId, Habit>,
-    /// Seconds of a write, on average.
-    write: f64,
-}
-
-/// A member's.
-#[derive(Debug, Default)]
-struct Habit {
-    /// Requests that wait.
-    waiting: u32,
-    /// When it was answered last.
-    answered: Option<Instant>,
-    /// Seconds that it stays away, on average, and how far from that it is.
-    away: Option<(f64, f64)>,
+    medium: Medium,
 }
 
 impl Tempo {
     /// How long a write takes.
     pub(super) fn write_time(&self) -> Duration {
-        Duration::from_secs_f64(self.write)
+        Duration::from_secs_f64(self.medium.took())
     }
 
     /// A request has come.
@@ -54,19 +64,7 @@ impl Tempo {
     }
 
     fn arrives_at(&mut self, member: MemberId, now: Instant) {
-        let habit = self.members.entry(member).or_default();
-        habit.waiting += 1;
-        if let Some(answered) = habit.answered.take() {
-            let away = now.saturating_duration_since(answered).as_secs_f64();
-            habit.away = Some(match habit.away {
-                None => (away, away),
-                Some((mean, spread)) => {
-                    // Once it was held up by something else is not a habit yet.
-                    let away = away.min(mean * PATIENCE);
-                    (mean + (away - mean) * WEIGHT, spread + ((away - mean).abs() - spread) * WEIGHT)
-                }
-            });
-        }
+        self.members.entry(member).or_default().arrives(now);
     }
 
     /// A write took that long and answered these requests.
@@ -75,8 +73,7 @@ impl Tempo {
     }
 
     fn wrote_at(&mut self, took: Duration, answered: impl IntoIterator<Item = MemberId>, now: Instant) {
-        let took = took.as_secs_f64();
-        self.write = if self.write == 0.0 { took } else { self.write + (took - self.write) * WEIGHT };
+        self.medium.wrote(took, now);
         answered.into_iter().for_each(|member| self.answered_at(member, now));
     }
 
@@ -86,9 +83,7 @@ impl Tempo {
     }
 
     fn answered_at(&mut self, member: MemberId, now: Instant) {
-        let habit = self.members.entry(member).or_default();
-        habit.waiting = habit.waiting.saturating_sub(1);
-        habit.answered = Some(now);
+        self.members.entry(member).or_default().answered(now);
     }
 
     /// For how many more requests to wait, and how long at most, with so many there already. `None` if that saves nothing.
@@ -97,21 +92,45 @@ impl Tempo {
     }
 
     fn worth_waiting_at(&self, present: usize, now: Instant) -> Option<(usize, Duration)> {
-        let expected = |habit: &Habit| {
-            let (mean, spread) = habit.away?;
-            let away = now.saturating_duration_since(habit.answered?).as_secs_f64();
-            let is_near = habit.waiting == 0 && away < (mean * PATIENCE).max(self.write * GRACE);
-            is_near.then_some((mean + 2.0 * spread - away).max(0.0))
-        };
-        let mut times: Vec<f64> = self.members.values().filter_map(expected).collect();
-        times.sort_by(f64::total_cmp);
-        let saved = |(index, time): (usize, &f64)| {
-            let more = (index + 1) as f64;
-            (more * self.write - (present as f64 + more) * time, index + 1, *time)
-        };
-        let (saved, more, time) = times.iter().enumerate().map(saved).max_by(|a, b| a.0.total_cmp(&b.0))?;
-        (saved > 0.0).then(|| (more, Duration::from_secs_f64(time.max(self.write * GRACE))))
+        let (write, loss, room) = (self.medium.write(), self.medium.loss().max(LEAST_LOSS), self.medium.room(now));
+        let (gap, present) = (self.medium.gap(now), present as f64);
+        let grace = write * (GRACE.0 + GRACE.1 * (1.0 - loss));
+        let (mut due, mut rate) = (Vec::new(), 0.0);
+        for habit in self.members.values() {
+            rate += habit.due(now, grace, room, &mut due);
+        }
+        due.sort_by(|one, other| one.time.total_cmp(&other.time));
+        let any_time = if loss < CHEAP { rate } else { 0.0 };
+        let (mut foreseen, mut sure, mut best) = (0.0, 0.0, Wait::default());
+        for Due { time, chance, is_last } in due.into_iter().chain([Due::nobody(room)]) {
+            foreseen += chance;
+            sure += if is_last { 1.0 } else { 0.0 };
+            let come = foreseen + any_time * time;
+            let mut saved = come * write - (present + come) * loss * time;
+            if sure > 0.0 {
+                saved += (present + sure) * (write - loss * (gap + time)).max(0.0);
+            }
+            if saved > best.saved {
+                best = Wait { saved, come, time };
+            }
+        }
+        let (might_come, trial) = (foreseen + rate * write, write * TRIAL - gap);
+        if best.time < trial && might_come > TRIAL && self.medium.should_be_tried() {
+            best = Wait { saved: write, come: might_come.ceil(), time: trial };
+        }
+        (best.saved > 0.0).then(|| ((best.come.round() as usize).max(1), Duration::from_secs_f64(best.time)))
     }
+}
+
+/// A wait that is thought of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    /// Seconds, of all requests together.
+    saved: f64,
+    /// How many will have come.
+    come: f64,
+    /// Seconds.
+    time: f64,
 }
 
 #[cfg(test)]

@@ -1,0 +1,75 @@
+//! What stands in for the `ishigaki` program where processes of it are needed: it takes long to build.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use ishigaki_device::DriveSettings;
+use ishigaki_emulate::EmulatedDisk;
+use ishigaki_logpool_service::{Config, Serving};
+use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// Set once somebody has asked to end.
+pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Does what it is called for, if it is called as that program would be; else says `false`.
+pub(crate) fn stands_in(arguments: &[&str]) -> Result<bool, Failure> {
+    match *arguments {
+        ["media", "emulate", medium, "--json", "--size", size, "--at", at] => emulate(medium, size, at)?,
+        ["log", "serve", "--json", "--waiting", waiting, "--log", log, "--data", data, ref members @ ..] => {
+            let names = members.iter().filter(|argument| **argument != "--member");
+            let members = names.map(|member| member.parse()).collect::<Result<Vec<_>, _>>()?;
+            let mut config = Config::new(data.into(), members);
+            (config.log, config.waiting) = (Some(log.parse()?), Some(waiting.parse()?));
+            serve(&config)?;
+        }
+        ["log", "serve", "--json", "--config", path] => {
+            serve(&Config::parse(&std::fs::read_to_string(path)?, path.as_ref())?)?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// As `ishigaki media emulate` does.
+fn emulate(medium: &str, size: &str, at: &str) -> Result<(), Failure> {
+    let end = until_told()?;
+    let disk = EmulatedDisk::new(DriveSettings::new(medium.parse()?, size.parse()?), at.as_ref())?;
+    println!("{}", serde_json::json!({ "device": disk.device().display().to_string() }));
+    end.recv()?;
+    while disk.is_in_use() && end.recv_timeout(Duration::from_millis(100)).is_err() {}
+    Ok(())
+}
+
+/// As `ishigaki log serve` does.
+fn serve(config: &Config) -> Result<(), Failure> {
+    let end = until_told()?;
+    let serving = Serving::start(config)?;
+    println!("{}", serde_json::json!({ "data": config.data }));
+    end.recv()?;
+    Ok(serving.stop()?)
+}
+
+/// Hears SIGINT and SIGTERM from now on.
+pub(crate) fn until_told() -> Result<Receiver<()>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let entered = runtime.enter();
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    drop(entered);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                STOP.store(true, Ordering::Release);
+                let _ = tell.send(());
+            }
+        });
+    });
+    Ok(told)
+}
