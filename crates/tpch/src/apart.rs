@@ -156,13 +156,7 @@ struct Busy {
 }
 
 impl Busy {
-    fn begin(
-        load: Load,
-        hosts: &Hosts,
-        here: &Bench,
-        node: Option<&Serving>,
-        settings: &Settings,
-    ) -> Result<Self> {
+    fn begin(load: Load, hosts: &Hosts, here: &Bench, node: Option<&Serving>, settings: &Settings) -> Result<Self> {
         let spinning = (load == Load::Spinning).then(|| hosts.spin(SPINNERS)).transpose()?;
         let mut busy = Self { _spinning: spinning, clients: Vec::new(), stop: Arc::default() };
         let location = node.map(Serving::location).filter(|_| load == Load::Scans);

@@ -80,13 +80,12 @@ fn what_was_measured_has_a_table_and_its_plots_and_nothing_else_does() {
 /// Query 6 over a link: the times of a round in each placement, and what they are to each other.
 fn apart(link: &str, node: &str, [fetch, push, auto]: [f64; 3]) -> Vec<Line> {
     let of = |more: serde_json::Value| {
-        let mut case = json!({"query": 6, "scale": "1", "page": "128.0 KiB", "link": link, "node": node, "cores": "1 each"});
+        let mut case =
+            json!({"query": 6, "scale": "1", "page": "128.0 KiB", "link": link, "node": node, "cores": "1 each"});
         case.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         case
     };
-    let time = |placement: &str, time| {
-        line("apart", &of(json!({"placement": placement})), Metric::LatencyP50, &[time])
-    };
+    let time = |placement: &str, time| line("apart", &of(json!({"placement": placement})), Metric::LatencyP50, &[time]);
     let ratio = |words: &str, ratio| line("apart", &of(json!({"of": words})), Metric::Ratio, &[ratio]);
     vec![
         time("fetch", fetch),

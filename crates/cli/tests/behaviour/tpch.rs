@@ -135,9 +135,13 @@ fn what_can_not_be_run_is_refused_with_the_remedy() {
 #[test]
 fn over_a_link_to_a_host_of_its_own_each_case_says_how_far_auto_is_behind() {
     let (_kept, data) = data();
-    let program = tpch(&data)
-        .args(["--query", "6", "--placement", "fetch,push,auto", "--page-memory", "1GiB"])
-        .args(["--link", "100Mbit,none", "--busy", "idle,scans", "--json"]);
+    let program = tpch(&data).args(["--query", "6", "--placement", "fetch,push,auto", "--page-memory", "1GiB"]).args([
+        "--link",
+        "100Mbit,none",
+        "--busy",
+        "idle,scans",
+        "--json",
+    ]);
     let mut running = program.start();
     running.say("");
     let answer = running.ends();
@@ -146,8 +150,7 @@ fn over_a_link_to_a_host_of_its_own_each_case_says_how_far_auto_is_behind() {
         return;
     }
     assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""));
-    let lines: Vec<Value> =
-        answer.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = answer.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let time = |link, node, placement| {
         median(&lines, "latency_p50", &[("link", link), ("node", node), ("placement", placement)])
     };

@@ -117,10 +117,8 @@ impl Divided {
     pub(super) fn join(&self, taker: Taker) -> Arc<Run> {
         let mut current = self.current.lock();
         let known = current.take().filter(|current| !current.takers.contains(&taker));
-        let mut joined = known.unwrap_or_else(|| Current {
-            run: Arc::new(Run::new(&self.units, self.paces)),
-            takers: HashSet::new(),
-        });
+        let mut joined = known
+            .unwrap_or_else(|| Current { run: Arc::new(Run::new(&self.units, self.paces)), takers: HashSet::new() });
         joined.takers.insert(taker);
         let run = Arc::clone(&joined.run);
         *current = Some(joined);

@@ -46,10 +46,10 @@ use super::exec::PageScan;
 use super::reading::Dynamic;
 use super::units::Unit;
 use super::{labelled, through};
+use crate::NodeSide;
 use crate::cost::Estimate;
 use crate::fragment::expression::Expression;
 use crate::fragment::step::Step;
-use crate::NodeSide;
 use crate::fragment::{Fragment, NotPushable, Run};
 use turns::Turns;
 
@@ -512,7 +512,9 @@ impl ExecutionPlan for PushScan {
         // Not before somebody wants rows: until then joins may find out more.
         let batches = futures::stream::once(async move {
             let (job, schema, metrics) = begun;
-            let pull = move |metrics: &Metrics, sender: &Sender<Result<Piece>>| job.pull(&job.units(), metrics, sender, &|| true);
+            let pull = move |metrics: &Metrics, sender: &Sender<Result<Piece>>| {
+                job.pull(&job.units(), metrics, sender, &|| true)
+            };
             Arriving::of(pull, schema, metrics).or(instead).await
         });
         let batches = batches.flatten();

@@ -132,5 +132,8 @@ fn a_scan_that_is_done_again_and_again_in_one_query_is_whole_each_time() {
             SELECT r.step + 1, CAST(c.found AS BIGINT) FROM r CROSS JOIN (SELECT count(*) AS found FROM t WHERE n % 2 = 0) AS c WHERE r.step < 4
         ) SELECT step, found FROM r ORDER BY step";
     let half = ROWS / 2;
-    assert_eq!(shell.rows(recursive), ["1|0".to_owned(), format!("2|{half}"), format!("3|{half}"), format!("4|{half}")]);
+    assert_eq!(
+        shell.rows(recursive),
+        ["1|0".to_owned(), format!("2|{half}"), format!("3|{half}"), format!("4|{half}")]
+    );
 }

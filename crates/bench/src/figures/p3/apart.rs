@@ -103,7 +103,8 @@ pub(super) fn section(lines: &[Line]) -> String {
     );
     for query in numbers(&all, "query") {
         for (at, setting) in Setting::all(&of_query(&all, query)).iter().enumerate() {
-            let time = |placement| setting.time(placement).map_or_else(String::new, |line| Unit::Time.show(line.median));
+            let time =
+                |placement| setting.time(placement).map_or_else(String::new, |line| Unit::Time.show(line.median));
             let ratio = |of| setting.ratio(of).map_or_else(String::new, |line| format!("{:.2}", line.median));
             let auto = setting.time("auto");
             let spread = auto.map_or_else(String::new, |line| {
