@@ -216,7 +216,7 @@ fn failed(scheduler: &str, reason: String) -> DataFusionError {
 }
 
 /// Asks whether there is a scheduler, and whether anybody has joined it: a query would wait for the first one.
-async fn ready(scheduler: &str) -> Result<()> {
+pub(crate) async fn ready(scheduler: &str) -> Result<()> {
     let failed = |reason| failed(scheduler, reason);
     let asked = async {
         let mut stream = TcpStream::connect(scheduler).await?;

@@ -23,6 +23,7 @@ use ishigaki_scan::Nodes;
 use ishigaki_sql::OverflowFails;
 use tokio::runtime::Builder;
 
+use crate::beat::beat;
 use crate::codec::Codec;
 use crate::locality::executor_id;
 use crate::{Error, Result};
@@ -65,8 +66,9 @@ impl Executor {
             .map_err(|source| Error::System { what: "a folder for rows between stages", source })?;
         let nodes = Arc::new(Nodes::new(Some(settings.node.clone())));
         let health = ExecutorHealth::new();
+        let id = executor_id(&settings.node, &format!("{}-{port}", std::process::id()));
         let config = ExecutorProcessConfig {
-            executor_id: executor_id(&settings.node, &format!("{}-{port}", std::process::id())),
+            executor_id: id.clone(),
             bind_host: settings.host.clone(),
             external_host: Some(reached_at),
             port,
@@ -86,6 +88,7 @@ impl Executor {
             .build()
             .map_err(|source| Error::System { what: "threads for the executor", source })?;
         let (ended, end) = std::sync::mpsc::channel();
+        runtime.spawn(beat(settings.scheduler.clone(), id));
         let thread = std::thread::spawn(move || {
             let outcome = runtime.block_on(start_executor_process(Arc::new(config)));
             if let Err(error) = &outcome {

@@ -14,7 +14,7 @@
 //! The [`Scheduler`] cuts the plan into stages and sends each partition to the executor beside its pages; an [`Executor`]
 //! has the storage node beside it do the fragment, joins and aggregates the rest.
 //!
-//! If a node is lost, what it had done is done again elsewhere, and its fragments by a node that has a replica of the page
+//! Every executor tells each second that it is there. If a node is lost, what it had done is done again elsewhere, and its fragments by a node that has a replica of the page
 //! file, if there is one; else the query fails and says which location is missing.
 //!
 //! Ballista's connections are neither encrypted nor authenticated: whoever reaches a scheduler or an executor can run what he
@@ -24,6 +24,7 @@
 
 #![cfg(feature = "ballista")]
 
+mod beat;
 mod client;
 mod codec;
 mod executor;

@@ -20,11 +20,11 @@ use crate::codec::Codec;
 use crate::locality::Locality;
 use crate::{Error, Result};
 
-/// After so long without a word an executor is taken for lost. A busy one speaks every five seconds.
-const SILENCE: u64 = 12;
+/// How often it is looked whether an executor has been silent for too long, in seconds.
+const LOOK: u64 = 1;
 
-/// How often that is looked at.
-const LOOK: u64 = 2;
+/// How long queries wait, at least, for an executor when the last one is lost, in seconds.
+const GRACE: u64 = 12;
 
 /// A scheduler that runs. Dropping it ends it.
 #[derive(Debug)]
@@ -34,8 +34,16 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Listens at `host:port`; port 0 takes one that is free.
-    pub fn start(listen: &str) -> Result<Self> {
+    /// After so many seconds without a word an executor is taken for lost, if nothing else is said. One that is there speaks
+    /// every second.
+    pub const SILENCE: u16 = 5;
+
+    /// Fewer would have a machine that is only busy taken for lost.
+    pub const LEAST_SILENCE: u16 = 3;
+
+    /// Listens at `host:port`; port 0 takes one that is free. An executor that says nothing for `silence` seconds, at least
+    /// [`LEAST_SILENCE`](Self::LEAST_SILENCE), is taken for lost, and what it had under way and had done is done again by others.
+    pub fn start(listen: &str, silence: u16) -> Result<Self> {
         let wrong = |source| Error::Address { address: listen.to_owned(), source };
         let listener = TcpListener::bind(listen).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
@@ -45,7 +53,7 @@ impl Scheduler {
             .enable_all()
             .build()
             .map_err(|source| Error::System { what: "threads for the scheduler", source })?;
-        runtime.block_on(serve(listener, address))?;
+        runtime.block_on(serve(listener, address, silence.max(Self::LEAST_SILENCE).into()))?;
         Ok(Self { address, runtime: Some(runtime) })
     }
 
@@ -63,7 +71,7 @@ impl Drop for Scheduler {
     }
 }
 
-async fn serve(listener: TcpListener, address: SocketAddr) -> Result<()> {
+async fn serve(listener: TcpListener, address: SocketAddr, silence: u64) -> Result<()> {
     let state: Arc<dyn ClusterState> = Arc::new(InMemoryClusterState::default());
     let config = SchedulerConfig {
         bind_host: address.ip().to_string(),
@@ -71,8 +79,8 @@ async fn serve(listener: TcpListener, address: SocketAddr) -> Result<()> {
         bind_port: address.port(),
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         task_distribution: TaskDistributionPolicy::Custom(Arc::new(Locality::new(Arc::clone(&state)))),
-        executor_timeout_seconds: SILENCE,
-        no_executors_grace_period_seconds: SILENCE,
+        executor_timeout_seconds: silence,
+        no_executors_grace_period_seconds: silence.max(GRACE),
         expire_dead_executor_interval_seconds: LOOK,
         override_physical_codec: Some(Arc::new(Codec::new(Arc::new(Nodes::new(None))))),
         // A client that asks whether the scheduler is ready is told no before the first executor has joined.

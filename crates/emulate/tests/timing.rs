@@ -19,7 +19,7 @@ use stage::{Stage, can_emulate, filled, settings};
 const ROOM: f64 = 2.0;
 
 /// How long a machine may be too busy for any round to be near.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -64,11 +64,12 @@ fn a_hard_disk_seeks_turns_and_reads_on_as_published() {
         device.read_exact_at(&mut buffer, random.u64(..1 << 18) * 4096).unwrap();
     });
 
-    let (mut buffer, runs, mut run) = (filled(1 << 18, 0), 512, 0);
+    // Around the disk, if it takes more than eight rounds.
+    let (mut buffer, runs, mut run) = (filled(1 << 18, 0), 512, 0_u64);
     let rate = disk.sustained.as_u64() as f64;
     assert_near("256 KiB in a row", f64::from(1 << 18) / rate, runs, || {
         device.read_exact_at(&mut buffer, run << 18).unwrap();
-        run += 1;
+        run = (run + 1) % (1 << 12);
     });
 
     // One place, again and again: a cached write takes no turn, a flush waits until the place has come round.

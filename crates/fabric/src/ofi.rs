@@ -18,7 +18,8 @@
 //!
 //! *Why writes have numbers.* A write's completion at the target (remote CQ data) comes after its bytes with every provider,
 //! while not every one keeps a message behind a write that was sent before it (shm promises nothing). So the message tells
-//! what belongs to it, and waits for that.
+//! what belongs to it, and waits for that. Only over `tcp;ofi_rxm`, which keeps them in order, have they none: it does not survive
+//! that such a write is cut short.
 //!
 //! *What guards what.* The provider's key guards the ring, as far as it guards anything: over shm, processes of one user
 //! can write into each other anyway. Messages begin with a secret that was told over the handshake's connection, because anybody can

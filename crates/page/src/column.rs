@@ -23,8 +23,7 @@ mod strings;
 mod tests;
 
 pub(crate) use fixed::packed_of;
-#[cfg(fuzzing)]
-pub(crate) use strings::holds as holds_strings;
+pub(crate) use strings::{dictionary_of, holds as holds_strings};
 
 /// The bytes of a chunk's header. Everything in a chunk begins at a multiple of this.
 pub(crate) const HEADER: usize = 8;
@@ -271,6 +270,11 @@ impl<'a> Chunk<'a> {
     /// True if every value is null; then there are none.
     pub(crate) fn all_null(&self) -> bool {
         self.state == ALL_NULL
+    }
+
+    /// True if a value is null.
+    pub(crate) fn has_nulls(&self) -> bool {
+        self.state != NO_NULLS
     }
 
     /// The nulls of the wanted rows, if there are any.

@@ -18,6 +18,11 @@ use crate::sheet::{CHECKSUM, Header, Identity, TABLE, header_checksum};
 use crate::zones::{self, Gathered};
 use crate::{Reader, Settings, Writer};
 
+mod integers;
+mod within;
+
+pub use within::{QUESTION, questions, within};
+
 const PAGE: usize = 4096;
 const FILE: u64 = 1;
 const SEGMENT: u64 = 2;
@@ -57,17 +62,18 @@ fn layout() -> Arc<Layout> {
 ///
 /// # Panics
 ///
-/// If rows alone are not what they are among all, or if what was decoded does not read back after it was written.
+/// If rows alone are not what they are among all, or the integers that stand for them, or if what was decoded does not read
+/// back after it was written.
 pub fn page(bytes: &[u8]) -> bool {
-    let mut whole = bytes.to_vec();
-    whole.resize(PAGE, 0);
     let layout = layout();
-    let Ok(page) = Page::new(&layout, 0, SEGMENT, 0, Bytes::from(whole)) else { return false };
+    let Some(page) = page_of(&layout, bytes) else { return false };
     let _ = page.verify();
     let all: Vec<usize> = (0..layout.columns()).collect();
     let mut decoder = PageDecoder::new(&layout, &all).expect("these are its columns");
-    let Ok(batch) = decoder.push(&page).and_then(|()| decoder.finish()) else { return false };
     let some: Vec<u32> = (0..page.rows() as u32).step_by(11).collect();
+    let batch = decoder.push(&page).and_then(|()| decoder.finish()).ok();
+    integers::compare(&page, &some, batch.as_ref());
+    let Some(batch) = batch else { return false };
     let few = decoder.push_rows(&page, &some).and_then(|()| decoder.finish()).expect("all of them were sound");
     for (at, &row) in some.iter().enumerate() {
         assert_eq!(few.slice(at, 1), batch.slice(row as usize, 1), "row {row}");
@@ -76,17 +82,29 @@ pub fn page(bytes: &[u8]) -> bool {
     true
 }
 
+/// A page, if its header is sound.
+fn page_of(layout: &Arc<Layout>, bytes: &[u8]) -> Option<Page> {
+    let mut whole = bytes.to_vec();
+    whole.resize(PAGE, 0);
+    Page::new(layout, 0, SEGMENT, 0, Bytes::from(whole)).ok()
+}
+
 /// What is read after a batch was written.
 fn rewritten(batch: &RecordBatch) -> RecordBatch {
-    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-    let settings = Settings { page_size: ByteSize::mib(1), segment: ByteSize::mib(1), seed: Seed(1) };
-    let mut writer = Writer::create(directory.clone(), "again", batch.schema(), settings).expect("a new one");
-    writer.append_all([batch]).expect("memory never fails");
-    let reader = Reader::open(directory, "again").expect("it is there");
+    let reader = written(batch);
     let all: Vec<usize> = (0..batch.num_columns()).collect();
     let mut decoder = reader.decoder(&all).expect("these are its columns");
     (0..reader.pages()).for_each(|page| decoder.push(&reader.page(page).expect("sound")).expect("sound"));
     decoder.finish().expect("sound")
+}
+
+/// A file in memory of one batch.
+fn written(batch: &RecordBatch) -> Reader {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let settings = Settings { page_size: ByteSize::mib(1), segment: ByteSize::mib(1), seed: Seed(1) };
+    let mut writer = Writer::create(directory.clone(), "again", batch.schema(), settings).expect("a new one");
+    writer.append_all([batch]).expect("memory never fails");
+    Reader::open(directory, "again").expect("it is there")
 }
 
 /// Decodes the zone maps of five pages; says whether they are such.
@@ -171,17 +189,19 @@ pub fn pages() -> Vec<Vec<u8>> {
     let columns = schema().fields().iter().map(|field| new_null_array(field.data_type(), 9)).collect();
     let nulls = RecordBatch::try_new(schema(), columns).expect("as the schema says");
     [nulls, sample(1, 1), sample(3, 3).slice(0, 3), sample(60, 3), sample(30, 100)]
-        .iter()
-        .map(|batch| {
-            let filler = &mut crate::page::fill::Filler::new(&layout());
-            let mut bytes =
-                filler.fill(batch.columns(), (FILE, SEGMENT, 0), true).map(|filled| filled.bytes).unwrap_or_default();
-            let identity = Identity { magic: crate::page::MAGIC, file: FILE, segment: SEGMENT, number: 0 };
-            let end = Header::parse(&bytes, PAGE, identity, batch.num_columns()).map_or(0, |header| header.end);
-            bytes.truncate(end);
-            bytes
-        })
-        .collect()
+        .map(|batch| page_with(&batch))
+        .to_vec()
+}
+
+/// The page that begins with a batch, as far as it has bytes.
+fn page_with(batch: &RecordBatch) -> Vec<u8> {
+    let filler = &mut crate::page::fill::Filler::new(&layout());
+    let mut bytes =
+        filler.fill(batch.columns(), (FILE, SEGMENT, 0), true).map(|filled| filled.bytes).unwrap_or_default();
+    let identity = Identity { magic: crate::page::MAGIC, file: FILE, segment: SEGMENT, number: 0 };
+    let end = Header::parse(&bytes, PAGE, identity, batch.num_columns()).map_or(0, |header| header.end);
+    bytes.truncate(end);
+    bytes
 }
 
 /// Zone maps of five pages.

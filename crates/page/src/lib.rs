@@ -18,7 +18,7 @@
 //! Parts, from below: [`bits`] packs numbers, [`column`] encodes one column of one page, [`sheet`] is the form that
 //! pages and zone maps share, [`page`] and [`zones`] are those, [`segment`] has some of each, [`manifest`] names the
 //! segments, [`reader`] and [`writer`] are the doors, [`skip`] judges pages by their zones, [`within`] rows by their packed
-//! values.
+//! values, and [`integers`] gives these to whoever computes with them.
 
 mod bits;
 mod blocks;
@@ -27,6 +27,7 @@ mod column;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod integers;
 mod manifest;
 mod name;
 mod number;

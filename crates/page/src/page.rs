@@ -118,7 +118,17 @@ impl Page {
         Ok(bytes)
     }
 
-    pub(crate) fn invalid(&self, reason: String) -> Error {
+    /// These of its rows, which must be named by ascending indices; or all.
+    pub(crate) fn rows_of<'a>(&self, rows: Option<&'a [u32]>) -> Result<Rows<'a>> {
+        let Some(rows) = rows else { return Ok(Rows::All(self.rows)) };
+        let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascending || rows.last().is_some_and(|&last| last as usize >= self.rows) {
+            return Err(self.invalid("rows of a page are named by ascending indices below its number of rows"));
+        }
+        Ok(Rows::These(self.rows, rows))
+    }
+
+    pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
         self.layout.invalid(reason)
     }
 
@@ -192,11 +202,7 @@ impl PageDecoder {
     /// For those who have decoded the columns of a filter and want the others of the rows that passed: where these are
     /// few, the rest is not decoded.
     pub fn push_rows(&mut self, page: &Page, rows: &[u32]) -> Result<()> {
-        let ascending = rows.windows(2).all(|pair| pair[0] < pair[1]);
-        if !ascending || rows.last().is_some_and(|&last| last as usize >= page.rows) {
-            return Err(self.layout.invalid("rows of a page are named by ascending indices below its number of rows"));
-        }
-        self.take(page, Rows::These(page.rows, rows))
+        self.take(page, page.rows_of(Some(rows))?)
     }
 
     fn take(&mut self, page: &Page, rows: Rows<'_>) -> Result<()> {

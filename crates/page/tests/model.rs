@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Decimal128Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_ord::cmp;
 use arrow_select::concat::concat_batches;
@@ -227,4 +229,78 @@ fn no_page_with_a_matching_row_is_skipped() {
     });
     // One seed alone may have none.
     assert!(skipped > 0 || chosen_seed().is_some(), "some pages can be skipped");
+}
+
+/// A number as an integer of its own, if it is one that pages give as such.
+fn as_integer(column: &ArrayRef, row: usize) -> Option<i128> {
+    use arrow_schema::DataType;
+    match column.data_type() {
+        DataType::Decimal128(..) => Some(column.as_primitive::<Decimal128Type>().value(row)),
+        DataType::Boolean => None,
+        data_type if data_type.is_floating() || !data_type.is_primitive() => None,
+        // Dates and times have no text of an integer; what is in their memory is one.
+        data_type => {
+            let data = column.to_data();
+            let values = &data.buffers()[0].as_slice()[(data.offset() + row) * data_type.primitive_width()?..];
+            let mut wide = [0; 8];
+            let width = data_type.primitive_width()?;
+            wide[..width].copy_from_slice(&values[..width]);
+            let (bits, unused) = (i64::from_le_bytes(wide), 64 - 8 * width as u32);
+            let is_signed = !data_type.is_unsigned_integer();
+            Some(if is_signed { (bits << unused >> unused).into() } else { i128::from(bits as u64) })
+        }
+    }
+}
+
+#[test]
+fn integers_and_entries_are_those_of_the_rows() {
+    let (mut given, mut of_strings) = (0, 0);
+    seeded_runs("integers_and_entries_are_those_of_the_rows", 100, |seed| {
+        let (reader, written) = random_file(seed);
+        let mut rng = seed.derive(1).generator();
+        let (mut integers, mut entries, mut first) = (Vec::new(), Vec::new(), 0);
+        for page in reader.page_run(0..reader.pages()).expect("sound") {
+            let density = rng.f64().powi(3);
+            let some: Vec<u32> = (0..page.rows() as u32).filter(|_| rng.f64() < density).collect();
+            let all: Vec<u32> = (0..page.rows() as u32).collect();
+            for (at, column) in written.columns().iter().enumerate() {
+                let of_page = column.slice(first, page.rows());
+                let has_nulls = of_page.null_count() > 0;
+                for (rows, asked) in [(&all, None), (&some, Some(some.as_slice()))] {
+                    if let Some(bounds) = page.integers(at, asked, &mut integers).expect("sound") {
+                        assert!(!has_nulls, "column {at}");
+                        let expected = rows.iter().map(|&row| as_integer(&of_page, row as usize).expect("an integer"));
+                        assert!(expected.eq(integers.iter().map(|&integer| integer.into())), "column {at}");
+                        assert!(integers.iter().all(|integer| bounds.contains(integer)), "column {at}");
+                        given += 1;
+                    }
+                    if let Some(strings) = page.entries(at, asked, &mut entries).expect("sound") {
+                        assert!(!has_nulls, "column {at}");
+                        let picked = entries.iter().map(|&entry| Some(strings[entry as usize]));
+                        let picked: ArrayRef = Arc::new(picked.collect::<arrow_array::BinaryArray>());
+                        let rows = UInt32Array::from(rows.clone());
+                        let expected = arrow_select::take::take(&of_page, &rows, None).expect("rows of the page");
+                        assert_eq!(bytes_of(&picked), bytes_of(&expected), "column {at}");
+                        of_strings += 1;
+                    }
+                }
+            }
+            first += page.rows();
+        }
+    });
+    assert!(given > 100 && of_strings > 20, "{given} columns of integers and {of_strings} of strings were given");
+}
+
+/// Strings, whatever their layout.
+fn bytes_of(column: &ArrayRef) -> Vec<Vec<u8>> {
+    use arrow_schema::DataType;
+    let all = 0..column.len();
+    match column.data_type() {
+        DataType::Utf8 => all.map(|row| column.as_string::<i32>().value(row).into()).collect(),
+        DataType::LargeUtf8 => all.map(|row| column.as_string::<i64>().value(row).into()).collect(),
+        DataType::Utf8View => all.map(|row| column.as_string_view().value(row).into()).collect(),
+        DataType::Binary => all.map(|row| column.as_binary::<i32>().value(row).into()).collect(),
+        DataType::LargeBinary => all.map(|row| column.as_binary::<i64>().value(row).into()).collect(),
+        _ => all.map(|row| column.as_binary_view().value(row).into()).collect(),
+    }
 }

@@ -35,5 +35,5 @@ pub use meter::LinkMeter;
 pub use node_side::NodeSide;
 pub use place::{PlaceScans, ScanOptions};
 pub use placement::{Placement, UnknownPlacement, Wish};
-pub use table::{Nodes, OrdersExec, PageCache, PagedTable, Part, PushFailed, labelled};
+pub use table::{Nodes, OrdersExec, PageCache, PagedTable, Part, PushFailed, TallyPages, labelled};
 pub use worker::{FragmentWorker, WorkerSettings};

@@ -27,6 +27,7 @@ mod prune;
 mod push;
 mod reading;
 mod statistics;
+mod tally;
 mod units;
 
 use std::fmt;
@@ -52,6 +53,8 @@ pub(crate) use filter::Filter;
 pub use orders::{Nodes, OrdersExec};
 pub use push::PushFailed;
 pub(crate) use push::PushScan;
+pub use tally::TallyPages;
+pub(crate) use tally::tallied;
 pub(crate) use units::Units;
 
 /// One page file of a table.

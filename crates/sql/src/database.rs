@@ -13,7 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
-use ishigaki_scan::{PlaceScans, Placement, ScanOptions};
+use ishigaki_scan::{PlaceScans, Placement, ScanOptions, TallyPages};
 use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -189,7 +189,7 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_physical_optimizer_rule(Arc::new(PlaceScans));
     Ok(match &settings.distribute {
         Some(distribute) => state.with_physical_optimizer_rule(Arc::clone(distribute)).build(),
-        None => state.build(),
+        None => state.with_physical_optimizer_rule(Arc::new(TallyPages)).build(),
     })
 }
 

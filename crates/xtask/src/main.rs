@@ -16,7 +16,7 @@ The chores of the house.
 Usage: cargo xtask <CHORE>
 
 Chores:
-  test    Everything that must hold: format, clippy, tidy, tests, doc tests, examples, the loom model
+  test    Everything that must hold: format, clippy, tidy, tests, doc tests, examples, the loom model, fuzzing
   guest   Makes the image of a small virtual machine for tests that take one
   tidy    Which crate may import which, file lengths, links in the documents
 

@@ -4,8 +4,10 @@
 //! hide what the later ones would say, except where they stand on it. Nothing else is needed on a fresh Debian machine
 //! with Rust: the first step ([`machine`]) sees to what the build and the tests want from the system.
 //!
-//! The dependencies, `DataFusion` above all, are compiled once. All steps share one profile and one set of features, and
-//! clippy does not check beside the build but compiles in its stead ([`cargo`]).
+//! The dependencies, `DataFusion` above all, are compiled once for what everybody builds. All steps share one profile and one set
+//! of features, and clippy does not check beside the build but compiles in its stead ([`cargo`]). Only the last step, of queries
+//! over many nodes, has other features and compiles `DataFusion` again: with them everywhere, the tests would be of another
+//! program than people get.
 
 mod cargo;
 mod examples;
@@ -44,6 +46,7 @@ const STEPS: &[Step] = &[
         run: loom,
     },
     Step { name: "fuzz", about: "nothing on the medium makes a reader fail", needs: Some("machine"), run: fuzz::run },
+    Step { name: "cluster", about: "queries over many nodes, linted and tested", needs: Some("lint"), run: cluster },
 ];
 
 /// How a step ended.
@@ -127,6 +130,16 @@ fn test(cargo: &Cargo, options: &Options) -> Result<(), Failure> {
 
 fn doc(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
     cargo.linted()?.args(["test", "--workspace", "--doc", "--no-fail-fast"]).run()
+}
+
+/// What is behind the feature `cluster`: lints, unit tests, and the tests of the binary that has it. All else was tested without.
+fn cluster(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
+    let test = || {
+        let packages = ["test", "--package", "ishigaki-cluster", "--package", "ishigaki-cli"];
+        Ok::<_, Failure>(cargo.linted()?.args(packages).args(["--features", "ishigaki-cli/cluster", "--no-fail-fast"]))
+    };
+    test()?.arg("--lib").run()?;
+    test()?.args(["--test", "behaviour", "--", "cluster::"]).run()
 }
 
 /// The model checker's own atomics come in by a flag for the whole compilation, so this step has a folder of its own, and

@@ -1,5 +1,5 @@
-//! Page files: a page, the zone maps of a segment, or a manifest. The first byte of an input says which, and whether its
-//! checksums are put right first.
+//! Page files: a page, the zone maps of a segment, a manifest, or a page with comparisons. The first byte of an input says which,
+//! and whether its checksums are put right first.
 
 #![no_main]
 
@@ -34,6 +34,13 @@ fn accepts(bytes: &[u8]) -> bool {
             }
             fuzz::manifest(&bytes)
         }
+        3 => {
+            if seal && bytes.len() > fuzz::QUESTION {
+                bytes.resize(fuzz::QUESTION + 4096, 0);
+                fuzz::seal_sheet(&mut bytes[fuzz::QUESTION..]);
+            }
+            fuzz::within(&bytes)
+        }
         _ => false,
     }
 }
@@ -41,7 +48,7 @@ fn accepts(bytes: &[u8]) -> bool {
 fn seeds() -> Vec<Vec<u8>> {
     let tagged = |tag: u8, samples: Vec<Vec<u8>>| samples.into_iter().map(move |sample| [&[tag], &sample[..]].concat());
     let sheets = tagged(0, fuzz::pages()).chain(tagged(1, fuzz::zone_maps()));
-    sheets.chain(tagged(2 | AS_IT_IS, fuzz::manifests())).collect()
+    sheets.chain(tagged(2 | AS_IT_IS, fuzz::manifests())).chain(tagged(3, fuzz::questions())).collect()
 }
 
 fuzz_target!(init: plant(&seeds(), accepts), |bytes: &[u8]| {

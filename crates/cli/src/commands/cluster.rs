@@ -31,6 +31,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     trust_network: bool,
 
+    /// Take a node for lost that has said nothing for so many seconds, and have others do its work. Each one that is there
+    /// speaks every second
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = Scheduler::SILENCE,
+        value_parser = clap::value_parser!(u16).range(i64::from(Scheduler::LEAST_SILENCE)..)
+    )]
+    node_timeout: u16,
+
     /// Print one JSON object when it serves, and nothing else on stdout
     #[arg(long)]
     json: bool,
@@ -39,7 +49,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ends = Ends::new(1)?;
     allowed(&arguments.listen, arguments.trust_network)?;
-    let scheduler = Scheduler::start(&arguments.listen).map_err(failed)?;
+    let scheduler = Scheduler::start(&arguments.listen, arguments.node_timeout).map_err(failed)?;
     let address = scheduler.address();
     say(&if arguments.json {
         json!({ "cluster": address.to_string(), "port": address.port(), "pid": std::process::id() }).to_string()

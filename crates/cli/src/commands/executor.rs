@@ -53,9 +53,17 @@ impl ExecutorArguments {
     /// Joins the scheduler, if that is wanted. `address` is where the node listens.
     pub(super) fn start(&self, address: std::net::SocketAddr) -> Result<Option<Running>, Failure> {
         let Some(scheduler) = self.scheduler.as_ref().filter(|_| self.executor) else { return Ok(None) };
-        let node = self.name.clone().unwrap_or_else(|| address.to_string());
-        let host = address.ip().to_string();
         allowed(&address.to_string(), self.trust_network)?;
+        let node = match &self.name {
+            Some(name) => name.clone(),
+            None if address.ip().is_unspecified() => {
+                return Err(Failure::usage(format!(
+                    "{address} is no address at which others find this node; say by --name HOST:PORT how tables name it"
+                )));
+            }
+            None => address.to_string(),
+        };
+        let host = address.ip().to_string();
         let own = std::env::temp_dir().join(format!("ishigaki-executor-{}", std::process::id()));
         let folder = self.work_folder.clone().unwrap_or_else(|| own.clone());
         let made = self.work_folder.is_none().then_some(own);

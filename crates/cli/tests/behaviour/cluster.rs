@@ -2,14 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use ishigaki_tpch::{Query, Table};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::node::served::Served;
-use crate::program::{Answer, Program, Running, database, signal};
+use crate::program::{Program, Running, database};
+
+mod loss;
+mod options;
+mod tpch;
 
 /// A scheduler that runs; killed when dropped.
 struct Scheduler {
@@ -19,7 +22,12 @@ struct Scheduler {
 
 impl Scheduler {
     fn start() -> Self {
-        let mut running = Program::new().args(["cluster", "--listen", "127.0.0.1:0", "--json"]).start();
+        Self::start_with(&[])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
+        let free = if arguments.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        let mut running = Program::new().args(["cluster", "--json"]).args(free).args(arguments).start();
         let line = running.hear();
         let Ok(told) = serde_json::from_str::<Value>(&line) else { panic!("{line}{}", running.ends().stderr) };
         Self { running: Some(running), address: told["cluster"].as_str().expect("an address").to_owned() }
@@ -84,8 +92,11 @@ impl Data {
     }
 }
 
+/// Of the data of most tests, in words [`Data::load`] is given.
+const SCALE: f64 = 0.01;
+
 fn text(number: u8) -> String {
-    Query::new(number).expect("a query").text(0.01)
+    Query::new(number).expect("a query").text(SCALE)
 }
 
 /// The same over the tables at nodes.
@@ -114,6 +125,11 @@ fn size(folder: &Path) -> u64 {
 
 fn joins<'a>(scheduler: &'a Scheduler, listen: &'a str) -> [&'a str; 5] {
     ["--executor", "--scheduler", &scheduler.address, "--listen", listen]
+}
+
+fn status(address: &str) -> ishigaki_remote::Status {
+    let location: ishigaki_remote::Location = format!("node://{address}/").parse().expect("a location");
+    location.connect().expect("connected").client().status().expect("its status")
 }
 
 #[test]
@@ -151,84 +167,6 @@ fn two_nodes_and_a_scheduler_answer_like_one_process_and_the_work_is_done_beside
             "manifests and zone maps travel, and no pages: {pages} bytes: {ended}"
         );
     }
-}
-
-/// A query that takes a while at each node, and its answer by one process.
-const LONG: &str = "SELECT l_returnflag, l_shipmode, count(*) AS lines, \
-                    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS charged, min(l_comment) AS first, \
-                    max(l_comment) AS last, sum(l_quantity * l_tax) AS tax, avg(l_extendedprice * l_discount) AS discount \
-                    FROM lineitem WHERE l_comment LIKE '%e%a%' OR l_comment LIKE '%o%u%i%' \
-                    GROUP BY l_returnflag, l_shipmode ORDER BY l_returnflag, l_shipmode";
-
-/// How much processor time a node has used.
-fn used(address: &str) -> Duration {
-    Duration::from_nanos(status(address).processor_nanos)
-}
-
-fn status(address: &str) -> ishigaki_remote::Status {
-    let location: ishigaki_remote::Location = format!("node://{address}/").parse().expect("a location");
-    location.connect().expect("connected").client().status().expect("its status")
-}
-
-/// Runs the long query over two nodes and kills the second one in the middle; `options` stand behind its location.
-fn kill_one(
-    data: &Data,
-    folders: &[PathBuf; 2],
-    options: impl Fn(&[String; 2]) -> String,
-) -> (Answer, String, Duration) {
-    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
-    let addresses = nodes.each_ref().map(|node| node.address().to_owned());
-    drop(nodes);
-    let scheduler = Scheduler::start();
-    let mut nodes = [0, 1].map(|at| Some(Served::start(&folders[at], &joins(&scheduler, &addresses[at]))));
-    let other = database();
-    let sql = || Program::new().args(["sql", "--format", "csv", "--data"]).arg(other.path());
-    let places = format!("node://{}/lineitem, node://{}/lineitem{}", addresses[0], addresses[1], options(&addresses));
-    let create = format!(
-        "CREATE TABLE n_lineitem ({}) WITH (storage = 'paged', location = '{places}', existing = true)",
-        Table::LineItem.columns()
-    );
-    sql().args(["-c", &create]).succeeds();
-    let alone = data.answer(LONG);
-    let before = used(&addresses[1]);
-    let query = at_nodes(LONG);
-    let mut running = sql().args(["--cluster", &scheduler.address, "-c", &query]).start();
-    let begun = Instant::now();
-    while used(&addresses[1]) < before + Duration::from_millis(150) {
-        assert!(begun.elapsed() < Duration::from_mins(1), "the node has nothing to do");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = nodes[1].take().expect("it runs");
-    // It does nothing more from here on, so the query can not end before it is killed.
-    signal(killed.id(), "STOP");
-    assert!(!running.has_ended(), "the query was over before the node could be killed");
-    killed.kill();
-    let begun = Instant::now();
-    (running.ends(), alone, begun.elapsed())
-}
-
-#[test]
-fn a_query_whose_node_is_killed_ends_by_a_replica_or_says_what_is_missing() {
-    let data = Data::load("0.05");
-    let folders = [data.node("a"), data.node("b")];
-    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
-    let places = nodes.each_ref().map(|node| format!("node://{}/lineitem", node.address()));
-    data.spread(Table::LineItem, "l_orderkey", [&places[0], &places[1]]);
-    drop(nodes);
-    let copy = folders[0].join("copy");
-    fs::create_dir(&copy).expect("a folder");
-    for entry in fs::read_dir(folders[1].join("lineitem")).expect("the page file") {
-        let entry = entry.expect("an entry");
-        fs::copy(entry.path(), copy.join(entry.file_name())).expect("copied");
-    }
-    let limit = Duration::from_secs(90);
-    let (answer, alone, took) = kill_one(&data, &folders, |[first, _]| format!("?replica={first}/copy"));
-    assert_eq!((answer.code, answer.stdout), (Some(0), alone), "{}", answer.stderr);
-    assert!(took < limit, "{took:?}");
-    let (answer, _, took) = kill_one(&data, &folders, |_| String::new());
-    assert!(answer.code != Some(0) && answer.stdout.is_empty(), "{}", answer.stdout);
-    assert!(answer.stderr.contains("n_lineitem, location node://"), "{}", answer.stderr);
-    assert!(took < limit, "{took:?}");
 }
 
 #[test]

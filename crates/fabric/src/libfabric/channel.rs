@@ -160,6 +160,16 @@ impl Channel {
         &self.name
     }
 
+    /// Whether a write's number comes with it. If not, a message comes behind the writes that were begun before it.
+    ///
+    /// The layer `ofi_rxm` over `tcp` would reach for an operation that there is not when it is closed while half of a numbered
+    /// write is there (1.17 does), and take the process along. Its bytes go through one TCP connection and so keep their order.
+    /// By the name alone, which is the same on both sides.
+    pub(crate) fn numbers(&self) -> bool {
+        let has = |layer| self.name.split(';').any(|name| name == layer);
+        !(has("tcp") && has("ofi_rxm"))
+    }
+
     /// What a peer has to know to reach this endpoint.
     pub(crate) fn address(&mut self) -> Result<Vec<u8>, String> {
         let mut address = vec![0; LONGEST_ADDRESS];
@@ -248,8 +258,8 @@ impl Channel {
         self.begun(status)
     }
 
-    /// Writes bytes of our ring to the same place of the peer's, which gets `number` when they are there. `write`: the number
-    /// by which it will be [said](Done::Wrote) to be on its way. False: not now.
+    /// Writes bytes of our ring to the same place of the peer's, which gets `number` when they are there, if the provider
+    /// [does that](Self::numbers). `write`: the number by which it will be [said](Done::Wrote) to be on its way. False: not now.
     pub(crate) fn write(
         &mut self,
         write: usize,
@@ -264,18 +274,13 @@ impl Channel {
         let there = peer.base.wrapping_add(at as u64);
         // SAFETY: as in `send`. Where the bytes go is the peer's memory, which its provider guards.
         let status = unsafe {
-            let writedata = (*(*self.endpoint).one_sided).writedata;
-            writedata(
-                self.endpoint,
-                place.cast(),
-                length,
-                descriptor,
-                number.into(),
-                self.peer,
-                there,
-                peer.key,
-                context,
-            )
+            let (to, from, ops) = (self.endpoint, place.cast(), &*(*self.endpoint).one_sided);
+            if self.numbers() {
+                let number = number.into();
+                (ops.writedata)(to, from, length, descriptor, number, self.peer, there, peer.key, context)
+            } else {
+                (ops.write)(to, from, length, descriptor, self.peer, there, peer.key, context)
+            }
         };
         self.begun(status)
     }

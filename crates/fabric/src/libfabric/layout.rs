@@ -330,7 +330,8 @@ pub(super) struct OneSidedOps {
     pub(super) read: Unused,
     pub(super) readv: Unused,
     pub(super) readmsg: Unused,
-    pub(super) write: Unused,
+    pub(super) write:
+        unsafe extern "C" fn(*mut Endpoint, *const c_void, usize, *mut c_void, u64, u64, u64, *mut c_void) -> isize,
     pub(super) writev: Unused,
     pub(super) writemsg: Unused,
     pub(super) inject: Unused,
@@ -391,7 +392,7 @@ mod tests {
         assert_eq!([offset_of!(Endpoint, naming), offset_of!(Endpoint, messages)], [32, 40]);
         assert_eq!([offset_of!(Endpoint, one_sided), offset_of!(NamingOps, getname)], [48, 16]);
         assert_eq!([offset_of!(MessageOps, recv), offset_of!(MessageOps, send)], [8, 32]);
-        assert_eq!(offset_of!(OneSidedOps, writedata), 64);
+        assert_eq!([offset_of!(OneSidedOps, write), offset_of!(OneSidedOps, writedata)], [32, 64]);
     }
 
     #[test]

@@ -24,12 +24,14 @@ pub fn encode_offer() -> Vec<u8> {
 }
 
 /// Lets messages and writes come as these bytes say, eight for each, and takes what is here; says whether nothing was refused.
+/// One more byte, and an odd one, says that writes have no numbers.
 ///
 /// # Panics
 ///
 /// If bytes are to be taken that lie nowhere or are not here, or in another order or number than they were sent.
 pub fn messages(bytes: &[u8]) -> bool {
-    let (mut incoming, mut sent, mut taken) = (Incoming::new(), 0_u64, 0_u64);
+    let numbered = bytes.len() % 8 != 1 || bytes.last().is_none_or(|last| last % 2 == 0);
+    let (mut incoming, mut sent, mut taken) = (Incoming::new(numbered), 0_u64, 0_u64);
     let (mut number, mut ring) = (0_u64, 0_u64);
     for step in bytes.chunks_exact(8) {
         let [kind, near, a, b, c, d, low, high] = step else { continue };

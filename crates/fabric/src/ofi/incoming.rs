@@ -2,7 +2,7 @@
 //!
 //! A message says how far the ring is filled when its own bytes come. The writes that fill it have the message's number, and
 //! arrive on their own: before the message, or after it where the provider promises no order between the two. Bytes count as here
-//! when the message and all of its writes are.
+//! when the message and all of its writes are. Where writes have no numbers, the message itself says that they are here.
 
 use std::collections::VecDeque;
 
@@ -32,6 +32,8 @@ struct Message {
 /// What has come, and what of it was taken.
 #[derive(Debug)]
 pub(super) struct Incoming {
+    /// Writes have numbers.
+    numbered: bool,
     messages: VecDeque<Message>,
     /// Writes that have come before their message, by its number.
     early: [u8; MESSAGES],
@@ -43,9 +45,9 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(numbered: bool) -> Self {
         let (messages, early) = (VecDeque::new(), [0; MESSAGES]);
-        Self { messages, early, number: 0, ring: 0, messages_taken: 0, ring_taken: 0 }
+        Self { numbered, messages, early, number: 0, ring: 0, messages_taken: 0, ring_taken: 0 }
     }
 
     /// A message has come, with `length` bytes behind its head; true if its slot is needed for them.
@@ -61,7 +63,7 @@ impl Incoming {
         if head.messages != self.number + 1 || self.messages.len() == MESSAGES || length > INLINE {
             return Err("a message out of turn".to_owned());
         }
-        let writes = spans(self.ring, filled as usize).count() as u8;
+        let writes = if self.numbered { spans(self.ring, filled as usize).count() as u8 } else { 0 };
         let early = std::mem::take(&mut self.early[place(head.messages)]);
         let missing = writes.checked_sub(early).ok_or("more writes than a message has")?;
         (self.number, self.ring) = (head.messages, head.ring);
@@ -75,6 +77,9 @@ impl Incoming {
 
     /// A write of the message with this number is here.
     pub(super) fn placed(&mut self, number: u32) -> Result<(), String> {
+        if !self.numbered {
+            return Err("a write with a number, where none has one".to_owned());
+        }
         // The first of those that are here is the last but so many.
         let ahead = number.wrapping_sub((self.number as u32).wrapping_sub(self.messages.len() as u32)) as usize;
         match ahead {
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn bytes_are_taken_in_order_and_only_when_all_of_their_message_is_here() {
-        let mut incoming = Incoming::new();
+        let mut incoming = Incoming::new(true);
         assert_eq!(incoming.message(&head(1, 100), 5, 0), Ok(false), "the slot has no bytes");
         assert_eq!(incoming.message(&head(2, 100), 6, 10), Ok(true));
         assert_eq!(incoming.next(), None, "the write is not here");
@@ -163,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_write_may_come_before_its_message_and_around_the_end_of_the_ring() {
-        let (mut incoming, end) = (Incoming::new(), RING as u64);
+        let (mut incoming, end) = (Incoming::new(true), RING as u64);
         incoming.placed(1).expect("early");
         incoming.message(&head(1, end - 10), 0, 0).expect("it fits");
         incoming.take(RING - 10);
@@ -178,9 +183,17 @@ mod tests {
     }
 
     #[test]
+    fn where_writes_have_no_numbers_a_message_says_that_they_are_here() {
+        let mut incoming = Incoming::new(false);
+        assert_eq!(incoming.message(&head(1, 100), 5, 0), Ok(false));
+        assert_eq!(incoming.next(), Some(Piece::Ring { at: 0, length: 100 }));
+        assert!(incoming.placed(1).is_err() && incoming.placed(2).is_err());
+    }
+
+    #[test]
     fn what_no_peer_may_say_is_refused() {
         let full = RING as u64;
-        let fresh = Incoming::new;
+        let fresh = || Incoming::new(true);
         assert!(fresh().message(&head(1, full + 1), 0, 0).is_err(), "beyond the ring");
         assert!(fresh().message(&head(2, 10), 0, 0).is_err(), "one left out");
         assert!(fresh().message(&head(0, 10), 0, 0).is_err() && fresh().message(&head(0, 0), 0, 1).is_err());

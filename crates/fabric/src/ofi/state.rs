@@ -58,10 +58,10 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(channel: Channel, secret: [u8; 16], theirs: Offer) -> Self {
         Self {
+            incoming: Incoming::new(channel.numbers()),
             channel,
             secret,
             theirs,
-            incoming: Incoming::new(),
             leaving: Leaving::new(),
             told: (0, 0),
             untold: false,

@@ -199,8 +199,9 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// With a deadline that a busy machine keeps, too.
     pub(crate) fn settings(&self) -> Settings {
-        Settings { fabric: self.fabric.clone(), ..Settings::default() }
+        Settings { fabric: self.fabric.clone(), connect: Duration::from_secs(30), ..Settings::default() }
     }
 }
 

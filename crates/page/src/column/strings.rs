@@ -22,6 +22,7 @@ use crate::bound::{Bound, Extent};
 mod decode;
 
 pub(super) use decode::StringSink;
+pub(crate) use decode::dictionary_of;
 
 /// True for text and bytes.
 pub(crate) fn holds(data_type: &DataType) -> bool {

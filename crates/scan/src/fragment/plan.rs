@@ -9,7 +9,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use ishigaki_page::Reader;
 
 use super::{Fragment, Refused, Run};
-use crate::table::{Filter, PageCache, PageScan, PagedTable, Part, Units};
+use crate::table::{Filter, PageCache, PageScan, PagedTable, Part, Units, tallied};
 
 /// What a fragment is done with.
 #[derive(Clone, Debug)]
@@ -60,6 +60,7 @@ impl Fragment {
         for step in &self.steps {
             plan = step.over(plan)?;
         }
+        plan = tallied(plan)?;
         Ok(if plan.properties().partitioning.partition_count() > 1 {
             Arc::new(CoalescePartitionsExec::new(plan))
         } else {

@@ -8,7 +8,7 @@ use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
@@ -248,9 +248,6 @@ impl ExecutionPlan for PageScan {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = Reading::new(self, partition, context.session_config().batch_size())?;
-        let batches = futures::stream::try_unfold(reading, |mut reading| async move {
-            Ok::<_, DataFusionError>(reading.next().await?.map(|batch| (batch, reading)))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), reading.batches())))
     }
 }

@@ -14,6 +14,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, Time};
+use futures::Stream;
 use ishigaki_page::{Page, PageDecoder, Reader};
 
 use super::divided::{Next, Run, Taker};
@@ -35,6 +36,10 @@ pub(super) struct Reading {
     units: Source,
     /// The unit that is being read.
     ahead: Option<Ahead>,
+    /// How many pages the unit has that is worked on.
+    under_way: u64,
+    /// Pages that somebody took and did not want.
+    returned: Option<(usize, Pages)>,
     /// Decoders of the part that is worked on.
     decoders: Option<Decoders>,
     ready: VecDeque<RecordBatch>,
@@ -135,6 +140,8 @@ impl Reading {
                 Some(divided) => Source::Shared(divided.join(Taker::Here(partition))),
             },
             ahead: None,
+            under_way: 0,
+            returned: None,
             decoders: None,
             ready: VecDeque::new(),
             batch_rows,
@@ -143,8 +150,20 @@ impl Reading {
         })
     }
 
+    /// Of what comes out.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// All batches that are left.
+    pub(super) fn batches(self) -> impl Stream<Item = Result<RecordBatch>> {
+        futures::stream::try_unfold(self, |mut reading| async move {
+            Ok::<_, DataFusionError>(reading.next().await?.map(|batch| (batch, reading)))
+        })
+    }
+
     /// The next batch; none behind the last.
-    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left == 0 {
                 return Ok(None);
@@ -155,19 +174,50 @@ impl Reading {
                 self.metrics.baseline.output_rows().add(batch.num_rows());
                 return Ok(Some(batch));
             }
-            let Some(Ahead { part, pages: count, fetch }) = self.take_unit().await? else {
+            let Some((part, pages)) = self.next_pages().await? else {
                 if self.flush()? {
                     continue;
                 }
                 return Ok(None);
             };
-            let pages = arrive(fetch, &self.metrics.waiting).await?;
             let compute = self.metrics.baseline.elapsed_compute().clone();
             let timer = compute.timer();
             self.work(part, &pages)?;
-            drop(timer);
-            self.units.done(count);
+            timer.done();
+            self.settle();
         }
+    }
+
+    /// The next pages of one part, and which part that is; none behind the last. Whoever asks has done all that came before. For
+    /// those who have no use for batches.
+    pub(super) async fn next_pages(&mut self) -> Result<Option<(usize, Pages)>> {
+        if let Some(returned) = self.returned.take() {
+            return Ok(Some(returned));
+        }
+        self.settle();
+        let Some(Ahead { part, pages, fetch }) = self.take_unit().await? else { return Ok(None) };
+        self.under_way = pages;
+        Ok(Some((part, arrive(fetch, &self.metrics.waiting).await?)))
+    }
+
+    /// The unit that was worked on is done.
+    fn settle(&mut self) {
+        let pages = std::mem::take(&mut self.under_way);
+        if pages > 0 {
+            self.units.done(pages);
+        }
+    }
+
+    /// Takes pages back that are to come out as batches after all.
+    pub(super) fn give_back(&mut self, part: usize, pages: Pages) {
+        self.returned = Some((part, pages));
+    }
+
+    /// Which rows of pages of one part pass.
+    pub(super) fn choose(&mut self, part: usize, pages: &[Arc<Page>]) -> Result<Vec<Chosen>> {
+        let Some(filter) = &self.filter else { return Ok(pages.iter().map(|_| Chosen::All).collect()) };
+        let filter = Arc::clone(filter);
+        filter.choose(pages, self.decoders(part)?.filter.as_mut())
     }
 
     /// The unit that was read ahead, and sees to the next one.
@@ -212,23 +262,30 @@ impl Reading {
 
     /// Decodes pages of one part.
     fn work(&mut self, part: usize, pages: &[Arc<Page>]) -> Result<()> {
-        if self.decoders.as_ref().is_none_or(|decoders| decoders.part != part) {
-            self.flush()?;
-            self.decoders = Some(self.decoders_of(part)?);
-        }
-        let Some(decoders) = &mut self.decoders else { return Ok(()) };
-        let chosen = match &self.filter {
-            Some(filter) => filter.choose(pages, decoders.filter.as_mut())?,
-            None => pages.iter().map(|_| Chosen::All).collect(),
-        };
+        let chosen = self.choose(part, pages)?;
+        let batch_rows = self.batch_rows;
+        let decoders = self.decoders(part)?;
         let mut done = Vec::new();
         for (page, chosen) in pages.iter().zip(chosen) {
             chosen.decode(page, &mut decoders.output)?;
-            if decoders.output.rows() >= self.batch_rows {
+            if decoders.output.rows() >= batch_rows {
                 done.push(decoders.output.finish().map_err(through)?);
             }
         }
         done.into_iter().try_for_each(|batch| self.hand_out(&batch))
+    }
+
+    /// The decoders of a part; what those of another one have is handed out before.
+    fn decoders(&mut self, part: usize) -> Result<&mut Decoders> {
+        if self.decoders.as_ref().is_none_or(|decoders| decoders.part != part) {
+            self.flush()?;
+            self.decoders = None;
+        }
+        let decoders = match self.decoders.take() {
+            Some(decoders) => decoders,
+            None => self.decoders_of(part)?,
+        };
+        Ok(self.decoders.insert(decoders))
     }
 
     fn decoders_of(&self, part: usize) -> Result<Decoders> {

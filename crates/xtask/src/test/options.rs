@@ -80,7 +80,8 @@ Examples:
   ISHIGAKI_SEED=7 cargo xtask test --only test  random tests from this seed
   cargo xtask test --only fuzz --fuzz-seconds 600
 
-The first run compiles DataFusion, some 25 minutes of processor time; later ones compile what has changed.
+The first run compiles DataFusion, some 25 minutes of processor time, and for the step `cluster` once more with other features;
+later ones compile what has changed.
 "
     )
 }

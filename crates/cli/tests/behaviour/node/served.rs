@@ -29,6 +29,12 @@ impl Served {
         Self { running: Some(running), told }
     }
 
+    /// Where it listens, without its host.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn port(&self) -> u64 {
+        self.told["port"].as_u64().expect("a port")
+    }
+
     pub(crate) fn address(&self) -> &str {
         self.told["node"].as_str().expect("an address")
     }

@@ -11,6 +11,10 @@ fn loopback() -> OwnAddress {
 
 /// Two channels that know each other, of every provider that there is; the second one's memory is registered as asked for.
 fn pairs(mode: Registration, test: impl Fn(&str, Channel, Channel)) {
+    pairs_with(SIZES, mode, test);
+}
+
+fn pairs_with(sizes: Sizes, mode: Registration, test: impl Fn(&str, Channel, Channel)) {
     let Some(found) = Libfabric::probe().expect("a library that can be used") else {
         println!("SKIPPED: there is no libfabric (Debian: libfabric1)");
         return;
@@ -20,7 +24,7 @@ fn pairs(mode: Registration, test: impl Fn(&str, Channel, Channel)) {
             println!("SKIPPED: libfabric has no provider {provider} here");
             continue;
         }
-        let open = |mode| Channel::open(provider, loopback(), mode, SIZES).expect("opened");
+        let open = |mode| Channel::open(provider, loopback(), mode, sizes).expect("opened");
         let (mut one, mut other) = (open(mode), open(mode));
         let (first, second) = (one.address().expect("an address"), other.address().expect("an address"));
         one.join(&second).expect("joined");
@@ -62,19 +66,22 @@ fn messages_and_writes_arrive_under_both_ways_of_registration() {
         pairs(mode, |provider, mut one, mut other| {
             assert_eq!(other.by_address, mode == Registration::Basic, "{provider}");
             one.stage(100, b"into the ring");
-            let landing = other.landing();
-            wait_for(&mut one, &mut other, |one| one.write(2, 100, 13, landing, 77));
-            let enough =
-                |one: &[Done], other: &[Done]| one.contains(&Done::Wrote(2)) && other.contains(&Done::Placed(77));
-            until(&mut one, &mut other, enough).expect("written");
-            let mut bytes = [0; 15];
-            other.landed(99, &mut bytes);
-            assert_eq!(&bytes, b"\0into the ring\0", "{provider}");
             one.compose(3, 0, b"a message");
+            let (landing, numbers) = (other.landing(), one.numbers());
+            assert_eq!(numbers, other.numbers(), "{provider}");
+            wait_for(&mut one, &mut other, |one| one.write(2, 100, 13, landing, 77));
+            if numbers {
+                let enough =
+                    |one: &[Done], other: &[Done]| one.contains(&Done::Wrote(2)) && other.contains(&Done::Placed(77));
+                until(&mut one, &mut other, enough).expect("written");
+            }
             wait_for(&mut one, &mut other, |one| one.send(3, 9));
             let (_, heard) =
                 until(&mut one, &mut other, |one, other| one.contains(&Done::Sent(3)) && !other.is_empty())
                     .expect("sent");
+            let mut bytes = [0; 15];
+            other.landed(99, &mut bytes);
+            assert_eq!(&bytes, b"\0into the ring\0", "{provider}");
             let [Done::Received(slot, 9)] = heard[..] else { panic!("{provider}: {heard:?}") };
             let mut bytes = [0; 9];
             other.received(slot, 0, &mut bytes);
@@ -106,6 +113,31 @@ fn a_write_with_another_key_or_beyond_the_ring_changes_nothing() {
             let mut bytes = vec![1; SIZES.ring];
             other.landed(0, &mut bytes);
             assert!(bytes.iter().all(|&byte| byte == 0), "{provider}");
+        });
+    }
+}
+
+#[test]
+fn an_endpoint_can_be_closed_while_half_of_a_write_is_there() {
+    // More than the system takes in between them.
+    let sizes = Sizes { ring: 64 << 20, ..SIZES };
+    for mode in [Registration::Any, Registration::Basic] {
+        pairs_with(sizes, mode, |provider, mut one, mut other| {
+            wait_for(&mut one, &mut other, |one| one.send(0, 1));
+            until(&mut one, &mut other, |one, other| !one.is_empty() && !other.is_empty()).expect("sent");
+            one.stage(0, &[9; 4096]);
+            let landing = other.landing();
+            wait_for(&mut one, &mut other, |one| one.write(0, 0, sizes.ring, landing, 5));
+            let (mut begin, begun) = ([0; 4096], Instant::now());
+            while begin[4095] == 0 {
+                let mut done = Vec::new();
+                one.poll(&mut done).expect("polled");
+                other.poll(&mut done).expect("polled");
+                assert!(done.is_empty() && begun.elapsed() < Duration::from_secs(10), "{provider}: {done:?}");
+                other.landed(0, &mut begin);
+            }
+            drop(other);
+            drop(one);
         });
     }
 }

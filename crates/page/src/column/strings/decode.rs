@@ -68,6 +68,20 @@ fn every_row(data_type: &DataType, chunk: Chunk<'_>, rows: Rows<'_>) -> Result<A
 }
 
 fn by_number(data_type: &DataType, chunk: Chunk<'_>, rows: Rows<'_>, spread: usize) -> Result<ArrayRef, Refusal> {
+    let mut numbers = Vec::with_capacity(rows.wanted());
+    let table = numbered(chunk, rows, &mut numbers)?;
+    let nulls = chunk.nulls(rows);
+    let lengths = numbers.iter().enumerate().map(|(row, &number)| {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) { 0 } else { table.length(number) }
+    });
+    if lengths.fold(0_usize, usize::saturating_add) > spread {
+        return Err("a column's strings are longer than a page's may be");
+    }
+    pick(&table.array(data_type, None)?, &UInt32Array::new(numbers.into(), nulls))
+}
+
+/// The table of a dictionary; the numbers of the wanted rows' entries go to `numbers`, and all of them are there.
+fn numbered<'a>(chunk: Chunk<'a>, rows: Rows<'_>, numbers: &mut Vec<u32>) -> Result<Table<'a>, Refusal> {
     let entries = chunk.head.entries;
     if entries as usize > rows.of() {
         return Err("a column has more entries than rows");
@@ -78,7 +92,6 @@ fn by_number(data_type: &DataType, chunk: Chunk<'_>, rows: Rows<'_>, spread: usi
     }
     let (packed, _) =
         Packed::split(table.rest, rows.of(), chunk.head.width).ok_or("a column ends in its entries' numbers")?;
-    let mut numbers: Vec<u32> = Vec::with_capacity(rows.wanted());
     match rows {
         Rows::All(_) => packed.unpack::<u32>(|block| numbers.extend_from_slice(block)),
         Rows::These(_, indices) => numbers.extend(indices.iter().map(|&index| packed.get(index as usize) as u32)),
@@ -86,14 +99,17 @@ fn by_number(data_type: &DataType, chunk: Chunk<'_>, rows: Rows<'_>, spread: usi
     if numbers.iter().fold(0, |most, &number| most.max(number)) >= entries {
         return Err("a column has the number of an entry that is not there");
     }
-    let nulls = chunk.nulls(rows);
-    let lengths = numbers.iter().enumerate().map(|(row, &number)| {
-        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) { 0 } else { table.length(number) }
-    });
-    if lengths.fold(0_usize, usize::saturating_add) > spread {
-        return Err("a column's strings are longer than a page's may be");
-    }
-    pick(&table.array(data_type, None)?, &UInt32Array::new(numbers.into(), nulls))
+    Ok(table)
+}
+
+/// The strings of a dictionary; the numbers of the wanted rows' strings go to `numbers`.
+pub(crate) fn dictionary_of<'a>(
+    chunk: Chunk<'a>,
+    rows: Rows<'_>,
+    numbers: &mut Vec<u32>,
+) -> Result<Vec<&'a [u8]>, Refusal> {
+    let table = numbered(chunk, rows, numbers)?;
+    Ok(table.offsets.windows(2).map(|ends| &table.strings[ends[0] as usize..ends[1] as usize]).collect())
 }
 
 /// The strings of those numbers, all of which are there.
