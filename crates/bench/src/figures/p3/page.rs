@@ -22,7 +22,8 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
          and whole queries with pages and work here (*local*), pages there and work here (*fetch*), and both there (*push*), \
          by the size of pages. *Auto* is ours: the planner chooses between fetch and push, or divides a scan between both. \
          Client and node are processes of one machine and share its processors, its disk and its loopback network, except where \
-         it is said that they are apart; figures of the thesis' two servers can not be compared with that as they stand. All lines are in [p3.jsonl](p3.jsonl).\n\n\
+         it is said that they are apart; figures of the thesis' two servers can not be compared with that as they stand. \
+         All lines are in [p3.jsonl](p3.jsonl).\n\n\
          | | machine |\n|---|---|\n| the thesis | {MACHINE} |\n{}\n{}\n\
          Medians over the rounds; all sides of a case alternate, in an order drawn anew for each round. Every read is checked \
          for the bytes that it should have brought, every answer for its rows: all placements and rounds must give the same. No \
