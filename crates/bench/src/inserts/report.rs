@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::side::Outcome;
-use super::usage::Pooled;
+use crate::one_log::Pooled;
 use super::{NAME, Settings, Side, Work};
 use crate::{Case, Line, Metric};
 
