@@ -92,7 +92,7 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     let user = settings.kind.user()?;
     let steps = (settings.rounds * settings.sides.len()) as u64;
     progress.step("a database with TPC-H's tables", 0, steps);
-    let standing = Standing::new(settings.under(), user, &tables::statements(settings.scale))?;
+    let standing = Standing::new(settings.under(), user, &tables::statements(settings.scale, settings.kind))?;
     let mut rounds: Vec<Vec<Outcome>> = settings.sides.iter().map(|_| Vec::new()).collect();
     let mut done = 0;
     let mut answers = None;

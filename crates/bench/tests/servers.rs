@@ -53,7 +53,8 @@ impl Place {
         if program().exists() {
             sides.push(Side::Pool(Waiting::Auto));
         } else {
-            let _ = writeln!(std::io::stderr(), "SKIPPED: {} on one log: there is no {}", self.kind, program().display());
+            let _ =
+                writeln!(std::io::stderr(), "SKIPPED: {} on one log: there is no {}", self.kind, program().display());
         }
         sides
     }

@@ -9,8 +9,8 @@ use ishigaki_base::ByteSize;
 use ishigaki_device::{FileDirectory, ProbeSettings};
 use ishigaki_servers::{Memory, Server, User};
 
-use super::disk::{self, folder};
 use super::Under;
+use super::disk::{self, folder};
 use crate::site::Site;
 use crate::{Error, Line, Origin, Progress, Result, Target, media};
 

@@ -87,7 +87,9 @@ fn read(settings: &Settings, reader: &Server, answers: &mut Option<[String; 2]>)
             answer[query] = reader.run_when_up(text, &|| settings.under().is_stopped())?;
             times[query].push(began.elapsed().as_secs_f64());
         }
-        if answer.iter().any(|answer| answer.trim().is_empty()) || answers.as_ref().is_some_and(|known| *known != answer) {
+        if answer.iter().any(|answer| answer.trim().is_empty())
+            || answers.as_ref().is_some_and(|known| *known != answer)
+        {
             return Err(wrong(settings, "a query has no answer, or another one than before".to_owned()));
         }
         answers.get_or_insert(answer);

@@ -12,6 +12,7 @@ use zerocopy::IntoBytes;
 use super::access::Tables;
 use super::clock;
 use super::draw::{Constants, LAST_NAMES, digits, last_name, letters, original, padded};
+use super::inputs::LINES;
 use super::keys::{DistrictKey, ItemKey, NameKey, StockKey, WarehouseKey};
 use super::rows::{
     Address, Customer, CustomerByName, District, History, Item, NewOrder, Order, OrderByCustomer, OrderLine, Stock,
@@ -19,7 +20,6 @@ use super::rows::{
 };
 use super::scale::{DISTRICTS, FIRST_PAYMENT, Scale};
 use super::sql::InSql;
-use super::inputs::LINES;
 use crate::oltp::{Batch, Stop, fill};
 
 /// The terminal that the initial payments count as taken by.

@@ -57,5 +57,8 @@ fn tpcc_has_a_table_and_a_plot_and_readers_a_table() {
     assert_eq!(plots.iter().map(|plot| plot.name.as_str()).collect::<Vec<_>>(), ["p4-tpcc-mariadb-hdd-memory"]);
     let page = Paper::P4Tpcc.page(&lines, &plots);
     assert!(page.contains("| 4 | separate | 100/s | 90/s | 110/s |"), "{page}");
-    assert!(page.contains("(p4-tpcc-mariadb-hdd-memory.svg)") && page.contains("| mariadb | `hdd` | q2 | separate |"), "{page}");
+    assert!(
+        page.contains("(p4-tpcc-mariadb-hdd-memory.svg)") && page.contains("| mariadb | `hdd` | q2 | separate |"),
+        "{page}"
+    );
 }

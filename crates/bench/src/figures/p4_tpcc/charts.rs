@@ -31,7 +31,9 @@ impl Setup {
 
     pub(super) fn of<'a>(&self, lines: &'a [Line]) -> Vec<&'a Line> {
         let here = |line: &&Line| {
-            text(line, "device") == self.device && text(line, "server") == self.server && text(line, "data") == self.data
+            text(line, "device") == self.device
+                && text(line, "server") == self.server
+                && text(line, "data") == self.data
         };
         tpcc(lines).into_iter().filter(here).collect()
     }

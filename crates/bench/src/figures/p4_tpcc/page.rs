@@ -58,7 +58,9 @@ fn findings(lines: &[Line]) -> Vec<Finding> {
             };
             let Some(line) = own.iter().find(here) else { continue };
             findings.push(Finding {
-                theirs: format!("On `{device}`, {servers} servers commit {rate:.2} times as many transactions of TPC-C with one log"),
+                theirs: format!(
+                    "On `{device}`, {servers} servers commit {rate:.2} times as many transactions of TPC-C with one log"
+                ),
                 ours: format!(
                     "{}: {:.2} times as many by `auto` ({:.2} to {:.2})",
                     setup.title(),
@@ -73,7 +75,13 @@ fn findings(lines: &[Line]) -> Vec<Finding> {
     for (server, device, query) in asked(lines) {
         let time = |side: &str| {
             let here = |line: &&Line| {
-                let at = [("server", &*server), ("device", &*device), ("query", &*query), ("side", side), ("beside", "writers")];
+                let at = [
+                    ("server", &*server),
+                    ("device", &*device),
+                    ("query", &*query),
+                    ("side", side),
+                    ("beside", "writers"),
+                ];
                 line.metric == Metric::Elapsed && at.iter().all(|(key, value)| text(line, key) == *value)
             };
             of_readers(lines).into_iter().find(here).map(|line| line.median)

@@ -86,7 +86,9 @@ impl<'a> Report<'a> {
             (Metric::Syncs, &|outcome| Some(outcome.disk?.syncs / commits(outcome))),
         ];
         lines.extend(plain.into_iter().filter_map(|(metric, figure)| self.line(case, metric, outcomes, figure)));
-        for code in outcomes.iter().flat_map(|outcome| outcome.done.gave_way.keys()).collect::<std::collections::BTreeSet<_>>() {
+        for code in
+            outcomes.iter().flat_map(|outcome| outcome.done.gave_way.keys()).collect::<std::collections::BTreeSet<_>>()
+        {
             let of_code = |outcome: &Outcome| {
                 Some(outcome.done.gave_way.get(code).copied().unwrap_or(0) as f64 / commits(outcome))
             };
@@ -99,7 +101,8 @@ impl<'a> Report<'a> {
                 Some(outcome.pool?.processor / outcome.done.elapsed.as_secs_f64())
             }),
         ];
-        let ratio = |(of, figure): (&str, Figure<'_>)| self.line(&with(case, "of", of), Metric::Ratio, outcomes, figure);
+        let ratio =
+            |(of, figure): (&str, Figure<'_>)| self.line(&with(case, "of", of), Metric::Ratio, outcomes, figure);
         lines.extend(ratios.into_iter().filter_map(ratio));
         lines
     }

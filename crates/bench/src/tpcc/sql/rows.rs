@@ -78,7 +78,8 @@ impl InSql for District {
 }
 
 impl InSql for Customer {
-    const PLACE: Option<Place> = Place::new("customer", "c_w_id, c_d_id, c_id", "c_balance, c_ytd_payment, c_delivery_cnt");
+    const PLACE: Option<Place> =
+        Place::new("customer", "c_w_id, c_d_id, c_id", "c_balance, c_ytd_payment, c_delivery_cnt");
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -115,7 +116,8 @@ impl InSql for Customer {
 }
 
 impl InSql for History {
-    const PLACE: Option<Place> = Place::new("history", "h_w_id, h_d_id, h_terminal, h_sequence", "h_c_w_id, h_c_d_id, h_c_id, h_amount");
+    const PLACE: Option<Place> =
+        Place::new("history", "h_w_id, h_d_id, h_terminal, h_sequence", "h_c_w_id, h_c_d_id, h_c_id, h_amount");
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -149,7 +151,8 @@ impl InSql for History {
 }
 
 impl InSql for Order {
-    const PLACE: Option<Place> = Place::new("orders", "o_w_id, o_d_id, o_id", "o_c_id, coalesce(o_carrier_id, 0), o_ol_cnt");
+    const PLACE: Option<Place> =
+        Place::new("orders", "o_w_id, o_d_id, o_id", "o_c_id, coalesce(o_carrier_id, 0), o_ol_cnt");
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -190,7 +193,11 @@ impl InSql for NewOrder {
 }
 
 impl InSql for OrderLine {
-    const PLACE: Option<Place> = Place::new("order_line", "ol_w_id, ol_d_id, ol_o_id, ol_number", "ol_i_id, ol_supply_w_id, coalesce(ol_delivery_d, 0), ol_quantity, ol_amount");
+    const PLACE: Option<Place> = Place::new(
+        "order_line",
+        "ol_w_id, ol_d_id, ol_o_id, ol_number",
+        "ol_i_id, ol_supply_w_id, coalesce(ol_delivery_d, 0), ol_quantity, ol_amount",
+    );
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(

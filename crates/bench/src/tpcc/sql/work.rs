@@ -10,9 +10,9 @@ use ishigaki_servers::{Client, Server};
 use super::call::{Answer, statement, understand};
 use super::{Settings, told};
 use crate::oltp::Stop;
+use crate::tpcc::Receipt;
 use crate::tpcc::inputs::Inputs;
 use crate::tpcc::mix::{Kind, Mix};
-use crate::tpcc::Receipt;
 use crate::{Latencies, Result};
 
 /// What came of a load, or of one client's part in it.
