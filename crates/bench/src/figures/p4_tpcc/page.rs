@@ -26,8 +26,8 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
          Medians over the rounds; sides alternate, in an order drawn anew for each. A transaction of TPC-C is a stored procedure, one \
          statement of one client; nobody types or thinks, so these are no tpmC, and there are fewer customers and items than the \
          specification has. Conflicts are answered by trying again. After each load all consistency conditions of TPC-C hold and \
-         everything that was acknowledged is there; then the servers are killed and started again, and the same is true once more; \
-         or there are no figures. Unless said otherwise, servers' data are in memory, and nothing but logs on the disk: the authors' \
+         everything that was acknowledged is there, after the last one in servers that were killed at once and started again; or \
+         there are no figures. Unless said otherwise, servers' data are in memory, and nothing but logs on the disk: the authors' \
          data were on it, and moved its head.\n",
         machines(lines),
         notes::place(),
