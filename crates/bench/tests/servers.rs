@@ -43,10 +43,6 @@ impl Place {
         Disk::Folder(self.path().join("disk"))
     }
 
-    fn origin(&self) -> Origin {
-        Origin { machine: "a machine".to_owned(), commit: "abc".to_owned(), seed: Seed(11) }
-    }
-
     /// Separate logs, and one log if there is a program that serves it.
     fn sides(&self) -> Vec<Side> {
         let mut sides = vec![Side::Separate];
@@ -58,6 +54,10 @@ impl Place {
         }
         sides
     }
+}
+
+fn origin() -> Origin {
+    Origin { machine: "a machine".to_owned(), commit: "abc".to_owned(), seed: Seed(11) }
 }
 
 /// The example that serves pools, which is built with the tests.
@@ -92,7 +92,7 @@ fn do_tpcc(kind: Kind) {
         sides: place.sides(),
         program: program(),
         scratch: place.path().to_owned(),
-        origin: place.origin(),
+        origin: origin(),
         stop: &STOP,
     };
     let lines = sql::run(&settings, &mut Silent).unwrap();
@@ -130,7 +130,7 @@ fn read(kind: Kind) {
         sides: place.sides(),
         program: program(),
         scratch: place.path().to_owned(),
-        origin: place.origin(),
+        origin: origin(),
         stop: &STOP,
     };
     let lines = readers::run(&settings, &mut Silent).unwrap();

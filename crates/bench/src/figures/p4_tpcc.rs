@@ -18,6 +18,10 @@ use crate::{Error, Line, Origin, Progress, Result, Stage, readers};
 pub(super) use charts::charts;
 pub(super) use page::page;
 
+const FOUR: NonZero<u16> = NonZero::new(4).unwrap();
+const THIRTY: NonZero<u32> = NonZero::new(30).unwrap();
+const THREE_HUNDRED: NonZero<u32> = NonZero::new(300).unwrap();
+
 /// How much of it is measured.
 #[derive(Clone, Debug)]
 pub struct Scale {
@@ -48,12 +52,11 @@ pub struct Scale {
 impl Scale {
     /// Figures to be kept.
     pub fn standard() -> Self {
-        let [warehouses, divided] = [4, 30].map(|number| NonZero::new(number).expect("it is not zero"));
         Self {
             servers: vec![1, 4],
             clients: 4,
-            warehouses,
-            divided: divided.into(),
+            warehouses: FOUR,
+            divided: THIRTY,
             data: Data::Memory,
             duration: Duration::from_secs(10),
             writers: 3,
@@ -69,7 +72,7 @@ impl Scale {
         Self {
             servers: vec![2],
             clients: 2,
-            divided: NonZero::new(300).expect("it is not zero"),
+            divided: THREE_HUNDRED,
             duration: Duration::from_secs(2),
             writers: 1,
             tables: 0.002,

@@ -11,7 +11,9 @@ fn tpcc(side: &str, more: &[(&str, &str)], metric: Metric, runs: &[f64]) -> Line
         "device": "hdd", "server": "mariadb", "side": side, "waiting": side, "servers": 4, "clients": 4, "data": "memory",
         "warehouses": 4, "items": 3333, "customers": 100, "seconds": 10.0,
     });
-    more.iter().for_each(|(key, value)| case[*key] = json!(value));
+    for (key, value) in more {
+        case[*key] = json!(value);
+    }
     line("tpcc-sql", &case, metric, runs)
 }
 

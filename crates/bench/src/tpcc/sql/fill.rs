@@ -20,7 +20,9 @@ pub(super) fn statements(company: &Company, kind: Kind) -> Result<String, Stop> 
     let mut script = Script { text: SCHEMA.to_owned() + "begin;\n", tables: Vec::new() };
     load::pour(&mut script, company.scale, company.warehouses.get(), company.seed)?;
     let Script { mut text, mut tables } = script;
-    tables.iter_mut().for_each(|table| table.write(&mut text));
+    for table in &mut tables {
+        table.write(&mut text);
+    }
     text.push_str("commit;\n");
     text.push_str(match kind {
         Kind::MariaDb => OF_MARIADB,

@@ -18,8 +18,8 @@ pub(in crate::tpcc) struct Place {
 }
 
 impl Place {
-    const fn new(table: &'static str, key: &'static str, others: &'static str) -> Option<Self> {
-        Some(Self { table, key, others })
+    const fn new(table: &'static str, key: &'static str, others: &'static str) -> Self {
+        Self { table, key, others }
     }
 }
 
@@ -48,7 +48,7 @@ impl InSql for OrderByCustomer {
 }
 
 impl InSql for Warehouse {
-    const PLACE: Option<Place> = Place::new("warehouse", "w_id", "w_ytd");
+    const PLACE: Option<Place> = Some(Place::new("warehouse", "w_id", "w_ytd"));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         let Self { name, address, tax, ytd } = row;
@@ -63,7 +63,7 @@ impl InSql for Warehouse {
 }
 
 impl InSql for District {
-    const PLACE: Option<Place> = Place::new("district", "d_w_id, d_id", "d_ytd, d_next_o_id");
+    const PLACE: Option<Place> = Some(Place::new("district", "d_w_id, d_id", "d_ytd, d_next_o_id"));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         let Self { name, address, tax, ytd, next_order } = row;
@@ -79,7 +79,7 @@ impl InSql for District {
 
 impl InSql for Customer {
     const PLACE: Option<Place> =
-        Place::new("customer", "c_w_id, c_d_id, c_id", "c_balance, c_ytd_payment, c_delivery_cnt");
+        Some(Place::new("customer", "c_w_id, c_d_id, c_id", "c_balance, c_ytd_payment, c_delivery_cnt"));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -117,7 +117,7 @@ impl InSql for Customer {
 
 impl InSql for History {
     const PLACE: Option<Place> =
-        Place::new("history", "h_w_id, h_d_id, h_terminal, h_sequence", "h_c_w_id, h_c_d_id, h_c_id, h_amount");
+        Some(Place::new("history", "h_w_id, h_d_id, h_terminal, h_sequence", "h_c_w_id, h_c_d_id, h_c_id, h_amount"));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -152,7 +152,7 @@ impl InSql for History {
 
 impl InSql for Order {
     const PLACE: Option<Place> =
-        Place::new("orders", "o_w_id, o_d_id, o_id", "o_c_id, coalesce(o_carrier_id, 0), o_ol_cnt");
+        Some(Place::new("orders", "o_w_id, o_d_id, o_id", "o_c_id, coalesce(o_carrier_id, 0), o_ol_cnt"));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -180,7 +180,7 @@ impl InSql for Order {
 }
 
 impl InSql for NewOrder {
-    const PLACE: Option<Place> = Place::new("new_order", "no_w_id, no_d_id, no_o_id", "");
+    const PLACE: Option<Place> = Some(Place::new("new_order", "no_w_id, no_d_id, no_o_id", ""));
 
     fn values(key: &Self::Key, _: &Self) -> String {
         format!("{}, {}", district(key.district), key.order)
@@ -193,11 +193,11 @@ impl InSql for NewOrder {
 }
 
 impl InSql for OrderLine {
-    const PLACE: Option<Place> = Place::new(
+    const PLACE: Option<Place> = Some(Place::new(
         "order_line",
         "ol_w_id, ol_d_id, ol_o_id, ol_number",
         "ol_i_id, ol_supply_w_id, coalesce(ol_delivery_d, 0), ol_quantity, ol_amount",
-    );
+    ));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!(
@@ -232,7 +232,7 @@ impl InSql for OrderLine {
 }
 
 impl InSql for Item {
-    const PLACE: Option<Place> = Place::new("item", "i_id", "");
+    const PLACE: Option<Place> = Some(Place::new("item", "i_id", ""));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         format!("{}, {}, '{}', {}, '{}'", key.item, row.image, text(&row.name), row.price, text(&row.data))
@@ -245,7 +245,8 @@ impl InSql for Item {
 }
 
 impl InSql for Stock {
-    const PLACE: Option<Place> = Place::new("stock", "s_w_id, s_i_id", "s_quantity, s_ytd, s_order_cnt, s_remote_cnt");
+    const PLACE: Option<Place> =
+        Some(Place::new("stock", "s_w_id, s_i_id", "s_quantity, s_ytd, s_order_cnt, s_remote_cnt"));
 
     fn values(key: &Self::Key, row: &Self) -> String {
         let districts: Vec<String> = row.districts.iter().map(|info| format!("'{}'", text(info))).collect();

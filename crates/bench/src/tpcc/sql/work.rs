@@ -28,6 +28,9 @@ pub(super) struct Done {
     pub(super) gave_way: BTreeMap<String, u64>,
 }
 
+/// That, and what was acknowledged to the client.
+type OfClient = (Done, Vec<Receipt>);
+
 impl Done {
     fn new() -> Self {
         let latencies = std::array::from_fn(|_| Latencies::new());
@@ -76,7 +79,7 @@ pub(super) fn run(
         together.wait();
         work(settings, client, inputs)
     };
-    let outcomes: Vec<(usize, Result<(Done, Vec<Receipt>)>)> = std::thread::scope(|scope| {
+    let outcomes: Vec<(usize, Result<OfClient>)> = std::thread::scope(|scope| {
         let start = |(place, client, inputs)| (place, scope.spawn(|| body(client, inputs)));
         let threads: Vec<_> = terminals.into_iter().map(start).collect();
         let joined = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("a client returns its errors");
@@ -92,7 +95,7 @@ pub(super) fn run(
 }
 
 /// One client, until the time is over; what it has begun it ends.
-fn work(settings: &Settings, mut client: Client, mut inputs: Inputs) -> Result<(Done, Vec<Receipt>)> {
+fn work(settings: &Settings, mut client: Client, mut inputs: Inputs) -> Result<OfClient> {
     let (mut done, mut receipts) = (Done::new(), Vec::new());
     let start = Instant::now();
     while start.elapsed() < settings.duration {
