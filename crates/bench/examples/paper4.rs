@@ -7,18 +7,24 @@
 //! ```
 //!
 //! Lines, plots and page go to OUT; `-` for a count is the usual one. As root. `draw OUT FILE …` draws the lines of files again.
+//! `tpcc` before all that has the servers do TPC-C, for so many seconds a load, and `readers` has one read while the others
+//! insert; both have a page of their own.
 
 mod program;
 
+use std::time::Duration;
+
 use ishigaki_base::random::Seed;
-use ishigaki_bench::figures::{self, Paper, p4};
-use ishigaki_bench::{Origin, Progress};
+use ishigaki_bench::figures::{self, Paper, p4, p4_tpcc};
+use ishigaki_bench::{Line, Origin, Progress};
 
 use program::{Failure, STOP, stands_in, until_told};
 
 const USAGE: &str = "\
 usage: paper4 OUT DISK[,DISK …] KIND[,KIND …] SERVERS TRANSACTIONS ROUNDS [SIDES]
-       paper4 draw OUT FILE …
+       paper4 tpcc OUT DISK[,DISK …] KIND[,KIND …] SERVERS SECONDS ROUNDS [SIDES [memory|disk]]
+       paper4 readers OUT DISK[,DISK …] KIND[,KIND …] SERVERS TIMES ROUNDS [SIDES]
+       paper4 draw [tpcc] OUT FILE …
 
 As root, with Debian's mariadb-server or postgresql; for example, some minutes on a hard disk's model:
        paper4 figures hdd mariadb 1,2 40 1";
@@ -30,7 +36,11 @@ fn main() -> Result<(), Failure> {
         return Ok(());
     }
     match arguments[..] {
-        ["draw", out, ref files @ ..] => draw(out, files),
+        ["draw", "tpcc", out, ref files @ ..] => draw(Paper::P4Tpcc, out, files),
+        ["draw", out, ref files @ ..] => draw(Paper::P4, out, files),
+        [what @ ("tpcc" | "readers"), out, disks, kinds, servers, each, rounds, ref sides @ ..] => {
+            measure_more(what, out, disks, kinds, [servers, each, rounds], sides)
+        }
         [out, disks, kinds, servers, transactions, rounds, ref sides @ ..] => {
             measure(out, disks, kinds, [servers, transactions, rounds], sides)
         }
@@ -64,18 +74,59 @@ fn measure(out: &str, disks: &str, kinds: &str, counts: [&str; 3], sides: &[&str
         origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
         stop: &STOP,
     };
-    let lines = p4::run(&settings, &mut Told)?;
-    for line in &lines {
+    show(Paper::P4, out, &p4::run(&settings, &mut Told)?)
+}
+
+/// TPC-C, or a reader beside others that write.
+fn measure_more(
+    what: &str,
+    out: &str,
+    disks: &str,
+    kinds: &str,
+    counts: [&str; 3],
+    sides: &[&str],
+) -> Result<(), Failure> {
+    let _end = until_told()?;
+    let [servers, each, rounds] = counts.map(numbers);
+    let (servers, each) = (servers?, each?.and_then(|counts| counts.first().copied()));
+    let mut scale = p4_tpcc::Scale::standard();
+    scale.rounds = rounds?.and_then(|counts| counts.first().copied()).unwrap_or(scale.rounds);
+    scale.sides = sides.first().map(|sides| sides.split(',').map(str::to_owned).collect());
+    if what == "tpcc" {
+        scale.writers = 0;
+        scale.servers = servers.unwrap_or(scale.servers);
+        scale.duration = each.map_or(scale.duration, |seconds| Duration::from_secs(seconds as u64));
+        scale.data = sides.get(1).map_or(Ok(scale.data), |data| data.parse())?;
+    } else {
+        scale.servers = Vec::new();
+        // One of them reads.
+        scale.writers = servers.and_then(|counts| counts.first()?.checked_sub(1)).unwrap_or(scale.writers);
+        scale.times = each.unwrap_or(scale.times);
+    }
+    let settings = p4_tpcc::Settings {
+        scale,
+        disks: disks.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        kinds: kinds.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        program: std::env::current_exe()?,
+        scratch: std::env::temp_dir(),
+        origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
+        stop: &STOP,
+    };
+    show(Paper::P4Tpcc, out, &p4_tpcc::run(&settings, &mut Told)?)
+}
+
+fn show(paper: Paper, out: &str, lines: &[Line]) -> Result<(), Failure> {
+    for line in lines {
         println!("{}", line.json());
     }
-    figures::write(out.as_ref(), Paper::P4, &lines)?;
+    figures::write(out.as_ref(), paper, lines)?;
     Ok(())
 }
 
 /// Draws lines of earlier runs again.
-fn draw(out: &str, files: &[&str]) -> Result<(), Failure> {
+fn draw(paper: Paper, out: &str, files: &[&str]) -> Result<(), Failure> {
     let lines: Vec<_> = files.iter().map(|file| figures::read(file.as_ref())).collect::<Result<_, _>>()?;
-    figures::write(out.as_ref(), Paper::P4, &lines.concat())?;
+    figures::write(out.as_ref(), paper, &lines.concat())?;
     Ok(())
 }
 

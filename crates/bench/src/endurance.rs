@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::Waiting;
 
-use crate::inserts::Disk;
-use crate::inserts::disk::{Standing, folder};
+use crate::one_log::Disk;
+use crate::one_log::disk::{Standing, folder};
 use crate::serving::Serving;
 use crate::site::Site;
 use crate::{Error, Origin, Progress, Result};
@@ -119,7 +119,7 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress, tell: &mut dyn FnMu
     progress.step("a disk and a pool on it", 0, steps);
     let scratch = Site::new(&settings.scratch, NAME)?;
     scratch.used_by(|scratch| {
-        let disk = Standing::new(&settings.disk, &settings.program, scratch)?;
+        let disk = Standing::new(NAME, &settings.disk, &settings.program, scratch)?;
         let mut service = Service::start(settings, scratch, &disk)?;
         let members = service.members(settings)?;
         disk.settle()?;

@@ -11,7 +11,7 @@
 //! say for each medium and machine what was measured there; whatever has no lines is left out. What a person wrote between
 //! the page's marks stays when it is written again.
 //!
-//! Rooms: `p1` to `p4` are the papers: what is measured, what the authors found, which charts, which page. `cases` is what
+//! Rooms: `p1` to `p4` are the papers (`p4_tpcc` is a second page about the last): what is measured, what the authors found, which charts, which page. `cases` is what
 //! they ask of lines, `findings` puts theirs beside ours, `chart` and `units` draw, and `notes` is what a person wrote.
 
 mod cases;
@@ -23,6 +23,7 @@ pub mod p1;
 pub mod p2;
 mod p3;
 pub mod p4;
+pub mod p4_tpcc;
 mod paper;
 mod units;
 

@@ -17,31 +17,24 @@
 //! Each load is checked while the servers run. When all of a side are done they are killed, started again, recover from their
 //! logs, and must have every acknowledged row, once.
 //!
-//! Rooms: `disk` is the place where logs are, `standing` all else that stands under servers, `side` one side in one round, `load`
-//! the clients, `usage` what was asked of disk and pool, `report` makes lines.
+//! Rooms: `side` is one side in one round, `load` the clients, `report` makes lines; what stands under servers is
+//! `crate::one_log`.
 
-pub(crate) mod disk;
 mod load;
 mod report;
 mod side;
-mod standing;
-pub(crate) mod usage;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use fastrand::Rng;
-use ishigaki_device::Medium;
-use ishigaki_logpool::Waiting;
 use ishigaki_servers::Kind;
 
+use crate::one_log::{Standing, Under, orders};
 use crate::{Error, Line, Origin, Progress, Result};
 
+pub(crate) use crate::one_log::way;
+pub use crate::one_log::{Disk, Side};
 use report::Report;
-use standing::Standing;
 
 /// The workload's name in figures.
 pub(crate) const NAME: &str = "inserts";
@@ -51,87 +44,6 @@ const MOST_SERVERS: usize = 64;
 
 /// The most integers of a row: what all servers have columns for.
 const MOST_INTEGERS: usize = 500;
-
-/// Where the logs are.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Disk {
-    /// On an emulated drive.
-    Emulated(Medium),
-    /// In a folder of a file system of the host.
-    Folder(PathBuf),
-}
-
-impl Disk {
-    /// A delay that is worth its while on such a disk, for the ways of waiting that have one: found by trying, as the authors did.
-    fn delay(&self) -> Duration {
-        Duration::from_micros(if self.is_slow() { 1000 } else { 50 })
-    }
-
-    /// Whether a write takes milliseconds.
-    pub fn is_slow(&self) -> bool {
-        matches!(self, Self::Emulated(Medium::Hdd(_)))
-    }
-
-    /// Every side on such a disk, the separate logs first.
-    pub fn sides(&self) -> Vec<Side> {
-        let fixed = |polling, delay| Side::Pool(Waiting::Fixed { polling, delay });
-        let delay = self.delay();
-        vec![
-            Side::Separate,
-            Side::Pool(Waiting::SLEEP),
-            Side::Pool(Waiting::POLL),
-            fixed(false, delay),
-            fixed(true, delay),
-            Side::Pool(Waiting::Auto),
-        ]
-    }
-}
-
-impl fmt::Display for Disk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Emulated(medium) => medium.fmt(f),
-            Self::Folder(path) => path.display().fmt(f),
-        }
-    }
-}
-
-/// `hdd`, `ssd`, `nvm:5us`, or a folder; one with such a name is written `./ssd`.
-impl FromStr for Disk {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("a disk is hdd, ssd, nvm:5us or a folder, not nothing".to_owned());
-        }
-        Ok(text.parse().map_or_else(|_| Self::Folder(text.into()), Self::Emulated))
-    }
-}
-
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Each server writes a log of its own.
-    Separate,
-    /// All have one log, whose process waits so.
-    Pool(Waiting),
-}
-
-/// As figures call it: `separate`, `sleep`, `poll`, `delay`, `poll+delay`, `auto`.
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Separate => f.write_str("separate"),
-            Self::Pool(waiting) => f.write_str(way(*waiting).as_str()),
-        }
-    }
-}
-
-/// A way of waiting, without how long.
-pub(crate) fn way(waiting: Waiting) -> String {
-    let text = waiting.to_string();
-    text.split(':').next().unwrap_or_default().to_owned()
-}
 
 /// One load of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,13 +107,16 @@ impl Settings {
         of_few.chain(of_most).collect()
     }
 
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-
-    /// An error once somebody has asked to end.
-    fn go_on(&self) -> Result<()> {
-        if self.is_stopped() { Err(ishigaki_servers::Error::Stopped.into()) } else { Ok(()) }
+    fn under(&self) -> Under<'_> {
+        Under {
+            workload: NAME,
+            kind: self.kind,
+            disk: &self.disk,
+            servers: self.most_servers(),
+            program: &self.program,
+            scratch: &self.scratch,
+            stop: self.stop,
+        }
     }
 }
 
@@ -212,14 +127,12 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     let works = settings.works();
     let steps = (settings.rounds * settings.sides.len() * works.len()) as u64;
     progress.step("an empty database", 0, steps);
-    let standing = Standing::new(settings, user)?;
-    let mut lines = standing.probe(settings, progress)?;
+    let tables: String = settings.integers.iter().map(|&integers| load::table(integers)).collect();
+    let standing = Standing::new(settings.under(), user, &tables)?;
+    let mut lines = standing.probe(settings.rounds, &settings.origin, progress)?;
     let mut report = Report::new(settings, &works);
-    let mut random = Rng::with_seed(settings.origin.seed.0);
     let mut done = 0;
-    for _ in 0..settings.rounds {
-        let mut order: Vec<usize> = (0..settings.sides.len()).collect();
-        random.shuffle(&mut order);
+    for order in orders(settings.sides.len(), settings.rounds, settings.origin.seed) {
         for place in order {
             let side = settings.sides[place];
             let outcomes = side::run(&standing, settings, side, &works, &mut |work: Work| {
@@ -236,24 +149,4 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     }
     lines.extend(report.lines(standing.is_real_time()));
     Ok(lines)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_disk_is_a_medium_or_a_folder() {
-        for text in ["hdd", "ssd", "nvm:5us", "/srv/disk"] {
-            assert_eq!(text.parse::<Disk>().unwrap().to_string(), text);
-        }
-        assert_eq!("./ssd".parse::<Disk>().unwrap(), Disk::Folder("./ssd".into()));
-        assert!("".parse::<Disk>().is_err());
-    }
-
-    #[test]
-    fn sides_are_called_by_their_way_of_waiting() {
-        let names: Vec<String> = "hdd".parse::<Disk>().unwrap().sides().iter().map(Side::to_string).collect();
-        assert_eq!(names, ["separate", "sleep", "poll", "delay", "poll+delay", "auto"]);
-    }
 }

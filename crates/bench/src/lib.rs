@@ -13,6 +13,8 @@
 //! - [`node`]: a storage node as a process of its own, for those that measure one.
 //! - [`figures`]: the experiments of a paper as a whole: lines, plots, and a page that lays ours beside theirs.
 //! - [`inserts`]: database servers of the host that insert, each with a log of its own, or all with one log.
+//! - [`one_log`]: the disks and sides of such servers, and what stands under them.
+//! - [`readers`]: a database server of the host that reads while others write.
 //! - [`arrivals`]: the one log by itself, in every way of waiting, under commits that come steadily, in bursts, or alone.
 //! - [`endurance`]: the one log at full speed for a long time: its space, its memory, and whether it becomes slower.
 //! - [`pace`]: workers beside each other for a while, threads or tasks, and the times of their operations.
@@ -38,10 +40,12 @@ pub mod media;
 pub mod node;
 mod nowhere;
 pub mod oltp;
+pub mod one_log;
 mod origin;
 mod outstanding;
 pub mod pace;
 mod progress;
+pub mod readers;
 pub mod remote;
 pub mod replay;
 mod rounds;

@@ -27,6 +27,7 @@ mod conditions;
 mod customer;
 mod delivery;
 mod draw;
+mod inputs;
 mod keys;
 mod load;
 mod mix;
@@ -36,6 +37,7 @@ mod payment;
 mod promised;
 mod rows;
 mod scale;
+pub mod sql;
 mod stock_level;
 mod terminal;
 

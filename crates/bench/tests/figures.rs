@@ -8,6 +8,8 @@ mod p2;
 mod p3;
 #[path = "figures/p4.rs"]
 mod p4;
+#[path = "figures/p4_tpcc.rs"]
+mod p4_tpcc;
 
 use std::fs;
 use std::path::Path;

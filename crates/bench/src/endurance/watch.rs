@@ -9,8 +9,8 @@ use ishigaki_logpool_service::{Reply, Request, Status, ask};
 use serde::{Deserialize, Serialize};
 
 use super::member::Member;
-use crate::inserts::disk::Standing;
-use crate::inserts::usage::Counts;
+use crate::one_log::Counts;
+use crate::one_log::disk::Standing;
 use crate::{Error, Latencies, Result};
 
 /// One moment. Its JSON form, one object a line, is what `--json` prints.

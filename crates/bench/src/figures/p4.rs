@@ -16,7 +16,7 @@ use ishigaki_servers::Kind;
 
 use crate::arrivals::{self, Pattern};
 use crate::inserts::{self, Disk, Side};
-use crate::{Error, Line, Origin, Progress, Result, Stage};
+use crate::{Line, Origin, Progress, Result, Stage};
 
 pub(super) use charts::charts;
 pub(super) use page::page;
@@ -74,16 +74,7 @@ impl Scale {
 
     /// Those of the names that are given.
     fn sides(&self, disk: &Disk) -> Result<Vec<Side>> {
-        let all = disk.sides();
-        let Some(names) = &self.sides else { return Ok(all) };
-        let find = |name: &String| {
-            let found = all.iter().find(|side| side.to_string() == *name);
-            found.copied().ok_or_else(|| {
-                let known: Vec<String> = all.iter().map(Side::to_string).collect();
-                Error::invalid("sides", format!("there are {}, not `{name}`", known.join(", ")))
-            })
-        };
-        names.iter().map(find).collect()
+        disk.named(self.sides.as_deref())
     }
 }
 

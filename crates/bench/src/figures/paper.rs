@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::chart::Chart;
-use super::{Plot, p1, p2, p3, p4};
+use super::{Plot, p1, p2, p3, p4, p4_tpcc};
 use crate::{Error, Line};
 
 /// A paper whose experiments are run.
@@ -18,11 +18,13 @@ pub enum Paper {
     P3,
     /// One log for many database servers (Saito, Yamada).
     P4,
+    /// The same paper: TPC-C, and readers.
+    P4Tpcc,
 }
 
 impl Paper {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::P1, Self::P2, Self::P3, Self::P4];
+    /// All of them, a page each.
+    pub const ALL: [Self; 5] = [Self::P1, Self::P2, Self::P3, Self::P4, Self::P4Tpcc];
 
     /// The charts that these lines give.
     pub(super) fn charts(self, lines: &[Line]) -> Vec<Chart> {
@@ -31,6 +33,7 @@ impl Paper {
             Self::P2 => p2::charts(lines),
             Self::P3 => p3::charts(lines),
             Self::P4 => p4::charts(lines),
+            Self::P4Tpcc => p4_tpcc::charts(lines),
         };
         charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
         charts
@@ -43,11 +46,12 @@ impl Paper {
             Self::P2 => p2::page(lines, plots),
             Self::P3 => p3::page(lines, plots),
             Self::P4 => p4::page(lines, plots),
+            Self::P4Tpcc => p4_tpcc::page(lines, plots),
         }
     }
 }
 
-/// As files are called: `p1`.
+/// As files are called: `p1`, `p4-tpcc`.
 impl fmt::Display for Paper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -55,6 +59,7 @@ impl fmt::Display for Paper {
             Self::P2 => "p2",
             Self::P3 => "p3",
             Self::P4 => "p4",
+            Self::P4Tpcc => "p4-tpcc",
         })
     }
 }
@@ -64,7 +69,7 @@ impl FromStr for Paper {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|paper| paper.to_string() == text).ok_or_else(|| {
-            let reason = format!("there are p1, p2, p3 and p4, not `{text}`");
+            let reason = format!("there are p1, p2, p3 and p4, and p4-tpcc, not `{text}`");
             Error::Invalid { setting: "paper", reason }
         })
     }

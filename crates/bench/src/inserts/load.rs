@@ -60,7 +60,7 @@ pub(super) fn run(settings: &Settings, servers: &[Server], work: Work, number: u
         together.wait();
         let (start, mut latencies) = (Instant::now(), Latencies::new());
         for row in 0..settings.transactions {
-            settings.go_on()?;
+            settings.under().go_on()?;
             let statement = insert(work.integers, number, row);
             let sent = Instant::now();
             let answer = client.ask(&statement)?;
@@ -96,7 +96,7 @@ pub(super) fn check(settings: &Settings, servers: &[Server], load: Acknowledged)
     );
     let expected = format!("{transactions} {transactions} 0 {}", transactions - 1);
     for server in &servers[..work.servers] {
-        let found = server.run_when_up(&question, &|| settings.is_stopped())?;
+        let found = server.run_when_up(&question, &|| settings.under().is_stopped())?;
         if found.trim() != expected {
             let reason = format!(
                 "{transactions} rows were acknowledged, and the server of {} has (rows, different ones, the first and the \

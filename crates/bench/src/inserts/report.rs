@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::side::Outcome;
-use super::usage::Pooled;
 use super::{NAME, Settings, Side, Work};
+use crate::one_log::Pooled;
 use crate::{Case, Line, Metric};
 
 /// What every round gave, by side and load.

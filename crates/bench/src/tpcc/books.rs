@@ -4,7 +4,20 @@ use super::access::Access;
 use super::keys::{DistrictKey, OrderKey, StockKey};
 use super::rows::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
 use super::scale::{DISTRICTS, Scale};
+use super::sql::InSql;
 use crate::oltp::Stop;
+
+/// Where tables are read.
+pub(super) trait Source {
+    /// Shows all rows of a table in the order of their keys.
+    fn each<R: InSql>(&mut self, visit: impl FnMut(&R::Key, &R)) -> Result<(), Stop>;
+}
+
+impl Source for Access<'_> {
+    fn each<R: InSql>(&mut self, visit: impl FnMut(&R::Key, &R)) -> Result<(), Stop> {
+        self.scan_all(visit)
+    }
+}
 
 /// A company's tables, added up.
 #[derive(Clone, Debug)]
@@ -79,14 +92,14 @@ pub(super) struct OfOrder {
 
 impl Books {
     /// Reads all tables.
-    pub(super) fn read(access: &mut Access<'_>, scale: Scale, warehouses: u16) -> Result<Self, Stop> {
+    pub(super) fn read(source: &mut impl Source, scale: Scale, warehouses: u16) -> Result<Self, Stop> {
         let mut books = Self::empty(scale, warehouses);
         let mut odd = Vec::new();
-        access.scan_all(|key, row: &Warehouse| match books.warehouse(key.warehouse.get()) {
+        source.each(|key, row: &Warehouse| match books.warehouse(key.warehouse.get()) {
             Some(warehouse) => warehouse.ytd = Some(row.ytd.get()),
             None => odd.push(format!("there is a warehouse {}", key.warehouse)),
         })?;
-        access.scan_all(|key, row: &District| match books.district(*key) {
+        source.each(|key, row: &District| match books.district(*key) {
             Some(district) => {
                 district.there = true;
                 district.ytd = row.ytd.get();
@@ -94,7 +107,7 @@ impl Books {
             }
             None => odd.push(format!("there is {key:?}")),
         })?;
-        access.scan_all(|key, row: &Customer| match books.customer(key.district, key.customer.get()) {
+        source.each(|key, row: &Customer| match books.customer(key.district, key.customer.get()) {
             Some(customer) => {
                 customer.there = true;
                 customer.balance = row.balance.get();
@@ -103,7 +116,7 @@ impl Books {
             }
             None => odd.push(format!("there is {key:?}")),
         })?;
-        access.scan_all(|key, row: &History| {
+        source.each(|key, row: &History| {
             let amount = row.amount.get();
             let home = DistrictKey::new(row.customer_warehouse.get(), row.customer_district);
             let known = books.district(key.district).map(|district| district.paid += amount);
@@ -113,8 +126,8 @@ impl Books {
                 None => odd.push(format!("{key:?} was paid by nobody, or nowhere")),
             }
         })?;
-        books.read_orders(access, &mut odd)?;
-        books.read_stock(access, &mut odd)?;
+        books.read_orders(source, &mut odd)?;
+        books.read_stock(source, &mut odd)?;
         books.oddities = odd;
         Ok(books)
     }
@@ -142,8 +155,8 @@ impl Books {
         Self { scale, warehouses: (1..=warehouses).map(warehouse).collect(), items: 0, oddities: Vec::new() }
     }
 
-    fn read_orders(&mut self, access: &mut Access<'_>, odd: &mut Vec<String>) -> Result<(), Stop> {
-        access.scan_all(|key, row: &Order| match self.district(key.district) {
+    fn read_orders(&mut self, source: &mut impl Source, odd: &mut Vec<String>) -> Result<(), Stop> {
+        source.each(|key, row: &Order| match self.district(key.district) {
             Some(district) => district.orders.push(OfOrder {
                 number: key.order.get(),
                 customer: row.customer.get(),
@@ -154,11 +167,11 @@ impl Books {
             }),
             None => odd.push(format!("there is {key:?}")),
         })?;
-        access.scan_all(|key, _: &NewOrder| match self.district(key.district) {
+        source.each(|key, _: &NewOrder| match self.district(key.district) {
             Some(district) => district.waiting.push(key.order.get()),
             None => odd.push(format!("{key:?} waits")),
         })?;
-        access.scan_all(|key, row: &OrderLine| {
+        source.each(|key, row: &OrderLine| {
             if let Some(reason) = self.take_line(key.order, row) {
                 odd.push(reason);
             }
@@ -199,11 +212,11 @@ impl Books {
         None
     }
 
-    fn read_stock(&mut self, access: &mut Access<'_>, odd: &mut Vec<String>) -> Result<(), Stop> {
+    fn read_stock(&mut self, source: &mut impl Source, odd: &mut Vec<String>) -> Result<(), Stop> {
         let mut items = 0;
-        access.scan_all(|_, _: &Item| items += 1)?;
+        source.each(|_, _: &Item| items += 1)?;
         self.items = items;
-        access.scan_all(|key, row: &Stock| {
+        source.each(|key, row: &Stock| {
             let Some([said, _]) = self.stock(*key) else {
                 odd.push(format!("there is {key:?}"));
                 return;

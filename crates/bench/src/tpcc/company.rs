@@ -10,6 +10,7 @@ use ishigaki_txn::{Database, Session};
 use super::access::{Access, Tables};
 use super::books::Books;
 use super::conditions::Violation;
+use super::inputs::Inputs;
 use super::mix::{Kind, Mix};
 use super::scale::Scale;
 use super::terminal::{Acknowledge, Receipt, Terminal};
@@ -96,10 +97,14 @@ impl Company {
         seed: Seed,
         acknowledge: Option<Arc<Acknowledge>>,
     ) -> Terminal {
+        Terminal::new(tables, self.inputs(mix, number, seed), mix, acknowledge)
+    }
+
+    /// What the terminal of that number draws.
+    pub(super) fn inputs(&self, mix: Mix, number: u32, seed: Seed) -> Inputs {
         // One constant for all terminals of a run.
         let constants = load::constants(self.seed).run(&mut self.seed.derive(1).generator());
-        let random = seed.generator();
-        Terminal::new(tables, self.scale, self.warehouses.get(), constants, mix, number, random, acknowledge)
+        Inputs::new(self.scale, self.warehouses.get(), constants, mix, number, seed.generator())
     }
 
     fn shift(&self, database: &Database, shift: &Shift) -> Result<(), Stop> {

@@ -12,17 +12,36 @@ use zerocopy::IntoBytes;
 use super::access::Tables;
 use super::clock;
 use super::draw::{Constants, LAST_NAMES, digits, last_name, letters, original, padded};
-use super::keys::{DistrictKey, ItemKey, NameKey, StockKey, Stored, WarehouseKey};
+use super::inputs::LINES;
+use super::keys::{DistrictKey, ItemKey, NameKey, StockKey, WarehouseKey};
 use super::rows::{
     Address, Customer, CustomerByName, District, History, Item, NewOrder, Order, OrderByCustomer, OrderLine, Stock,
     Warehouse,
 };
 use super::scale::{DISTRICTS, FIRST_PAYMENT, Scale};
-use super::terminal::LINES;
+use super::sql::InSql;
 use crate::oltp::{Batch, Stop, fill};
 
 /// The terminal that the initial payments count as taken by.
 const LOADER: u32 = u32::MAX;
+
+/// Where rows go.
+pub(super) trait Sink {
+    /// Adds a row whose key nobody has.
+    fn add<R: InSql>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop>;
+}
+
+/// Tables of the transaction engine.
+struct ToTables<'a, 'b> {
+    batch: &'a mut Batch<'b>,
+    tables: &'a Tables,
+}
+
+impl Sink for ToTables<'_, '_> {
+    fn add<R: InSql>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop> {
+        self.batch.add(self.tables.id(R::TABLE), key.as_bytes(), row.as_bytes())
+    }
+}
 
 /// What one thread does at a time.
 #[derive(Clone, Copy, Debug)]
@@ -41,18 +60,27 @@ pub(super) fn populate(
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Stop> {
     let tables = Tables::create(database)?;
+    let parts = parts(warehouses);
+    let load = |number: usize, batch: &mut Batch<'_>| {
+        let mut sink = ToTables { batch, tables: &tables };
+        Loader::new(&mut sink, scale, seed, number).load(parts[number])
+    };
+    fill(database, parts.len(), load, tell)
+}
+
+/// Gives the rows of all tables, part after part.
+pub(super) fn pour(sink: &mut impl Sink, scale: Scale, warehouses: u16, seed: Seed) -> Result<(), Stop> {
+    let mut parts = parts(warehouses).into_iter().enumerate();
+    parts.try_for_each(|(number, part)| Loader::new(sink, scale, seed, number).load(part))
+}
+
+fn parts(warehouses: u16) -> Vec<Part> {
     let mut parts = vec![Part::Items];
     for warehouse in 1..=warehouses {
         parts.push(Part::Stock(warehouse));
         parts.extend((1..=DISTRICTS).map(|district| Part::District(DistrictKey::new(warehouse, district))));
     }
-    let constants = constants(seed);
-    let load = |number: usize, batch: &mut Batch<'_>| {
-        let random = seed.derive(number as u64).generator();
-        let mut loader = Loader { batch, tables: &tables, random, scale, constants, now: clock::now() };
-        loader.load(parts[number])
-    };
-    fill(database, parts.len(), load, tell)
+    parts
 }
 
 /// The constants that a database of that seed is filled with.
@@ -61,16 +89,21 @@ pub(super) fn constants(seed: Seed) -> Constants {
 }
 
 /// Fills one part.
-struct Loader<'a, 'b> {
-    batch: &'a mut Batch<'b>,
-    tables: &'a Tables,
+struct Loader<'a, S> {
+    sink: &'a mut S,
     random: Rng,
     scale: Scale,
     constants: Constants,
     now: u64,
 }
 
-impl Loader<'_, '_> {
+impl<'a, S: Sink> Loader<'a, S> {
+    /// For the part of that number.
+    fn new(sink: &'a mut S, scale: Scale, seed: Seed, number: usize) -> Self {
+        let random = seed.derive(number as u64).generator();
+        Self { sink, random, scale, constants: constants(seed), now: clock::now() }
+    }
+
     fn load(&mut self, part: Part) -> Result<(), Stop> {
         match part {
             Part::Items => self.load_items(),
@@ -83,8 +116,8 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn add<R: Stored>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop> {
-        self.batch.add(self.tables.id(R::TABLE), key.as_bytes(), row.as_bytes())
+    fn add<R: InSql>(&mut self, key: &R::Key, row: &R) -> Result<(), Stop> {
+        self.sink.add(key, row)
     }
 
     fn load_items(&mut self) -> Result<(), Stop> {

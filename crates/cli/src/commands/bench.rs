@@ -43,7 +43,8 @@ Examples:
   ishigaki bench figures p1 --device ssd --out figures               all experiments of the paper, drawn
   ishigaki bench figures p2 --out figures                            the same for TicToc with P-WAL on TPC-C
   ishigaki bench figures p3 --data /srv/bench --out figures          the same for queries over storage nodes
-  ishigaki bench figures p4 --device hdd,ssd --server mariadb,postgresql --out figures    one log for many servers";
+  ishigaki bench figures p4 --device hdd,ssd --server mariadb,postgresql --out figures    one log for many servers
+  ishigaki bench figures p4-tpcc --server postgresql --out figures   the same under TPC-C through SQL, and beside a reader";
 
 /// Measure: workloads that check their own results before they print a number
 #[derive(Debug, Args)]

@@ -237,7 +237,7 @@ fn the_stock_level_counts_items_of_the_last_twenty_orders_once() {
 
 /// What a terminal drew, by looking at what it is about to do.
 fn drawn(warehouses: u16, number: u32, count: usize) -> BTreeMap<&'static str, usize> {
-    use crate::tpcc::terminal::Input;
+    use crate::tpcc::inputs::Input;
     let office = Office::open(1);
     let company = Company { warehouses: NonZero::new(warehouses).unwrap(), ..office.company };
     let mut terminal = company.terminal(office.tables, Mix::Full, number, Seed(3), None);
@@ -298,7 +298,7 @@ fn what_a_terminal_did_is_acknowledged_with_what_it_promises() {
     let office = Office::open(1);
     let mut terminal = office.company.terminal(office.tables, Mix::Full, 0, Seed(3), None);
     let input = order(&[(10, 1, 1), (11, 1, 2), (12, 1, 3)]);
-    terminal.input = Some(crate::tpcc::terminal::Input::NewOrder(input));
+    terminal.input = Some(crate::tpcc::inputs::Input::NewOrder(input));
     let mut transaction = office.database.session().begin().unwrap();
     let crate::oltp::Ended::Commit(receipt) = terminal.attempt(&mut transaction).unwrap() else { panic!("taken back") };
     let expected = crate::tpcc::Receipt::Order { warehouse: 1, district: 3, number: 31, customer: 5, lines: 3 };

@@ -1,15 +1,16 @@
 //! `ishigaki bench figures`: the experiments of a paper as a whole.
 
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ishigaki_base::ByteSize;
-use ishigaki_bench::figures::{self, Paper, p1, p2, p4};
-use ishigaki_bench::inserts::Disk;
+use ishigaki_bench::figures::{self, Paper, p1, p2, p4, p4_tpcc};
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::oltp::Engine;
+use ishigaki_bench::one_log::{Data, Disk};
 use ishigaki_bench::{Line, Target};
 use ishigaki_remote::Anywhere;
 use ishigaki_servers::Kind;
@@ -35,6 +36,7 @@ enum Papers {
     P2(P2Arguments),
     P3(P3Arguments),
     P4(P4Arguments),
+    P4Tpcc(P4TpccArguments),
 }
 
 /// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017): the log by itself, on every medium given
@@ -156,6 +158,56 @@ struct P4Arguments {
     drawn: Drawn,
 }
 
+/// One log for many database servers: TPC-C through SQL, and a server that reads TPC-H's tables beside others that write
+///
+/// Takes root, and some 2 GB of memory; a hard disk and one kind of server take about ten minutes.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P4TpccArguments {
+    /// Where logs are: hdd, ssd or nvm:5us, emulated; or a directory of a real disk
+    #[arg(long, value_name = "DISKS", value_delimiter = ',', default_value = "hdd", conflicts_with = "from")]
+    device: Vec<Disk>,
+
+    /// Which servers: mariadb, postgresql
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "mariadb", conflicts_with = "from")]
+    server: Vec<Kind>,
+
+    /// How many of them do TPC-C beside each other [default: 1,4]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    servers: Option<Vec<usize>>,
+
+    /// Clients of each server [default: 4]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    clients: Option<usize>,
+
+    /// Warehouses of each server [default: 4]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    warehouses: Option<NonZero<u16>>,
+
+    /// So many times fewer items and customers than the specification has [default: 30]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    scale: Option<NonZero<u32>>,
+
+    /// Where the data of servers that do TPC-C are: in memory, or on the disk beside the logs
+    #[arg(long, value_name = "PLACE", conflicts_with = "from")]
+    data: Option<Data>,
+
+    /// Servers that write beside the one that reads; 0 leaves readers out [default: 3]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    writers: Option<usize>,
+
+    /// What is compared: separate, sleep, poll, delay, poll+delay, auto [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "from")]
+    sides: Option<Vec<String>>,
+
+    /// A directory for mounts, through which the servers' users may pass
+    #[arg(long, value_name = "DIR", default_value = "/tmp", conflicts_with = "from")]
+    scratch: PathBuf,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
 /// What figures of every paper have in common.
 #[derive(Debug, Args)]
 struct Drawn {
@@ -214,6 +266,7 @@ pub(super) fn run(arguments: &FiguresArguments) -> Result<(), Failure> {
         Papers::P2(arguments) => arguments.drawn.draw(Paper::P2, || measure_p2(arguments)),
         Papers::P3(arguments) => arguments.drawn.draw(Paper::P3, || measure_p3(arguments)),
         Papers::P4(arguments) => arguments.drawn.draw(Paper::P4, || measure_p4(arguments)),
+        Papers::P4Tpcc(arguments) => arguments.drawn.draw(Paper::P4Tpcc, || measure_p4_tpcc(arguments)),
     }
 }
 
@@ -297,6 +350,37 @@ fn measure_p4(arguments: &P4Arguments) -> Result<Vec<Line>, Failure> {
     };
     let mut bar = Bar::new();
     let lines = p4::run(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn measure_p4_tpcc(arguments: &P4TpccArguments) -> Result<Vec<Line>, Failure> {
+    let P4TpccArguments { device, server, scratch, drawn, .. } = arguments;
+    if drawn.workers.is_some() {
+        return Err(Failure::usage("servers have clients; give --clients"));
+    }
+    let mut scale = if drawn.smoke { p4_tpcc::Scale::smoke() } else { p4_tpcc::Scale::standard() };
+    scale.duration = drawn.seconds.unwrap_or(scale.duration);
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.servers = arguments.servers.clone().unwrap_or(scale.servers);
+    scale.clients = arguments.clients.unwrap_or(scale.clients);
+    scale.warehouses = arguments.warehouses.unwrap_or(scale.warehouses);
+    scale.divided = arguments.scale.unwrap_or(scale.divided);
+    scale.data = arguments.data.unwrap_or(scale.data);
+    scale.writers = arguments.writers.unwrap_or(scale.writers);
+    scale.sides = arguments.sides.clone().or(scale.sides);
+    let settings = p4_tpcc::Settings {
+        scale,
+        disks: device.clone(),
+        kinds: server.clone(),
+        program: program()?,
+        scratch: scratch.clone(),
+        origin: drawn.report.origin(),
+        // Nothing of it may stay behind.
+        stop: stop_on_signals()?,
+    };
+    let mut bar = Bar::new();
+    let lines = p4_tpcc::run(&settings, &mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
 }

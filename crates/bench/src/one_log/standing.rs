@@ -9,16 +9,17 @@ use ishigaki_base::ByteSize;
 use ishigaki_device::{FileDirectory, ProbeSettings};
 use ishigaki_servers::{Memory, Server, User};
 
+use super::Under;
 use super::disk::{self, folder};
-use super::{Settings, load};
 use crate::site::Site;
-use crate::{Error, Line, Progress, Result, Target, media};
+use crate::{Error, Line, Origin, Progress, Result, Target, media};
 
 /// How long the disk is measured by itself, with each count of threads.
 const PROBED: Duration = Duration::from_secs(1);
 
 /// It is all gone when this is dropped, whatever happened.
-pub(super) struct Standing {
+pub(crate) struct Standing<'a> {
+    pub(super) under: Under<'a>,
     // In the order in which they go.
     pub(super) disk: disk::Standing,
     pub(super) template: Server,
@@ -27,25 +28,25 @@ pub(super) struct Standing {
     mounts: Site,
 }
 
-impl Standing {
-    pub(super) fn new(settings: &Settings, user: User) -> Result<Self> {
-        let mounts = Site::new(&settings.scratch, super::NAME)?;
+impl<'a> Standing<'a> {
+    /// With a database that these statements have filled.
+    pub(crate) fn new(under: Under<'a>, user: User, statements: &str) -> Result<Self> {
+        let mounts = Site::new(under.scratch, under.workload)?;
         pass(&mounts)?;
         let memory = Memory::new(&folder(&mounts, "memory")?)?;
-        let disk = disk::Standing::new(&settings.disk, &settings.program, &mounts)?;
+        let disk = disk::Standing::new(under.workload, under.disk, under.program, &mounts)?;
         let [data, log] = ["data", "log"].map(|name| user.folder(memory.root(), name));
-        let template = Server::new(settings.kind, user, data?, log?);
-        let standing = Self { disk, template, user, memory, mounts };
-        standing.make_template(settings)?;
+        let template = Server::new(under.kind, user, data?, log?);
+        let standing = Self { under, disk, template, user, memory, mounts };
+        standing.make_template(statements)?;
         Ok(standing)
     }
 
-    /// An empty database with the tables, ended so that nothing is to be recovered.
-    fn make_template(&self, settings: &Settings) -> Result<()> {
+    /// The database, ended so that nothing is to be recovered.
+    fn make_template(&self, statements: &str) -> Result<()> {
         self.template.make()?;
         let running = self.template.start()?;
-        let tables: String = settings.integers.iter().map(|&integers| load::table(integers)).collect();
-        self.template.run_when_up(&tables, &|| settings.is_stopped())?;
+        self.template.run_when_up(statements, &|| self.under.is_stopped())?;
         Ok(running.end()?)
     }
 
@@ -65,27 +66,32 @@ impl Standing {
     }
 
     /// Whether the drive's threads come before others, if it is emulated.
-    pub(super) fn is_real_time(&self) -> Option<bool> {
+    pub(crate) fn is_real_time(&self) -> Option<bool> {
         self.disk.is_real_time()
+    }
+
+    /// Makes everything durable that was written to the disk, so that the next to come does not pay for it.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.disk.settle()
     }
 
     /// What the disk takes by itself: durable writes of 4 KiB in a row, by one, and by as many as there are servers, each in a
     /// file of its own.
-    pub(super) fn probe(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>> {
-        let mut threads = vec![1, settings.most_servers()];
+    pub(crate) fn probe(&self, rounds: usize, origin: &Origin, progress: &mut dyn Progress) -> Result<Vec<Line>> {
+        let mut threads = vec![1, self.under.servers];
         threads.dedup();
         let probe = ProbeSettings {
             threads,
             sizes: vec![ByteSize::kib(4)],
             duration: PROBED,
-            rounds: settings.rounds,
-            seed: settings.origin.seed,
+            rounds,
+            seed: origin.seed,
             ..ProbeSettings::default()
         };
         let folder = self.on_disk("probe")?;
-        let target = Target::new(settings.disk.to_string(), Arc::new(FileDirectory::open(&folder.0)?));
-        settings.go_on()?;
-        media::run(&probe, &target, &settings.origin, progress)
+        let target = Target::new(self.under.disk.to_string(), Arc::new(FileDirectory::open(&folder.0)?));
+        self.under.go_on()?;
+        media::run(&probe, &target, origin, progress)
     }
 }
 

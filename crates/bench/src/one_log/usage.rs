@@ -42,18 +42,18 @@ impl Counts {
 
 /// What a pool has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Pooled {
+pub(crate) struct Pooled {
     /// Bytes that servers wrote.
-    pub(super) written: f64,
+    pub(crate) written: f64,
     /// Bytes of the entries that came of them.
-    pub(super) logged: f64,
+    pub(crate) logged: f64,
     /// Bytes that the log wrote.
-    pub(super) medium: f64,
+    pub(crate) medium: f64,
     /// Requests that had to be durable, and writes that answered them.
-    pub(super) requests: f64,
-    pub(super) writes: f64,
+    pub(crate) requests: f64,
+    pub(crate) writes: f64,
     /// Seconds of processor that its process took.
-    pub(super) processor: f64,
+    pub(crate) processor: f64,
 }
 
 impl Pooled {
@@ -71,7 +71,7 @@ impl Pooled {
     }
 
     /// Since an earlier moment.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             written: self.written - earlier.written,
             logged: self.logged - earlier.logged,

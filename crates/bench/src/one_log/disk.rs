@@ -39,10 +39,10 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// Makes it; mounts go to a folder of the host.
-    pub(crate) fn new(disk: &Disk, program: &Path, mounts: &Site) -> Result<Self> {
+    /// Makes it for an experiment of that name; mounts go to a folder of the host.
+    pub(crate) fn new(workload: &'static str, disk: &Disk, program: &Path, mounts: &Site) -> Result<Self> {
         match disk {
-            Disk::Folder(path) => Ok(Self::Folder(Site::new(path, super::NAME)?)),
+            Disk::Folder(path) => Ok(Self::Folder(Site::new(path, workload)?)),
             Disk::Emulated(medium) => Self::emulated(medium, program, mounts),
         }
     }
