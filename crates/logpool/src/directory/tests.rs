@@ -87,9 +87,11 @@ fn a_device_that_was_being_made_when_the_power_went_is_whole_or_not_there() {
         let medium = SimDirectory::with_seed(Seed(operation));
         let settings =
             Settings { log: ByteSize::mib(2), segment: ByteSize::kib(64), background: false, ..Default::default() };
+        let quota = Quota { share: ByteSize::kib(128), home: ByteSize::mib(1), files: 4 };
+        let of_member = MemberSettings { quota, ..MemberSettings::default() };
         let open = |medium: &SimDirectory| Pool::open_together(Arc::new(medium.clone()), settings.clone()).unwrap();
         let pool = open(&medium);
-        let directory = MemberDirectory::new(pool.add("orders", MemberSettings::default()).unwrap());
+        let directory = MemberDirectory::new(pool.add("orders", of_member).unwrap());
         let before = medium.operations();
         medium.inject(Fault::PowerCut { operation: before + operation });
         let made = directory.create("log", 8192).and_then(|_| directory.sync());
