@@ -38,6 +38,14 @@ pub enum Error {
         /// Why not.
         cause: io::Error,
     },
+    /// The socket of a ring can not be made.
+    #[error("no database can be served at `{path}`: {cause}", path = path.display())]
+    Ring {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
     /// A member is served already.
     #[error("member `{name}` is served already, at {place}")]
     Served {
@@ -62,7 +70,7 @@ impl Error {
         match self {
             Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
             Self::Mount(cause) => cause.kind(),
-            Self::Socket { cause, .. } => match cause.kind() {
+            Self::Socket { cause, .. } | Self::Ring { cause, .. } => match cause.kind() {
                 // Another path is needed.
                 io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists | io::ErrorKind::InvalidInput => {
                     ErrorKind::Invalid

@@ -9,7 +9,8 @@
 //! - [`PoolFs`] is the file system of one member, and knows nothing of how requests come.
 //! - [`Mount`] brings it to a folder, with some threads; who drops it unmounts.
 //! - [`Socket`] brings it to a virtual machine: virtio-fs, whose queues lie in memory that the machine shares with this process.
-//! - [`Service`] is a pool with each of its members at its [`Place`]: on a mount or a socket.
+//! - [`Ring`] is no file system: it gives a member to a database of ours, as devices, over a ring in shared memory (`ishigaki-shm`).
+//! - [`Service`] is a pool with each of its members at its [`Place`]: on a mount, a socket or a ring.
 //! - [`Access`] says whose the files are.
 //!
 //! # What is durable when
@@ -29,9 +30,11 @@
 mod attributes;
 mod errno;
 mod error;
+mod listening;
 mod mount;
 mod place;
 mod pool_fs;
+mod ring;
 mod service;
 mod socket;
 
@@ -40,5 +43,6 @@ pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings};
 pub use place::Place;
 pub use pool_fs::PoolFs;
+pub use ring::Ring;
 pub use service::{Attached, Served, Service};
 pub use socket::{Socket, SocketSettings};

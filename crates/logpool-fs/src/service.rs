@@ -29,7 +29,7 @@ pub struct Service {
     pool: Pool,
 }
 
-/// A member that is served, by a mount or on a socket.
+/// A member that is served, on a mount, a socket or a ring.
 #[derive(Debug)]
 pub struct Attached {
     door: Door,
@@ -60,7 +60,7 @@ impl Attached {
         self.door.is_alive()
     }
 
-    /// Whether a virtual machine is connected; `None` of a mount.
+    /// Whether a virtual machine or a database is connected; `None` of a mount.
     pub fn is_connected(&self) -> Option<bool> {
         self.door.is_connected()
     }

@@ -13,7 +13,6 @@
 
 #![allow(unsafe_code, reason = "a descriptor that a library has given up is closed by its number")]
 
-mod listening;
 #[cfg(test)]
 mod tests;
 
@@ -43,8 +42,8 @@ use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryLoadGuard, Gues
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
+use crate::listening::{bind, clear, is_socket};
 use crate::{Access, Calendar, Error, PoolFs, Result};
-use listening::{bind, clear, is_socket};
 
 type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 type Vring = VringMutex<Memory>;

@@ -176,6 +176,11 @@ owner = 105
 name = "machine"
 profile = "mariadb"
 socket = "machine.socket"
+
+[[member]]
+name = "ours"
+profile = "generic"
+ring = "ours.ring"
 "#;
 
     fn refused(text: &str) -> (Option<usize>, String) {
@@ -192,12 +197,13 @@ socket = "machine.socket"
         assert_eq!(config.settings().log, ByteSize::gib(2));
         assert_eq!(config.settings().waiting, "delay:50us".parse().unwrap());
         assert_eq!(config.metrics.as_deref(), Some("127.0.0.1:9117"));
-        let [orders, billing, machine] = &config.members[..] else { panic!() };
+        let [orders, billing, machine, ours] = &config.members[..] else { panic!() };
         assert_eq!((orders.profile.name, &orders.place), ("postgresql", &Place::Mount("/srv/orders-log".into())));
         let quota = orders.settings().quota;
         assert_eq!((quota.share, quota.home, quota.files), (ByteSize::mib(32), ByteSize::gib(4), 64));
         assert_eq!((&billing.place, billing.share), (&Place::Mount("/etc/billing-log".into()), None));
         assert_eq!(machine.place, Place::Socket("/etc/machine.socket".into()));
+        assert_eq!(ours.place, Place::Ring("/etc/ours.ring".into()));
         assert_eq!(billing.owner.as_ref().unwrap().to_string(), "105");
         assert_eq!(billing.settings().quota, ishigaki_logpool::Quota::default());
     }
@@ -224,6 +230,7 @@ socket = "machine.socket"
             (of_member(&member.replace("\"a\"", "\"b\"")), 6, "`a` and `b` are both at /m"),
             (of_member(&member.replace("\"a\"", "\"b\"").replace("mount", "socket")), 6, "both at /m"),
             (of_member("socket = \"/s\""), 2, "member `a` has both `mount` and `socket`"),
+            (of_member("ring = \"/s\""), 2, "member `a` has both `mount` and `ring`"),
             (of_member("").replace("mount = \"/m\"\n", ""), 2, "member `a` has neither `mount` nor `socket`"),
         ] {
             let (found, reason) = refused(&text);

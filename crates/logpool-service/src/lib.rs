@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  configuration ─┐
-//!                 ├─▶ Serving ──▶ a pool, and a mount or socket for each     (logpool, logpool-fs)
+//!                 ├─▶ Serving ──▶ a pool, and a mount, socket or ring each   (logpool, logpool-fs)
 //!  members.toml ──┘      ▲  ▲
 //!                        │  └── DATA/service.sock    one question and one answer, in JSON     ask()
 //!                        └───── /metrics             the same numbers for Prometheus, by HTTP

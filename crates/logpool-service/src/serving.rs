@@ -165,11 +165,11 @@ fn bind(address: &str) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|cause| Error::Metrics { address: address.to_owned(), cause })
 }
 
-/// A member as mounts and sockets want it.
+/// A member as mounts, sockets and rings want it.
 fn served(member: &MemberConfig) -> Result<Served> {
     let access = match (&member.owner, &member.place) {
         (None, _) => Access::own(),
-        (Some(owner), Place::Mount(_)) => owner.access(&member.name)?,
+        (Some(owner), Place::Mount(_) | Place::Ring(_)) => owner.access(&member.name)?,
         (Some(owner), Place::Socket(_)) => owner.access_in_machine(&member.name)?,
     };
     let path = member.place.path();

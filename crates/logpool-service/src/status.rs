@@ -63,14 +63,14 @@ pub struct MemberStatus {
     pub name: String,
     /// The kind of its server.
     pub profile: String,
-    /// Where it is served: `mount` or `socket`.
+    /// Where it is served: `mount`, `socket` or `ring`.
     #[serde(flatten)]
     pub place: Place,
     /// Whose its files are; by number in a virtual machine.
     pub owner: Owner,
-    /// Whether the folder answers, or a virtual machine can connect.
+    /// Whether the folder answers, or a virtual machine or a database can connect.
     pub mounted: bool,
-    /// Of a socket, whether a virtual machine is connected.
+    /// Of a socket, whether a virtual machine is connected; of a ring, whether a database is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
     /// Why its server gets errors, if it does.
@@ -179,7 +179,7 @@ pub(crate) fn problem(attached: &Attached) -> Option<String> {
         let path = attached.place().path().display();
         let what = match attached.place() {
             Place::Mount(_) => "was unmounted by somebody",
-            Place::Socket(_) => "was removed by somebody",
+            Place::Socket(_) | Place::Ring(_) => "was removed by somebody",
         };
         (!attached.is_alive()).then(|| format!("{path} {what}; start the service again"))
     };
@@ -189,7 +189,7 @@ pub(crate) fn problem(attached: &Attached) -> Option<String> {
 /// Whose a member's files are, in the words of whoever uses them.
 pub(crate) fn owner(place: &Place, access: Access) -> Owner {
     match place {
-        Place::Mount(_) => Owner::of(access),
+        Place::Mount(_) | Place::Ring(_) => Owner::of(access),
         Place::Socket(_) => Owner::in_machine(access),
     }
 }

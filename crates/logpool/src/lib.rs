@@ -18,6 +18,7 @@
 //!
 //! - [`Pool`] opens and recovers everything, adds and removes members, closes (`pool`).
 //! - [`Member`] is a server's own world: names, quota, statistics (`member`). [`File`] is one of its files (`file`).
+//! - [`MemberDirectory`] is a member as a directory of devices, for an engine of ours (`directory`).
 //! - `image` is what the engine knows of a member's files: blocks in memory over those at home, names. Live requests and
 //!   recovery change it through the same entries.
 //! - `format` has the bytes of all of it; `docs/format/logpool.md` has the pictures.
@@ -30,6 +31,7 @@
 //! Nothing here knows of FUSE, virtio, errno or a database's file formats; a [`Profile`] is data.
 
 mod areas;
+mod directory;
 mod error;
 mod file;
 mod format;
@@ -52,6 +54,7 @@ mod settings;
 mod statistics;
 mod verify;
 
+pub use directory::MemberDirectory;
 pub use error::{Error, Result};
 pub use file::File;
 pub use ids::{FileId, MemberId};

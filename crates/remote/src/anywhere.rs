@@ -1,20 +1,24 @@
-//! A place on this host or a directory of a storage node, in one word.
+//! A place on this host, a directory of a storage node, or a member of a log pool, in one word.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use ishigaki_device::{Directory, Place};
+use ishigaki_shm::ShmDirectory;
 
 use crate::{Error, Location, Result};
 
-/// Where a directory is: a [`Place`] on this host, or a [`Location`] at a storage node.
+/// Where a directory is: a [`Place`] on this host, a [`Location`] at a storage node, or the ring of a running service, as a log
+/// pool has one for a member: `pool:` and its socket.
 ///
 /// ```
 /// use ishigaki_remote::Anywhere;
 ///
 /// assert!(matches!("ring:/srv/data".parse()?, Anywhere::Here(_)));
 /// assert!(matches!("node://10.0.0.7:7117/tables".parse()?, Anywhere::Node(_)));
+/// assert!(matches!("pool:/srv/orders.ring".parse()?, Anywhere::Pool(_)));
 /// "mem".parse::<Anywhere>()?.open()?.create("log", 4096)?;
 /// # Ok::<(), ishigaki_remote::Error>(())
 /// ```
@@ -24,7 +28,12 @@ pub enum Anywhere {
     Here(Place),
     /// A storage node.
     Node(Location),
+    /// A directory that another process of this host serves on that socket.
+    Pool(PathBuf),
 }
+
+/// How the ring of a service is told from other places.
+const POOL: &str = "pool:";
 
 impl Anywhere {
     /// Opens the directory; a node is connected to with what its location says.
@@ -32,6 +41,7 @@ impl Anywhere {
         match self {
             Self::Here(place) => Ok(place.open()?),
             Self::Node(location) => Ok(Arc::new(location.connect()?)),
+            Self::Pool(path) => Ok(Arc::new(ShmDirectory::connect(path)?)),
         }
     }
 }
@@ -40,7 +50,15 @@ impl FromStr for Anywhere {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.starts_with("node:") { text.parse().map(Self::Node) } else { Ok(Self::Here(text.parse()?)) }
+        match text.strip_prefix(POOL) {
+            Some("") => {
+                let reason = format!("`{text}`: a socket is missing, as in pool:/srv/orders.ring");
+                Err(Error::Invalid { reason })
+            }
+            Some(path) => Ok(Self::Pool(path.into())),
+            None if text.starts_with("node:") => text.parse().map(Self::Node),
+            None => Ok(Self::Here(text.parse()?)),
+        }
     }
 }
 
@@ -49,6 +67,7 @@ impl fmt::Display for Anywhere {
         match self {
             Self::Here(place) => place.fmt(f),
             Self::Node(location) => location.fmt(f),
+            Self::Pool(path) => write!(f, "{POOL}{}", path.display()),
         }
     }
 }
@@ -65,10 +84,14 @@ mod tests {
 
     #[test]
     fn every_place_and_every_location_is_read_as_it_is_written() {
-        for text in ["file:/srv/data", "mem", "nvm:500ns", "node://localhost:7117/a/b?connections=2"] {
+        for text in
+            ["file:/srv/data", "mem", "nvm:500ns", "node://localhost:7117/a/b?connections=2", "pool:/srv/a.ring"]
+        {
             assert_eq!(text.parse::<Anywhere>().expect("somewhere").to_string(), text);
         }
-        for (text, words) in [("node:x", "node://host:port/dir"), ("tape:/dev/st0", "no such kind")] {
+        for (text, words) in
+            [("node:x", "node://host:port/dir"), ("tape:/dev/st0", "no such kind"), ("pool:", "pool:/srv")]
+        {
             let error = text.parse::<Anywhere>().expect_err(text).to_string();
             assert!(error.contains(words), "{error}");
         }

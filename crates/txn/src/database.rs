@@ -14,6 +14,7 @@ use ishigaki_device::{Directory, DirectoryLock, FileDirectory, VigilantDirectory
 use ishigaki_wal::{Log, Progress, Sink, Start};
 use parking_lot::Mutex;
 
+use crate::apart::{self, LogPlace};
 use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
 use crate::memory::Memory;
 use crate::protocol::{Age, Patience, TransactionId, Unblock};
@@ -104,8 +105,8 @@ pub(crate) struct Shared {
     ages: AtomicU64,
     attempts: AtomicU64,
     closed: AtomicBool,
-    /// Last, so that the directory is free only after everything else is gone.
-    lock: Mutex<Option<DirectoryLock>>,
+    /// Last, so that the directories are free only after everything else is gone.
+    locks: Mutex<Vec<DirectoryLock>>,
 }
 
 impl Database {
@@ -124,10 +125,40 @@ impl Database {
 
     /// [`open_in`](Self::open_in), and tells meanwhile how much of the log has been read.
     pub fn open_with_progress(directory: Arc<dyn Directory>, settings: Settings, progress: &Progress) -> Result<Self> {
+        Self::open_both(directory, None, settings, progress)
+    }
+
+    /// Opens a database whose log lies elsewhere than its tables, as in a log pool. A database that is made so is always
+    /// opened so: its directory remembers it.
+    ///
+    /// Errors: as [`open_in`](Self::open_in), and [`Error::LogPlace`] if the database's log is not there.
+    pub fn open_apart(
+        directory: Arc<dyn Directory>,
+        log: &LogPlace,
+        settings: Settings,
+        progress: &Progress,
+    ) -> Result<Self> {
+        Self::open_both(directory, Some(log), settings, progress)
+    }
+
+    fn open_both(
+        directory: Arc<dyn Directory>,
+        place: Option<&LogPlace>,
+        settings: Settings,
+        progress: &Progress,
+    ) -> Result<Self> {
         let clock = SystemClock::new();
-        let lock = directory.lock()?;
+        let mut locks = vec![directory.lock()?];
         // The log and the checkpoints make names in it, each of them syncing the other's, too.
         let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
+        let of_log = if let Some(place) = place {
+            locks.push(place.directory.lock()?);
+            apart::settle(directory.as_ref(), place)?;
+            place.directory.clone()
+        } else {
+            apart::refuse_note(directory.as_ref())?;
+            directory.clone()
+        };
         let memory = Memory::new(settings.memory);
         let memory = Arc::new(match settings.protocol {
             ProtocolKind::Locking => memory.with_locks(),
@@ -142,7 +173,7 @@ impl Database {
         let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
         let number = checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?;
         let start = manifest.as_ref().map_or_else(Start::default, |manifest| manifest.start);
-        let (log, report) = replay_log(Arc::clone(&directory), &settings, start, &replay, progress)?;
+        let (log, report) = replay_log(of_log, &settings, start, &replay, progress)?;
         if report.start > start {
             let (trimmed, checkpoint) = (report.start, start);
             return Err(Error::damaged(format!(
@@ -185,7 +216,7 @@ impl Database {
             recovery,
             ages: AtomicU64::new(1),
             attempts: AtomicU64::new(0),
-            lock: Mutex::new(Some(lock)),
+            locks: Mutex::new(locks),
             closed: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -361,7 +392,7 @@ impl Shared {
             trigger.stop();
         }
         let closed = self.log.close();
-        drop(self.lock.lock().take());
+        self.locks.lock().clear();
         Ok(closed?)
     }
 }

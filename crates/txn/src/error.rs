@@ -128,6 +128,12 @@ pub enum Error {
         /// What it is, and what it can be.
         reason: String,
     },
+    /// The log does not lie where the caller says, or not beside the tables.
+    #[error("the database is not opened: {reason}")]
+    LogPlace {
+        /// Where it lies, and what to do.
+        reason: String,
+    },
     /// The flag given to [`Transaction::set_interrupt`](crate::Transaction::set_interrupt) was raised.
     #[error("interrupted")]
     Interrupted,
@@ -163,7 +169,8 @@ impl Error {
             | Self::TableExists { .. }
             | Self::KeyTooLong { .. }
             | Self::ValueTooLong { .. }
-            | Self::InvalidSetting { .. } => ErrorKind::Invalid,
+            | Self::InvalidSetting { .. }
+            | Self::LogPlace { .. } => ErrorKind::Invalid,
             Self::MemoryExhausted { .. }
             | Self::SnapshotTooOld { .. }
             | Self::TooManyTables

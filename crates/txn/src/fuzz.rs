@@ -2,6 +2,7 @@
 //!
 //! Compiled under `--cfg fuzzing` only.
 
+pub use crate::apart::fuzz::{note, notes};
 pub use crate::checkpoint::fuzz::{manifest, manifests, page, pages, seal_manifest, seal_pages};
 
 use crate::TableId;

@@ -19,8 +19,9 @@
 //! memory, within a budget; what survives is the last checkpoint of it and the log since then.
 //!
 //! This crate knows no SQL, no types and no files: keys and values are bytes, ordered as bytes are, and every durable byte
-//! goes through `ishigaki_wal` to an `ishigaki_device`.
+//! goes through `ishigaki_wal` to an `ishigaki_device`; the log's own to another one, if it lies apart ([`LogPlace`]).
 
+mod apart;
 mod checkpoint;
 mod copied;
 mod database;
@@ -54,6 +55,7 @@ pub mod model {
     pub use crate::record::model::{Pair, Shown};
 }
 
+pub use apart::LogPlace;
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};

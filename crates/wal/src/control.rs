@@ -21,9 +21,14 @@ pub(crate) struct ControlBlock {
 impl ControlBlock {
     /// Opens the one of a directory; makes the log's first one in a directory that has no log.
     pub(crate) fn open(directory: &dyn Directory) -> Result<Self> {
+        Self::open_or_make(directory, LogId(Seed::from_entropy().0))
+    }
+
+    /// Opens the one of a directory; makes it for a log of that identity where there is none.
+    pub(crate) fn open_or_make(directory: &dyn Directory, log: LogId) -> Result<Self> {
         let names = directory.list()?;
         let mut control = Control {
-            log: LogId(Seed::from_entropy().0),
+            log,
             generation: Generation(0),
             base: Lsn::FIRST,
             clean: Some(Lsn::ZERO),
@@ -68,6 +73,14 @@ impl ControlBlock {
     pub(crate) fn block_size(&self) -> usize {
         self.device.promise().block_size
     }
+}
+
+/// The identity of a directory's log, if there is one.
+pub(crate) fn identity(directory: &dyn Directory) -> Result<Option<LogId>> {
+    if !directory.list()?.iter().any(|name| name == CONTROL) {
+        return Ok(None);
+    }
+    Ok(Some(read(directory.open(CONTROL)?.as_ref())?.log))
 }
 
 /// What a control block says.

@@ -1,4 +1,5 @@
-//! Checkpoints: a page, a manifest, or a whole database that is opened from one. The first byte of an input says which.
+//! Checkpoints: a page, a manifest, a whole database that is opened from one, or the note of a log that lies apart. The first byte of
+//! an input says which.
 //!
 //! A whole database is a log's script, a manifest (each with its length before it, in 2 bytes) and the pages of one part.
 //! What was opened can be opened again, and then has the same in it.
@@ -30,6 +31,7 @@ fn accepts(bytes: &[u8]) -> bool {
         Some((0, page)) => fuzz::page(page),
         Some((1, manifest)) => fuzz::manifest(manifest),
         Some((2, whole)) => opens(Input(whole)),
+        Some((3, note)) => fuzz::note(note),
         _ => false,
     }
 }
@@ -58,7 +60,8 @@ fn opens(mut input: Input<'_>) -> bool {
 /// A database with and without something behind its checkpoint.
 fn seeds() -> Vec<Vec<u8>> {
     let tagged = |tag: u8, samples: Vec<Vec<u8>>| samples.into_iter().map(move |sample| [&[tag], &sample[..]].concat());
-    let mut seeds: Vec<_> = tagged(0, fuzz::pages()).chain(tagged(1, fuzz::manifests())).collect();
+    let small = tagged(0, fuzz::pages()).chain(tagged(1, fuzz::manifests()));
+    let mut seeds: Vec<_> = small.chain(tagged(3, fuzz::notes())).collect();
     let directory = Arc::new(MemoryDirectory::new());
     for behind in [false, true] {
         let database = contents::open(&directory).expect("valid");

@@ -14,7 +14,7 @@ use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, Place};
 use ishigaki_remote::Anywhere;
 use ishigaki_sql::{Database, Settings};
-use ishigaki_txn::{ProtocolKind, Release};
+use ishigaki_txn::{LogPlace, ProtocolKind, Release};
 
 use super::log_arguments::LogArguments;
 use crate::failure::{EXIT_CODES, Failure};
@@ -29,6 +29,7 @@ Examples:
   ishigaki sql -c 'SELECT 1' -c 'SELECT 2'                 statements, one after the other
   ishigaki sql -c \"COPY t FROM 'rows.csv'\"                 load a file
   ishigaki sql --format json -c 'SELECT * FROM t' | jq .   rows for programs
+  ishigaki sql --data /srv/shop --log-at pool:/srv/shop.ring   with its log in a log pool
   generate | ishigaki sql --data /srv/shop                 statements from a pipe";
 
 /// Run SQL: a shell, a file, a pipe, or statements given here
@@ -42,6 +43,11 @@ pub(crate) struct Arguments {
     /// block device that `ishigaki media format` has prepared; node://HOST:PORT/DIR for a storage node's
     #[arg(long, value_name = "PLACE", default_value = "ishigaki-data")]
     data: Anywhere,
+
+    /// Where its log is, if not beside its tables: pool:PATH for a member of a log pool that runs (`ishigaki log add --ring`), or
+    /// any place that --data can be. Given when the database is made, and then always
+    #[arg(long, value_name = "PLACE")]
+    log_at: Option<Anywhere>,
 
     /// Run these statements and leave; may be given several times
     #[arg(short, long = "command", value_name = "SQL", conflicts_with = "file")]
@@ -146,17 +152,37 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
     }
     settings.txn.log = arguments.log.settings();
     (settings.txn.protocol, settings.txn.release) = (arguments.protocol, arguments.release);
+    let of_log = arguments.log_at.as_ref().map(log_place).transpose()?;
     let bar = ProgressBar::new_spinner().with_message("opening the database");
     let (progress, opened) = (ishigaki_wal::Progress::default(), AtomicBool::new(false));
     let database = std::thread::scope(|scope| {
         let watch = scope.spawn(|| show_progress(&bar, &progress, &opened));
-        let database = Database::open_in(directory, &settings, &progress);
+        let database = match &of_log {
+            None => Database::open_in(directory, &settings, &progress),
+            Some(log) => ishigaki_txn::Database::open_apart(directory, log, settings.txn.clone(), &progress)
+                .map_err(ishigaki_sql::Error::from)
+                .and_then(|engine| Database::over(engine, &settings)),
+        };
         opened.store(true, Ordering::Release);
         watch.thread().unpark();
         database
     });
     bar.finish_and_clear();
     Ok(database?)
+}
+
+/// The place of a log that is not beside its tables.
+fn log_place(place: &Anywhere) -> Result<LogPlace, Failure> {
+    let directory = place.open().map_err(|error| Failure::of(error.kind(), error))?;
+    // The database remembers it, and may be opened from elsewhere.
+    let name = match place {
+        Anywhere::Pool(path) => {
+            let path = std::path::absolute(path).map_err(|error| Failure::file(path.display(), &error))?;
+            Anywhere::Pool(path).to_string()
+        }
+        other => other.to_string(),
+    };
+    Ok(LogPlace { directory, name })
 }
 
 /// Moves a spinner, and a bar as soon as it is known how much there is to read.

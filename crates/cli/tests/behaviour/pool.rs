@@ -3,6 +3,7 @@
 mod metrics;
 mod offline;
 mod refused;
+mod ring;
 mod served;
 
 use std::collections::BTreeMap;

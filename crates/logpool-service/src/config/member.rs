@@ -39,11 +39,13 @@ struct Written {
     name: String,
     #[serde(serialize_with = "profile_text", deserialize_with = "profile_of")]
     profile: Profile,
-    /// One of the two is there.
+    /// One of the three is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mount: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     socket: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ring: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<Owner>,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exact", deserialize_with = "parsed")]
@@ -58,14 +60,22 @@ impl TryFrom<Written> for MemberConfig {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, profile, mount, socket, owner, share, home, files } = written;
-        let place = match (mount, socket) {
-            (Some(folder), None) => Place::Mount(folder),
-            (None, Some(path)) => Place::Socket(path),
-            (found, _) => {
-                let has = if found.is_some() { "both `mount` and `socket`" } else { "neither `mount` nor `socket`" };
+        let Written { name, profile, mount, socket, ring, owner, share, home, files } = written;
+        let places = [
+            ("mount", mount.map(Place::Mount)),
+            ("socket", socket.map(Place::Socket)),
+            ("ring", ring.map(Place::Ring)),
+        ];
+        let mut places = places.into_iter().filter_map(|(key, place)| Some((key, place?)));
+        let place = match (places.next(), places.next()) {
+            (Some((_, place)), None) => place,
+            (found, other) => {
+                let has = match found.zip(other) {
+                    Some(((one, _), (other, _))) => format!("both `{one}` and `{other}`"),
+                    None => "neither `mount` nor `socket` nor `ring`".to_owned(),
+                };
                 return Err(format!(
-                    "member `{name}` has {has}; give it `mount`, a folder for a server of this host, or `socket`, for a virtual machine"
+                    "member `{name}` has {has}; give it `mount`, a folder for a server of this host, `socket`, for a virtual machine, or `ring`, for a database of ours"
                 ));
             }
         };
@@ -76,11 +86,13 @@ impl TryFrom<Written> for MemberConfig {
 impl From<MemberConfig> for Written {
     fn from(member: MemberConfig) -> Self {
         let MemberConfig { name, profile, place, owner, share, home, files } = member;
-        let (mount, socket) = match place {
-            Place::Mount(folder) => (Some(folder), None),
-            Place::Socket(path) => (None, Some(path)),
-        };
-        Self { name, profile, mount, socket, owner, share, home, files }
+        let (mut mount, mut socket, mut ring) = (None, None, None);
+        match place {
+            Place::Mount(folder) => mount = Some(folder),
+            Place::Socket(path) => socket = Some(path),
+            Place::Ring(path) => ring = Some(path),
+        }
+        Self { name, profile, mount, socket, ring, owner, share, home, files }
     }
 }
 
@@ -169,18 +181,22 @@ mod tests {
     }
 
     #[test]
-    fn a_member_has_a_folder_or_a_socket_and_not_both() {
+    fn a_member_has_a_folder_or_a_socket_or_a_ring_and_only_one_of_them() {
         let read =
             |places: &str| toml::from_str::<MemberConfig>(&format!("name = \"a\"\nprofile = \"mariadb\"\n{places}"));
-        let (mount, socket) = ("mount = \"/m\"\n", "socket = \"/s\"\n");
+        let (mount, socket, ring) = ("mount = \"/m\"\n", "socket = \"/s\"\n", "ring = \"/r\"\n");
         assert_eq!(read(mount).unwrap().place, Place::Mount("/m".into()));
-        let member = read(socket).unwrap();
-        assert_eq!(member.place, Place::Socket("/s".into()));
-        assert_eq!(toml::from_str::<MemberConfig>(&toml::to_string(&member).unwrap()).unwrap(), member);
-        for (places, words) in
-            [("", "neither `mount` nor `socket`"), (&*format!("{mount}{socket}"), "both `mount` and")]
-        {
-            let error = read(places).unwrap_err().to_string();
+        for (written, place) in [(socket, Place::Socket("/s".into())), (ring, Place::Ring("/r".into()))] {
+            let member = read(written).unwrap();
+            assert_eq!(member.place, place);
+            assert_eq!(toml::from_str::<MemberConfig>(&toml::to_string(&member).unwrap()).unwrap(), member);
+        }
+        for (places, words) in [
+            (String::new(), "neither `mount` nor `socket` nor `ring`"),
+            (format!("{mount}{socket}"), "both `mount` and `socket`"),
+            (format!("{socket}{ring}"), "both `socket` and `ring`"),
+        ] {
+            let error = read(&places).unwrap_err().to_string();
             assert!(error.contains("member `a` has ") && error.contains(words), "{error}");
         }
     }

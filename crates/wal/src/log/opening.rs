@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-use ishigaki_base::{Generation, Position, StreamId};
+use ishigaki_base::{Generation, LogId, Position, StreamId};
 use ishigaki_device::Directory;
 use parking_lot::Mutex;
 
 use super::{Log, Shared};
-use crate::control::ControlBlock;
+use crate::control::{self, ControlBlock};
 use crate::epoch::Epochs;
 use crate::format::Control;
 use crate::herald::Herald;
@@ -101,6 +101,25 @@ impl Log {
         Self::begin(directory, settings, from, |directory, control, start| {
             recovery::recover_in_parallel(directory, control, start, threads, sink, progress)
         })
+    }
+
+    /// The identity of the log of a directory that nobody has open, if there is one.
+    pub fn identity(directory: &dyn Directory) -> Result<Option<LogId>> {
+        control::identity(directory)
+    }
+
+    /// Makes an empty log of that identity, durably, so that somebody who knows it can tell this log from others; one that is
+    /// there already stays.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if there is another one.
+    pub fn make(directory: &dyn Directory, log: LogId) -> Result<()> {
+        let found = ControlBlock::open_or_make(directory, log)?.contents().log;
+        if found == log {
+            return Ok(());
+        }
+        Err(Error::Invalid { reason: format!("log {log} can not be made where log {found} is") })
     }
 
     fn begin(

@@ -179,7 +179,10 @@ impl<'a> ChunkReader<'a> {
             return Ok(false);
         }
         let start = self.window.load(&mut self.segments, next, SECTOR)?;
-        Ok(self.window.bytes()[start..start + SECTOR].iter().any(|&byte| byte != 0))
+        match self.window.bytes().get(start..start + SECTOR) {
+            Some(sector) => Ok(sector.iter().any(|&byte| byte != 0)),
+            None => Err(self.damage("the segment that follows is shorter than a sector")),
+        }
     }
 
     fn check_header(&mut self, header: ChunkHeader) -> Result<ChunkHeader> {

@@ -143,3 +143,11 @@ fn what_was_written_together_lies_in_one_segment_and_is_of_one_generation() {
         assert!(refused.to_string().contains("written together"), "{refused}");
     }
 }
+
+#[test]
+fn a_segment_without_a_sector_is_damage_and_nothing_worse() {
+    let directory = log_of(Generation(1), Lsn(1));
+    directory.create(&segment_name(StreamId(0), 1), 0).unwrap();
+    let error = Log::open(directory, Settings::default(), &mut |_, _| Ok(())).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("shorter than a sector")), "{error}");
+}

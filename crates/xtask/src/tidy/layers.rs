@@ -38,6 +38,7 @@ const HOUSE: &[Room] = &[
     room("index", Place::Floor(1), &[]),
     room("fabric", Place::Floor(1), &["device"]),
     room("fuse", Place::Floor(1), &[]),
+    room("shm", Place::Floor(1), &["device"]),
     room("servers", Place::Floor(1), &[]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),

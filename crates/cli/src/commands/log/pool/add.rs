@@ -15,7 +15,8 @@ const EXAMPLES: &str = "\
 Examples:
   ishigaki log add billing --profile mariadb --mount /srv/billing-log --owner mysql --data /srv/pool
   ishigaki log add scratch --profile generic --mount ./log --share 4MiB --home 64MiB --data /srv/pool
-  ishigaki log add machine --profile mariadb --socket /srv/machine.socket --owner 105:106 --data /srv/pool";
+  ishigaki log add machine --profile mariadb --socket /srv/machine.socket --owner 105:106 --data /srv/pool
+  ishigaki log add shop --profile generic --ring /srv/shop.ring --data /srv/pool";
 
 /// Have a running service serve one more member, now and after every start
 ///
@@ -33,12 +34,16 @@ pub(crate) struct Arguments {
     profile: Profile,
 
     /// The empty folder on which it is mounted, for a server of this host
-    #[arg(long, value_name = "DIR", required_unless_present = "socket", conflicts_with = "socket")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["socket", "ring"], conflicts_with_all = ["socket", "ring"])]
     mount: Option<PathBuf>,
 
     /// The socket on which a virtual machine mounts it, by virtio-fs
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+
+    /// The socket on which a database of ours gets it, over shared memory: `ishigaki sql --log-at pool:PATH`
+    #[arg(long, value_name = "PATH", conflicts_with = "socket")]
+    ring: Option<PathBuf>,
 
     /// Whose its files are, by name or number, in a virtual machine by both numbers; by default of whoever runs the service
     #[arg(long, value_name = "USER[:GROUP]")]
@@ -66,11 +71,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { name, profile, mount, socket, owner, share, home, files, data, json } = arguments;
-    let place = match (mount, socket) {
-        (Some(folder), None) => Place::Mount(absolute(&folder)?),
-        (None, Some(path)) => Place::Socket(absolute(&path)?),
-        _ => return Err(Failure::usage("either --mount or --socket")),
+    let Arguments { name, profile, mount, socket, ring, owner, share, home, files, data, json } = arguments;
+    let place = match (mount, socket, ring) {
+        (Some(folder), None, None) => Place::Mount(absolute(&folder)?),
+        (None, Some(path), None) => Place::Socket(absolute(&path)?),
+        (None, None, Some(path)) => Place::Ring(absolute(&path)?),
+        _ => return Err(Failure::usage("one of --mount, --socket and --ring")),
     };
     let member = MemberConfig { name, profile, place, owner, share, home, files };
     let reply = ask(&data, &Request::Add(member)).map_err(|error| refused(&error, &data))?;

@@ -33,7 +33,8 @@ A configuration:
   [[member]]
   name = \"orders\"
   profile = \"postgresql\"            # or mariadb, generic
-  mount = \"/srv/orders-log\"         # an empty folder; for a virtual machine: socket = \"/srv/orders.socket\"
+  mount = \"/srv/orders-log\"         # an empty folder; for a virtual machine: socket = \"/srv/orders.socket\";
+                                    # for a database of ours: ring = \"/srv/orders.ring\"
   owner = \"postgres\"                # a name or number, and perhaps a group: \"postgres:dba\"
   share = \"16MiB\"                   # of the log, until it is home
   home = \"1GiB\"                     # for all its files";
@@ -43,7 +44,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Serve one log to many database servers, each with a folder for its own
 ///
-/// Every member has a folder, and its server has its log there; or a socket, by which a virtual machine has the folder.
+/// Every member has a folder, and its server has its log there; or a socket, by which a virtual machine has the folder; or a ring in shared memory, for a database of ours.
 /// Ctrl-C or SIGTERM unmounts all and ends; a second one ends at once, and loses nothing either. Members that `log add` has taken in are served as well.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
@@ -141,6 +142,7 @@ fn begun_json(status: &Status) -> Value {
             let place = match &member.place {
                 Place::Mount(_) => "mount",
                 Place::Socket(_) => "socket",
+                Place::Ring(_) => "ring",
             };
             json!({
                 "name": member.name,

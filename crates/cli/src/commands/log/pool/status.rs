@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
-use ishigaki_logpool_service::{LogStatus, MemberStatus, Reply, Request, Spread, Status, ask};
+use ishigaki_logpool_service::{LogStatus, MemberStatus, Place, Reply, Request, Spread, Status, ask};
 
 use super::refused;
 use crate::commands::parse_seconds;
@@ -128,12 +128,13 @@ fn log_text(text: &mut String, log: &LogStatus) -> std::fmt::Result {
 
 fn member_text(text: &mut String, member: &MemberStatus, rate: Option<f64>) -> std::fmt::Result {
     writeln!(text)?;
-    let machine = match member.connected {
-        Some(true) => ", a virtual machine is connected",
-        Some(false) => ", no virtual machine is connected",
-        None => "",
+    let guest = if matches!(member.place, Place::Ring(_)) { "database" } else { "virtual machine" };
+    let guest = match member.connected {
+        Some(true) => format!(", a {guest} is connected"),
+        Some(false) => format!(", no {guest} is connected"),
+        None => String::new(),
     };
-    writeln!(text, "{} ({}) at {}, files of {}{machine}", member.name, member.profile, member.place, member.owner)?;
+    writeln!(text, "{} ({}) at {}, files of {}{guest}", member.name, member.profile, member.place, member.owner)?;
     if let Some(problem) = &member.problem {
         writeln!(text, "  problem   {problem}")?;
     }
