@@ -78,7 +78,7 @@ struct Way {
     /// What was seen: pages, and seconds for them.
     pages: f64,
     seconds: f64,
-    under_way: u64,
+    pending: u64,
     /// When it last began after doing nothing, or ended something.
     since: Duration,
 }
@@ -86,7 +86,7 @@ struct Way {
 impl Way {
     fn new(believed: f64) -> Self {
         let believed = if believed.is_finite() { believed.max(1e-3) } else { 1e12 };
-        Self { believed, pages: 0.0, seconds: 0.0, under_way: 0, since: Duration::ZERO }
+        Self { believed, pages: 0.0, seconds: 0.0, pending: 0, since: Duration::ZERO }
     }
 
     fn is_known(&self) -> bool {
@@ -102,34 +102,34 @@ impl Way {
     /// Pages a second now: less than usual if what is under way is late.
     fn pace(&self, now: Duration) -> f64 {
         let running = now.saturating_sub(self.since).as_secs_f64();
-        if self.under_way == 0 || running <= 0.0 {
+        if self.pending == 0 || running <= 0.0 {
             return self.usual();
         }
-        self.usual().min(self.under_way as f64 / running)
+        self.usual().min(self.pending as f64 / running)
     }
 
     /// How many pages of what is under way are still to be done.
     fn rest(&self, now: Duration) -> f64 {
         let done = now.saturating_sub(self.since).as_secs_f64() * self.usual();
-        (self.under_way as f64 - done).max(0.0)
+        (self.pending as f64 - done).max(0.0)
     }
 
     /// Does something, did so a moment ago, or is about to begin.
     fn works(&self, now: Duration) -> bool {
-        self.under_way > 0 || now < self.since + GRACE
+        self.pending > 0 || now < self.since + GRACE
     }
 
     fn begin(&mut self, pages: u64, now: Duration) {
-        if self.under_way == 0 {
+        if self.pending == 0 {
             self.since = now;
         }
-        self.under_way += pages;
+        self.pending += pages;
     }
 
     fn end(&mut self, pages: u64, now: Duration) {
         self.pages = self.pages * MEMORY + pages as f64;
         self.seconds = self.seconds * MEMORY + now.saturating_sub(self.since).as_secs_f64().max(1e-9);
-        self.under_way = self.under_way.saturating_sub(pages);
+        self.pending = self.pending.saturating_sub(pages);
         self.since = now;
     }
 }
@@ -155,13 +155,13 @@ impl Division {
         let mut unit = unit.min(self.left);
         if !self.closed {
             if here * SLOW < there && self.push.works(now) {
-                if self.fetch.is_known() || self.fetch.under_way > 0 || here * HOPELESS < there {
+                if self.fetch.is_known() || self.fetch.pending > 0 || here * HOPELESS < there {
                     return Turn::Wait;
                 }
                 unit = unit.min((self.all / TRIAL).max(1));
             }
-            let own = (self.fetch.under_way + unit) as f64 / here;
-            if self.push.under_way > 0 && own > (self.left as f64 + self.push.rest(now)) / there {
+            let own = (self.fetch.pending + unit) as f64 / here;
+            if self.push.pending > 0 && own > (self.left as f64 + self.push.rest(now)) / there {
                 return Turn::Wait;
             }
         }
@@ -197,7 +197,7 @@ impl Division {
             // What is left would be too short; together it is not too long.
             pages = left;
         }
-        if self.fetch.under_way > 0 && pages / there > (left + self.fetch.rest(now)) / here {
+        if self.fetch.pending > 0 && pages / there > (left + self.fetch.rest(now)) / here {
             // So many that both end at the same time.
             pages = there / (there + here) * (left + self.fetch.rest(now));
             if pages < shortest / 4.0 {
@@ -225,7 +225,7 @@ impl Division {
     /// The node does not do the order: its pages are in the queue again, and it gets no more.
     pub fn refused(&mut self) {
         self.left += self.silent.take().unwrap_or(0);
-        self.push.under_way = 0;
+        self.push.pending = 0;
         self.closed = true;
     }
 

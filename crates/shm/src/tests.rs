@@ -86,7 +86,7 @@ fn requests_that_make_no_sense_are_refused_and_change_nothing() {
     let of = |operation, offset, length, number| Request { operation, handle, offset, length, number };
     let write_all = |table: &[u64]| {
         let mut bytes = vec![7; 512];
-        table.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend(table.iter().flat_map(|number| number.to_le_bytes()));
         bytes
     };
     let (whole, short) = (write_all(&[0, 512]), write_all(&[0, 256]));

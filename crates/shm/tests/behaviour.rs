@@ -244,14 +244,14 @@ fn what_listens_there_and_is_no_ring_is_refused() {
 #[derive(Clone, Debug, Default)]
 struct Shut {
     inner: MemoryDirectory,
-    shut: Arc<(Mutex<bool>, Condvar)>,
+    door: Arc<(Mutex<bool>, Condvar)>,
     inside: Arc<AtomicUsize>,
 }
 
 impl Shut {
     fn close(&self, shut: bool) {
-        *self.shut.0.lock() = shut;
-        self.shut.1.notify_all();
+        *self.door.0.lock() = shut;
+        self.door.1.notify_all();
     }
 
     fn inside(&self) -> usize {

@@ -12,7 +12,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    pub(crate) fn new(medium: &SimDirectory, prefix: &'static str) -> Arc<dyn Directory> {
+    pub(crate) fn of(medium: &SimDirectory, prefix: &'static str) -> Arc<dyn Directory> {
         Arc::new(Self { medium: medium.clone(), prefix })
     }
 

@@ -28,7 +28,7 @@ fn value(key: u64) -> Vec<u8> {
 
 /// Opens everything, checks what is there, puts so many rows and ends. The pool works in one thread, the database in another.
 fn live(medium: &SimDirectory, path: &Path, known: &mut Known, turns: u64) -> Result<(), Box<dyn std::error::Error>> {
-    let pool = Pool::open_together(Below::new(medium, "pool-"), pool_settings(false))?;
+    let pool = Pool::open_together(Below::of(medium, "pool-"), pool_settings(false))?;
     let member = if pool.members().is_empty() {
         let MemberSettings { profile, quota } = served("orders", path).member;
         pool.add("orders", MemberSettings { profile, quota })?
@@ -36,7 +36,7 @@ fn live(medium: &SimDirectory, path: &Path, known: &mut Known, turns: u64) -> Re
         pool.member("orders")?
     };
     let _ring = Ring::new(member, path, Access::own(), 1)?;
-    let database = open(Below::new(medium, "db-"), &log_at(path)?, settings(false))?;
+    let database = open(Below::of(medium, "db-"), &log_at(path)?, settings(false))?;
     let found = rows(&database);
     assert!(found.iter().map(|(key, _)| *key).eq(0..found.len() as u64), "not the first rows");
     assert!(found.iter().all(|(key, bytes)| *bytes == value(*key)), "other bytes");
@@ -59,7 +59,9 @@ fn live(medium: &SimDirectory, path: &Path, known: &mut Known, turns: u64) -> Re
         known.acknowledged = known.tried;
         match turn {
             5 => pool.bring_home()?,
-            8 => drop(database.checkpoint()?),
+            8 => {
+                database.checkpoint()?;
+            }
             _ => {}
         }
     }

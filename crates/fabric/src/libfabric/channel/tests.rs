@@ -128,13 +128,13 @@ fn an_endpoint_can_be_closed_while_half_of_a_write_is_there() {
             one.stage(0, &[9; 4096]);
             let landing = other.landing();
             wait_for(&mut one, &mut other, |one| one.write(0, 0, sizes.ring, landing, 5));
-            let (mut begin, begun) = ([0; 4096], Instant::now());
-            while begin[4095] == 0 {
+            let (mut head, begun) = ([0; 4096], Instant::now());
+            while head[4095] == 0 {
                 let mut done = Vec::new();
                 one.poll(&mut done).expect("polled");
                 other.poll(&mut done).expect("polled");
                 assert!(done.is_empty() && begun.elapsed() < Duration::from_secs(10), "{provider}: {done:?}");
-                other.landed(0, &mut begin);
+                other.landed(0, &mut head);
             }
             drop(other);
             drop(one);

@@ -66,7 +66,7 @@ impl Met {
 /// The keys of a grouping, in its order.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
-    keys: Vec<Key>,
+    each: Vec<Key>,
     /// Each key's digit of each row.
     found: Vec<Vec<u32>>,
     numbers: Vec<i64>,
@@ -78,18 +78,18 @@ impl Keys {
     pub(super) fn new(columns: &[usize], table: &PagedTable) -> Option<Self> {
         let keys = columns.iter().map(|&column| Key::new(column, table)).collect::<Option<Vec<_>>>()?;
         let found = vec![Vec::new(); keys.len()];
-        let keys = Self { keys, found, numbers: Vec::new() };
+        let keys = Self { each: keys, found, numbers: Vec::new() };
         (keys.slots()? <= SLOTS).then_some(keys)
     }
 
     /// How many slots there are. Nothing if that is not a number.
     pub(super) fn slots(&self) -> Option<usize> {
-        self.keys.iter().try_fold(1_usize, |slots, key| slots.checked_mul(key.radix))
+        self.each.iter().try_fold(1_usize, |slots, key| slots.checked_mul(key.radix))
     }
 
     /// How many digits each key has.
     pub(super) fn radices(&self) -> Vec<usize> {
-        self.keys.iter().map(|key| key.radix).collect()
+        self.each.iter().map(|key| key.radix).collect()
     }
 
     /// Finds the slots of rows of a page. A slot may have another number afterwards than before, as the
@@ -98,12 +98,12 @@ impl Keys {
         let before = self.radices();
         let found = self.find_digits(page, rows)? && self.slots().is_some_and(|slots| slots <= SLOTS);
         if !found {
-            self.keys.iter_mut().zip(before).for_each(|(key, before)| key.radix = before);
+            self.each.iter_mut().zip(before).for_each(|(key, before)| key.radix = before);
             return Ok(false);
         }
         slots.clear();
         slots.resize(rows.map_or(page.rows(), <[u32]>::len), 0);
-        for (key, digits) in self.keys.iter().zip(&self.found) {
+        for (key, digits) in self.each.iter().zip(&self.found) {
             let radix = key.radix as u32;
             slots.iter_mut().zip(digits).for_each(|(slot, digit)| *slot = *slot * radix + digit);
         }
@@ -111,7 +111,7 @@ impl Keys {
     }
 
     fn find_digits(&mut self, page: &Page, rows: Option<&[u32]>) -> Result<bool> {
-        for (key, digits) in self.keys.iter_mut().zip(&mut self.found) {
+        for (key, digits) in self.each.iter_mut().zip(&mut self.found) {
             if !key.find(page, rows, &mut self.numbers, digits)? {
                 return Ok(false);
             }
@@ -121,11 +121,13 @@ impl Keys {
 
     /// The keys of groups, by their slots.
     pub(super) fn columns(&self, slots: &[usize]) -> Result<Vec<ArrayRef>> {
-        let mut columns = Vec::with_capacity(self.keys.len());
+        let mut columns = Vec::with_capacity(self.each.len());
         let mut left = slots.to_vec();
-        for key in self.keys.iter().rev() {
+        for key in self.each.iter().rev() {
             let digits: Vec<usize> = left.iter().map(|slot| slot % key.radix).collect();
-            left.iter_mut().for_each(|slot| *slot /= key.radix);
+            for slot in &mut left {
+                *slot /= key.radix;
+            }
             columns.push(key.values(&digits)?);
         }
         columns.reverse();
@@ -148,8 +150,12 @@ impl Key {
     fn new(column: usize, table: &PagedTable) -> Option<Self> {
         let data_type = table.columns().field(column).data_type().clone();
         let (digits, radix) = match &data_type {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => (Digits::Met(Met::default()), TEXTS),
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => (Digits::Met(Met::default()), TEXTS),
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView => (Digits::Met(Met::default()), TEXTS),
             _ => {
                 let known = || table.parts().iter().map(|part| part.reader.statistics(column));
                 let least = known().filter_map(|known| number(&known.min)).min()?;

@@ -47,13 +47,13 @@ impl Recipe {
     /// How the work of an aggregate is done on pages. Nothing if it can not be.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Option<Found> {
         let groups = aggregate.group_expr();
-        let plain = *aggregate.mode() == AggregateMode::Partial
+        let is_simple = *aggregate.mode() == AggregateMode::Partial
             && aggregate.limit_options().is_none()
             && *aggregate.input_order_mode() == InputOrderMode::Linear
             && aggregate.filter_expr().iter().all(Option::is_none)
             && !groups.has_grouping_set()
             && groups.null_expr().is_empty();
-        if !plain {
+        if !is_simple {
             return None;
         }
         let (mut instead_of, mut node) = (vec![Arc::clone(plan)], aggregate.input());

@@ -52,7 +52,7 @@ impl Sums {
     /// Takes in rows: the slot of each, and what is to be added there to each sum, none of which is further from zero than
     /// `magnitude`.
     pub(super) fn add(&mut self, slots: &[u32], values: &[&[i64]], magnitude: u64) {
-        let fits = (slots.len() as u64).checked_mul(magnitude).is_some_and(|most| most <= i64::MAX as u64);
+        let fits = (slots.len() as u64).checked_mul(magnitude).is_some_and(|most| i64::try_from(most).is_ok());
         if !fits || self.slots > slots.len() {
             for_width!(self.width, W => add_rows::<i128, W>(slots, values, &mut self.all));
             return;
