@@ -27,7 +27,7 @@ struct Flown {
 type Paces<'a> = &'a dyn Fn(f64) -> (f64, f64);
 
 /// A scan with that belief in the paces, two units at a time here and an order at a time there.
-fn fly(believed: (f64, f64), paces: Paces<'_>) -> Flown {
+fn fly(believed: (f64, f64), speeds: Paces<'_>) -> Flown {
     let mut division = Division::new(PAGES, believed.0, believed.1);
     let mut flown = Flown::default();
     let mut units: Vec<(u64, f64)> = Vec::new();
@@ -49,14 +49,14 @@ fn fly(believed: (f64, f64), paces: Paces<'_>) -> Flown {
             && let Turn::Take(pages) = division.push(now)
         {
             flown.orders += 1;
-            order = Some((pages, pages as f64 + ROUND_TRIP * paces(seconds).1));
+            order = Some((pages, pages as f64 + ROUND_TRIP * speeds(seconds).1));
         }
         if !fetching && units.is_empty() && order.is_none() {
             flown.seconds = seconds;
             assert_eq!((flown.fetched + flown.pushed, division.left()), (PAGES, 0), "each page once: {flown:?}");
             return flown;
         }
-        let (fetch, push) = paces(seconds);
+        let (fetch, push) = speeds(seconds);
         if let Some((pages, left)) = units.first_mut() {
             *left -= fetch * STEP;
             if *left <= 0.0 {

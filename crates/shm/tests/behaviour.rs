@@ -310,7 +310,7 @@ impl Device for ShutDevice {
     }
 
     fn sync(&self) -> Result<()> {
-        let (shut, changed) = &*self.1.shut;
+        let (shut, changed) = &*self.1.door;
         self.1.inside.fetch_add(1, Ordering::SeqCst);
         let mut guard = shut.lock();
         while *guard {

@@ -170,9 +170,9 @@ impl Busy {
     /// Ends it; a client that failed did not keep anybody busy.
     fn end(mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
-        let ended = std::mem::take(&mut self.clients).into_iter().map(JoinHandle::join);
+        let mut ended = std::mem::take(&mut self.clients).into_iter().map(JoinHandle::join);
         let gone = |_| Error::Invalid { setting: "busy", reason: "one of the other clients has gone".to_owned() };
-        ended.map(|ended| ended.map_err(gone)?).collect()
+        ended.try_for_each(|ended| ended.map_err(gone)?)
     }
 }
 

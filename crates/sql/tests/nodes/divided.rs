@@ -110,7 +110,7 @@ fn what_a_node_is_too_busy_for_in_the_middle_of_a_scan_is_taken_back_and_fetched
     node.start_with(Some(Arc::new(Tiring::new())));
     all_answers_are(&shell, &answers);
     // The worker itself never gives up.
-    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(2), "{:?}", begun.elapsed());
 }
 
 #[test]
