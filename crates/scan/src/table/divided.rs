@@ -236,7 +236,8 @@ impl State {
     /// So many pages, of which the last unit may be a part.
     fn take_first(&mut self, pages: u64) -> Vec<Unit> {
         let (mut units, mut left) = (Vec::new(), pages);
-        while let Some(mut unit) = self.queue.pop_front().filter(|_| left > 0) {
+        while left > 0 {
+            let Some(mut unit) = self.queue.pop_front() else { break };
             if unit.count() > left {
                 let cut = unit.pages.start + left;
                 self.queue.push_front(Unit { part: unit.part, pages: cut..unit.pages.end });
