@@ -96,7 +96,9 @@ fn a_node_is_known_by_the_name_that_it_was_given() {
         let with = |port: &str, scheduler: &Scheduler| {
             let (listen, known) = (format!("127.0.0.1:{port}"), format!("localhost:{port}"));
             let mut with = owned(&joins(scheduler, &listen));
-            with.extend(owned(if name { &["--name", &known] } else { &[] }));
+            if name {
+                with.extend(owned(&["--name", &known]));
+            }
             with
         };
         Halves::start(&[], with, |port| format!("node://localhost:{port}/lineitem"), Data::load("0.01"))
