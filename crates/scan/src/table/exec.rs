@@ -11,7 +11,8 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
@@ -66,6 +67,8 @@ impl PageScan {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
+        // Else a plan of one partition has an operator for that on top of the scan, and nothing of it could travel together.
+        let properties = properties.with_scheduling_type(SchedulingType::Cooperative);
         Ok(Self {
             table,
             schema,
@@ -248,6 +251,7 @@ impl ExecutionPlan for PageScan {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = Reading::new(self, partition, context.session_config().batch_size())?;
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), reading.batches())))
+        let batches = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), reading.batches()));
+        Ok(Box::pin(cooperative(batches)))
     }
 }

@@ -1,6 +1,7 @@
 //! Paged tables whose pages lie at storage nodes, over real connections on this host.
 
 use std::net::TcpListener;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use ishigaki_base::ErrorKind;
 use ishigaki_fabric::Security;
 use ishigaki_remote::{Access, Export, Folder, NodeSettings, Results, StorageNode, WorkError, Worker};
 use ishigaki_scan::{FragmentWorker, WorkerSettings};
-use ishigaki_sql::Error;
+use ishigaki_sql::{Database, Error, Settings};
 use tempfile::TempDir;
 
 #[path = "../behaviour/shell.rs"]
@@ -333,6 +334,21 @@ fn what_is_pushed_sends_results_alone() {
     // A condition that can not travel keeps its pages company.
     let plan = shell.plan("SELECT n FROM t WHERE length(name) = 6");
     assert!(plan.contains("placement=fetch"), "{plan}");
+}
+
+#[test]
+fn one_thread_has_as_much_pushed_as_several() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let settings = Settings { threads: NonZeroUsize::new(1), ..Settings::default() };
+    let database = Database::open(directory.path().join("data"), settings).expect("opens");
+    let session = database.session();
+    let (shell, node) = (Shell { directory, database, session }, Node::start());
+    shell.run(&create("t", &node.place("tables")));
+    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000)");
+    shell.run("SET ishigaki.placement = 'push'");
+    let sums = "SELECT rest, sum(n) FROM t GROUP BY rest ORDER BY rest LIMIT 1";
+    assert!(shell.plan(sums).contains("then partial aggregates"), "{}", shell.plan(sums));
+    assert_eq!(shell.rows(sums), ["0|7142142"]);
 }
 
 #[test]
