@@ -21,7 +21,7 @@ const LONG: &str = "SELECT l_returnflag, l_shipmode, count(*) AS lines, \
 const SILENCE: u64 = 3;
 
 /// When that must have been noticed, and the query be over, on a machine that does much else.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// How much processor time a node has used.
 fn used(address: &str) -> Duration {
