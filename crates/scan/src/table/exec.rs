@@ -251,7 +251,8 @@ impl ExecutionPlan for PageScan {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let reading = Reading::new(self, partition, context.session_config().batch_size())?;
-        let batches = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), reading.batches()));
+        let batches: SendableRecordBatchStream =
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), reading.batches()));
         Ok(Box::pin(cooperative(batches)))
     }
 }
