@@ -11,7 +11,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
@@ -253,6 +253,6 @@ impl ExecutionPlan for PageScan {
         let reading = Reading::new(self, partition, context.session_config().batch_size())?;
         let batches: SendableRecordBatchStream =
             Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), reading.batches()));
-        Ok(Box::pin(cooperative(batches)))
+        Ok(make_cooperative(batches))
     }
 }
