@@ -17,8 +17,9 @@
 //! - A way that is several times slower than the other one keeps out: it would save little, and both may stand in each other's
 //!   way. It is tried at the beginning, unless it seems hopeless, and from time to time.
 //! - Nobody begins what the other way would have done sooner together with all that is left.
-//! - An order has half of what the node is to do at its pace, so that there is time to think again; the first one less.
-//!   Orders are not made so short that the way to the node and back counts.
+//! - An order has half of what the node is to do at its pace, so that there is time to think again; the first one less, and
+//!   more of it if nothing is fetched beside it: each order brings its own sums of all groups. Orders are not made so short
+//!   that the way to the node and back counts.
 //! - When nothing is left but an order that is late, it is taken back as soon as fetching its pages would be over before it
 //!   may be expected: who is late by some time is expected to be late by as much again.
 //!
@@ -38,6 +39,9 @@ const MEMORY: f64 = 0.7;
 const SHORTEST: f64 = 0.025;
 /// Which part of the scan the first order has at most.
 const FIRST: f64 = 8.0;
+/// Which part of what is left an order has if both ways work, and if the node works alone.
+const SHARED: f64 = 0.5;
+const ALONE: f64 = 0.875;
 /// How long a way that has just ended something, or is to begin, is taken for one that works.
 const GRACE: Duration = Duration::from_millis(20);
 /// After how long a slow node is tried again.
@@ -189,10 +193,10 @@ impl Division {
             return Turn::Wait;
         }
         let helped = here * SLOW >= there && self.fetch.works(now);
-        let share = if helped || slow { there / (there + here) } else { 1.0 };
+        let share = if helped || slow { there / (there + here) * SHARED } else { ALONE };
         let most = if slow { shortest } else { f64::INFINITY };
         let first = if self.push.is_known() { f64::INFINITY } else { self.all as f64 / FIRST };
-        let mut pages = (share * left / 2.0).min(first).max(shortest).min(most);
+        let mut pages = (share * left).min(first).max(shortest).min(most);
         if left - pages < shortest {
             // What is left would be too short; together it is not too long.
             pages = left;

@@ -119,6 +119,12 @@ fn a_way_that_is_far_slower_keeps_out() {
 }
 
 #[test]
+fn who_works_alone_gets_few_orders() {
+    let flown = fly((100.0, 2_600.0), &|_| (100.0, 2_600.0));
+    assert!(flown.orders <= 4, "{flown:?}");
+}
+
+#[test]
 fn who_is_wrong_about_both_paces_is_at_most_fifteen_percent_behind_the_better_way() {
     let mut worst = 0.0_f64;
     let name = "who_is_wrong_about_both_paces_is_at_most_fifteen_percent_behind_the_better_way";
