@@ -15,7 +15,8 @@
 //! rules follow from the paces:
 //!
 //! - A way that is several times slower than the other one keeps out: it would save little, and both may stand in each other's
-//!   way. It is tried at the beginning, unless it seems hopeless, and from time to time.
+//!   way, since who sends pages can not count them meanwhile. It is tried at the beginning with a little, unless it seems
+//!   hopeless, and from time to time.
 //! - Nobody begins what the other way would have done sooner together with all that is left.
 //! - An order has half of what the node is to do at its pace, so that there is time to think again; the first one less, and
 //!   more of it if nothing is fetched beside it: each order brings its own sums of all groups. Orders are not made so short
@@ -158,11 +159,14 @@ impl Division {
         let (here, there) = (self.fetch.pace(now), self.push.pace(now));
         let mut unit = unit.min(self.left);
         if !self.closed {
-            if here * SLOW < there && self.push.works(now) {
-                if self.fetch.is_known() || self.fetch.pending > 0 || here * HOPELESS < there {
+            if self.push.works(now) {
+                let (known, pending) = (self.fetch.is_known(), self.fetch.pending > 0);
+                if here * if known { SLOW } else { HOPELESS } < there || (pending && !known) {
                     return Turn::Wait;
                 }
-                unit = unit.min((self.all / TRIAL).max(1));
+                if !known {
+                    unit = unit.min((self.all / TRIAL).max(1));
+                }
             }
             let own = (self.fetch.pending + unit) as f64 / here;
             if self.push.pending > 0 && own > (self.left as f64 + self.push.rest(now)) / there {

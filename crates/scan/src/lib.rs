@@ -18,6 +18,7 @@
 //! [`place`] decides for the scans of a plan, by what `forecast` and `node_side` know, before they begin. Work travels as a
 //! `fragment`, which a node's [`worker`] does.
 
+mod aggregate;
 pub mod cost;
 pub mod division;
 mod forecast;

@@ -32,7 +32,7 @@ use crate::cost::{Estimate, Scan, choose, estimate};
 use crate::forecast::{Forecast, surroundings};
 use crate::fragment::step::Step;
 use crate::table::{DIVISIBLE, Divided, PageScan, PushScan};
-use crate::{Placement, Wish};
+use crate::{Placement, Wish, aggregate};
 
 extensions_options! {
     /// What the user wishes about scans, as `SET ishigaki.…` says it.
@@ -118,7 +118,7 @@ impl<'a> Chain<'a> {
             } else if let Some(sort) = node.downcast_ref::<SortExec>() {
                 Step::of_sort(sort).ok().flatten()
             } else {
-                let aggregate = node.downcast_ref::<AggregateExec>().filter(|aggregate| splits(*aggregate.mode()));
+                let aggregate = node.downcast_ref::<AggregateExec>().filter(|of| aggregate::splits(*of.mode()));
                 aggregate.and_then(|aggregate| Step::of_aggregate(aggregate).ok())
             };
             match step {
@@ -132,11 +132,6 @@ impl<'a> Chain<'a> {
         }
         steps
     }
-}
-
-/// Whether there are partial results of it.
-fn splits(mode: AggregateMode) -> bool {
-    matches!(mode, AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned)
 }
 
 impl Rule {
@@ -261,20 +256,9 @@ fn over(input: Arc<dyn ExecutionPlan>, above: &[&Arc<dyn ExecutionPlan>]) -> Res
 fn partial_schema(within: &[&Arc<dyn ExecutionPlan>], scan: &PageScan) -> Result<SchemaRef> {
     let Some(last) = within.last() else { return Ok(Arc::clone(&scan.schema)) };
     match last.downcast_ref::<AggregateExec>() {
-        Some(aggregate) => Ok(as_partial(aggregate, Arc::clone(aggregate.input()))?.schema()),
+        Some(of) => Ok(aggregate::partial(of, Arc::clone(of.input()))?.schema()),
         None => Ok(last.schema()),
     }
-}
-
-fn as_partial(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    Ok(Arc::new(AggregateExec::try_new(
-        AggregateMode::Partial,
-        aggregate.group_expr().clone(),
-        aggregate.aggr_expr().to_vec(),
-        aggregate.filter_expr().to_vec(),
-        input,
-        aggregate.input_schema(),
-    )?))
 }
 
 /// The steps over a scan of our own, such that its results go with the pushed ones.
@@ -295,7 +279,7 @@ fn together(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 fn partial(within: &[&Arc<dyn ExecutionPlan>], input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match within.last() {
         Some(last) => match last.downcast_ref::<AggregateExec>() {
-            Some(aggregate) => as_partial(aggregate, input),
+            Some(of) => Ok(Arc::new(aggregate::partial(of, input)?)),
             // A sort comes behind all of them.
             None => Ok(input),
         },
@@ -310,18 +294,10 @@ fn complete(
     partitions: usize,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let last = within.last();
-    if let Some(aggregate) = last.and_then(|last| last.downcast_ref::<AggregateExec>())
-        && *aggregate.mode() != AggregateMode::Partial
+    if let Some(of) = last.and_then(|last| last.downcast_ref::<AggregateExec>())
+        && *of.mode() != AggregateMode::Partial
     {
-        let (groups, input) = (aggregate.group_expr().as_final(), together(results));
-        return Ok(Arc::new(AggregateExec::try_new(
-            AggregateMode::Final,
-            groups,
-            aggregate.aggr_expr().to_vec(),
-            aggregate.filter_expr().to_vec(),
-            input,
-            aggregate.input_schema(),
-        )?));
+        return Ok(Arc::new(aggregate::whole(of, together(results))?));
     }
     match last.filter(|last| last.is::<SortExec>()) {
         Some(sort) => {

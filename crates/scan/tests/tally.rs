@@ -165,10 +165,10 @@ async fn pages_are_counted_until_one_is_not_made_for_it() {
     let usual = Kind { rows: 20_000, words: 3, suppliers: 100, nulls: 0, price: 1_000_000 };
     let batches = [batch(usual, &mut random), batch(Kind { rows: 5_000, nulls: 2, ..usual }, &mut random)];
     let whole = table(&batches[..1]);
-    for query in QUERIES {
-        let context = context(&whole, 2, true);
+    for (query, threads) in QUERIES.into_iter().flat_map(|query| [(query, 1), (query, 2)]) {
+        let context = context(&whole, threads, true);
         let explained = explained(&context, query).await;
-        assert!(explained.contains("IshigakiTally"), "{query}: {explained}");
+        assert!(explained.contains("IshigakiTally"), "{query}, {threads} threads: {explained}");
         assert!(counter(&explained, "IshigakiTally", "pages_counted") > 0, "{query}: {explained}");
     }
     let query = QUERIES[5];

@@ -31,7 +31,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -42,6 +42,7 @@ use ishigaki_page::Page;
 use super::exec::PageScan;
 use super::filter::Chosen;
 use super::reading::Reading;
+use crate::aggregate;
 use keys::Keys;
 use program::Values;
 use recipe::Recipe;
@@ -68,12 +69,28 @@ impl PhysicalOptimizerRule for TallyPages {
 /// A plan in which groups are counted on pages wherever that can be.
 pub(crate) fn tallied(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let changed = plan.transform_down(|plan| {
-        Ok(match plan.downcast_ref::<AggregateExec>().and_then(|aggregate| Tally::of(&plan, aggregate)) {
-            Some(tally) => Transformed::new(Arc::new(tally) as Arc<dyn ExecutionPlan>, true, TreeNodeRecursion::Jump),
+        let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(plan)) };
+        Ok(match counted(&plan, aggregate)? {
+            Some(counted) => Transformed::new(counted, true, TreeNodeRecursion::Jump),
             None => Transformed::no(plan),
         })
     })?;
     Ok(changed.data)
+}
+
+/// What gives the same as an aggregate, if its partial results can be counted on pages.
+fn counted(plan: &Arc<dyn ExecutionPlan>, of: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let tally = |plan, of| Tally::of(plan, of).map(|tally| Arc::new(tally) as Arc<dyn ExecutionPlan>);
+    let in_one = of.input().properties().partitioning.partition_count() == 1;
+    if *of.mode() == AggregateMode::Partial {
+        return Ok(tally(plan, of));
+    }
+    if !aggregate::splits(*of.mode()) || !in_one || of.limit_options().is_some() {
+        return Ok(None);
+    }
+    let partial = aggregate::partial(of, Arc::clone(of.input()))?;
+    let Some(tally) = tally(&(Arc::new(partial.clone()) as Arc<dyn ExecutionPlan>), &partial) else { return Ok(None) };
+    Ok(Some(Arc::new(aggregate::whole(of, tally)?)))
 }
 
 /// Counts groups on the pages of a scan.
