@@ -11,15 +11,18 @@ use datafusion::common::stats::Precision;
 use ishigaki_base::ByteSize;
 
 use crate::cost::{Scan, Side, Surroundings};
-use crate::fragment::step::Step;
+use crate::fragment::step::{Aggregate, Step};
 use crate::node_side::NodeSide;
 use crate::table::PageScan;
 
 /// To decode a value, in nanoseconds.
-const DECODE: f64 = 2.0;
-/// To judge or compute one.
-const COMPUTE: f64 = 2.0;
-/// To aggregate one.
+const DECODE: f64 = 1.0;
+/// To judge one on its page.
+const JUDGE: f64 = 1.2;
+/// To compute one.
+const COMPUTE: f64 = 1.0;
+/// To aggregate one on its page, and by rows.
+const TALLY: f64 = 0.6;
 const AGGREGATE: f64 = 8.0;
 /// To take a byte of results in, in nanoseconds.
 const TAKE_IN: f64 = 0.5;
@@ -51,7 +54,7 @@ impl Forecast {
         };
         let judged = scan.filter.as_ref().map_or(0, |filter| filter.columns().len()) as f64;
         let shown = scan.projection.len() as f64;
-        let mut work = rows * judged * (DECODE + COMPUTE) + passing * shown * DECODE;
+        let mut work = rows * judged * JUDGE + passing * shown * DECODE;
         let (mut rows_out, mut width) = (passing, row_width(&scan.schema));
         for step in steps {
             match step {
@@ -61,7 +64,8 @@ impl Forecast {
                 }
                 Step::Aggregate { groups, aggregates } => {
                     let columns = (groups.len() + aggregates.len()) as f64;
-                    work += rows_out * columns * AGGREGATE;
+                    let on_pages = aggregates.iter().all(Aggregate::is_of_numbers);
+                    work += rows_out * columns * if on_pages { TALLY } else { AGGREGATE };
                     let most = GROUPS.powf(groups.len().min(4) as f64) * threads;
                     rows_out = rows_out.min(most);
                     width = 20.0 * columns;

@@ -78,6 +78,11 @@ impl Function {
 }
 
 impl Aggregate {
+    /// Whether it counts or sums all rows, which as a rule is done on their pages.
+    pub(crate) fn is_of_numbers(&self) -> bool {
+        self.filter.is_none() && !matches!(self.function, Function::Min | Function::Max)
+    }
+
     fn of(
         aggregate: &AggregateFunctionExpr,
         filter: Option<&Arc<dyn datafusion::physical_expr::PhysicalExpr>>,
