@@ -171,12 +171,25 @@ fn a_node_that_becomes_idle_is_found_by_trying_it_again() {
 
 #[test]
 fn nobody_begins_what_the_other_way_will_have_done_sooner() {
-    let mut division = Division::new(100, 100.0, 250.0);
-    let now = Duration::ZERO;
+    let mut division = Division::new(101, 100.0, 250.0);
+    assert_eq!(division.fetch(1, Duration::ZERO), Turn::Take(1));
+    let now = Duration::from_millis(10);
+    division.fetched(1, now);
     assert!(matches!(division.push(now), Turn::Take(1..)));
     // 0.8 seconds here, and all of it takes the node 0.4.
     assert_eq!(division.fetch(80, now), Turn::Wait);
     assert_eq!(division.fetch(20, now), Turn::Take(20));
+}
+
+#[test]
+fn until_the_pace_of_fetching_is_known_one_small_unit_is_fetched() {
+    let mut division = Division::new(PAGES, 1e3, 1e3);
+    let now = Duration::from_millis(1);
+    assert!(matches!(division.push(Duration::ZERO), Turn::Take(1..)));
+    assert_eq!(division.fetch(64, Duration::ZERO), Turn::Take(PAGES / 256));
+    assert_eq!(division.fetch(64, now), Turn::Wait);
+    division.fetched(PAGES / 256, now);
+    assert_eq!(division.fetch(64, now), Turn::Take(64));
 }
 
 #[test]
