@@ -33,6 +33,26 @@ fn caching(address: &str, connections: usize) -> Client {
     Client::connect(address, &settings, &Security::Open).expect("connected")
 }
 
+/// The same, beside a client with copies whose connections can be held up.
+struct Held {
+    copy: Arc<dyn Device>,
+    client: Client,
+    proxy: Proxy,
+    device: Arc<dyn Device>,
+    writer: Client,
+    _place: Place,
+}
+
+impl Held {
+    fn filled(mode: Mode, connections: usize) -> Self {
+        let (place, writer, device) = filled(mode);
+        let proxy = Proxy::to(place.node.address());
+        let client = caching(&proxy.address, connections);
+        let copy = client.directory("").open("pages").expect("opened");
+        Self { copy, client, proxy, device, writer, _place: place }
+    }
+}
+
 fn statistics(client: &Client) -> CacheStatistics {
     client.cache_statistics().expect("there is a cache")
 }
@@ -57,29 +77,26 @@ fn until(mut so: impl FnMut() -> bool) -> bool {
 #[test]
 fn however_many_miss_a_page_at_once_the_node_is_asked_for_it_once() {
     for mode in MODES {
-        let (place, writer, _device) = filled(mode);
-        let proxy = Proxy::to(place.node.address());
-        let client = caching(&proxy.address, 2);
-        let copy = client.directory("").open("pages").expect("opened");
+        let held = Held::filled(mode, 2);
+        let Held { writer, proxy, client, copy, .. } = &held;
         // Both connections have opened the file, and the node knows that we keep copies.
         (60..62).for_each(|page| drop(read(copy.as_ref(), page * PAGE, 512)));
-        let (before, had) = (node_read(&writer), statistics(&client));
+        let (before, had) = (node_read(writer), statistics(client));
         proxy.hold();
         std::thread::scope(|scope| {
             // Four pages; only some of them; and some before and behind.
             for (offset, length) in [(3, 4), (3, 4), (4, 1), (5, 2), (1, 4), (5, 4), (0, 9), (3, 4)] {
-                let copy = &copy;
                 scope.spawn(move || {
                     let bytes = read(copy.as_ref(), offset * PAGE + 512, length * PAGE as usize - 1024);
                     assert!(bytes.iter().all(|&byte| byte == 1));
                 });
             }
             // Nobody is answered before all that the node is to be asked for at first has arrived there.
-            assert!(until(|| node_read(&writer) > before), "{mode}");
+            assert!(until(|| node_read(writer) > before), "{mode}");
             proxy.release();
         });
-        assert_eq!(node_read(&writer) - before, 9 * PAGE, "{mode}: each page once");
-        let has = statistics(&client);
+        assert_eq!(node_read(writer) - before, 9 * PAGE, "{mode}: each page once");
+        let has = statistics(client);
         assert_eq!(has.misses - had.misses, 9, "{mode}");
         assert_eq!((has.hits + has.joined) - (had.hits + had.joined), 32 - 9, "{mode}: all others");
         assert!(has.joined > had.joined, "{mode}");
@@ -89,21 +106,19 @@ fn however_many_miss_a_page_at_once_the_node_is_asked_for_it_once() {
 #[test]
 fn a_page_that_was_asked_for_before_a_write_is_not_given_to_who_reads_behind_it() {
     for mode in MODES {
-        let (place, writer, device) = filled(mode);
-        let proxy = Proxy::to(place.node.address());
-        let client = caching(&proxy.address, 1);
-        let copy = client.directory("").open("pages").expect("opened");
+        let held = Held::filled(mode, 1);
+        let Held { writer, device, proxy, copy, .. } = &held;
         read(copy.as_ref(), 60 * PAGE, 512);
-        let before = node_read(&writer);
+        let before = node_read(writer);
         proxy.hold();
         std::thread::scope(|scope| {
             let first = scope.spawn(|| read(copy.as_ref(), 0, 512)[0]);
-            assert!(until(|| node_read(&writer) == before + PAGE), "{mode}");
+            assert!(until(|| node_read(writer) == before + PAGE), "{mode}");
             device.write_at(0, &full(512, 2)).expect("written");
             let second = scope.spawn(|| read(copy.as_ref(), 0, 512)[0]);
             let third = scope.spawn(|| read(copy.as_ref(), 0, 512)[0]);
             // One of them has to ask again, unless it waits for what came before the write.
-            let asked_again = until(|| node_read(&writer) > before + PAGE);
+            let asked_again = until(|| node_read(writer) > before + PAGE);
             proxy.release();
             assert_eq!(first.join().expect("no panic"), 1, "{mode}: it was read before the write");
             assert_eq!([second, third].map(|reader| reader.join().expect("no panic")), [2, 2], "{mode}");
@@ -116,20 +131,18 @@ fn a_page_that_was_asked_for_before_a_write_is_not_given_to_who_reads_behind_it(
 #[test]
 fn who_waits_for_a_reader_whose_connection_is_cut_reads_for_itself() {
     for mode in MODES {
-        let (place, writer, _device) = filled(mode);
-        let proxy = Proxy::to(place.node.address());
-        let client = caching(&proxy.address, 2);
-        let copy = client.directory("").open("pages").expect("opened");
+        let held = Held::filled(mode, 2);
+        let Held { writer, proxy, copy, .. } = &held;
         (60..62).for_each(|page| drop(read(copy.as_ref(), page * PAGE, 512)));
-        let before = node_read(&writer);
+        let before = node_read(writer);
         proxy.hold();
         std::thread::scope(|scope| {
             // Connections take turns.
             let leads = scope.spawn(|| copy.read_at(0, &mut AlignedBuffer::zeroed(512)));
-            assert!(until(|| node_read(&writer) == before + PAGE), "{mode}");
+            assert!(until(|| node_read(writer) == before + PAGE), "{mode}");
             let joins = scope.spawn(|| copy.read_at(0, &mut AlignedBuffer::zeroed(512)));
             std::thread::sleep(Duration::from_millis(100));
-            assert_eq!(node_read(&writer), before + PAGE, "{mode}: it waits");
+            assert_eq!(node_read(writer), before + PAGE, "{mode}: it waits");
             assert_eq!(proxy.cut_asked(), 1, "{mode}");
             assert!(leads.join().expect("no panic").is_err(), "{mode}");
             proxy.release();

@@ -25,6 +25,7 @@ mod forecast;
 mod fragment;
 pub mod meter;
 mod node_side;
+mod operator;
 pub mod place;
 pub mod placement;
 pub mod table;

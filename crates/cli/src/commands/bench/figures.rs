@@ -126,13 +126,8 @@ struct P3Arguments {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct P4Arguments {
-    /// Where logs are: hdd, ssd or nvm:5us, emulated; or a directory of a real disk
-    #[arg(long, value_name = "DISKS", value_delimiter = ',', default_value = "hdd", conflicts_with = "from")]
-    device: Vec<Disk>,
-
-    /// Which servers: mariadb, postgresql
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "mariadb", conflicts_with = "from")]
-    server: Vec<Kind>,
+    #[command(flatten)]
+    compared: Compared,
 
     /// How many of them insert beside each other [default: 1,2,3,4 on hdd, else 1,2,4,8]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
@@ -146,14 +141,6 @@ struct P4Arguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
     integers: Option<Vec<usize>>,
 
-    /// What is compared: separate, sleep, poll, delay, poll+delay, auto [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "from")]
-    sides: Option<Vec<String>>,
-
-    /// A directory for mounts, through which the servers' users may pass
-    #[arg(long, value_name = "DIR", default_value = "/tmp", conflicts_with = "from")]
-    scratch: PathBuf,
-
     #[command(flatten)]
     drawn: Drawn,
 }
@@ -164,13 +151,8 @@ struct P4Arguments {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct P4TpccArguments {
-    /// Where logs are: hdd, ssd or nvm:5us, emulated; or a directory of a real disk
-    #[arg(long, value_name = "DISKS", value_delimiter = ',', default_value = "hdd", conflicts_with = "from")]
-    device: Vec<Disk>,
-
-    /// Which servers: mariadb, postgresql
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "mariadb", conflicts_with = "from")]
-    server: Vec<Kind>,
+    #[command(flatten)]
+    compared: Compared,
 
     /// How many of them do TPC-C beside each other [default: 1,4]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
@@ -196,6 +178,21 @@ struct P4TpccArguments {
     #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
     writers: Option<usize>,
 
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// Servers with logs of their own, and with one.
+#[derive(Debug, Args)]
+struct Compared {
+    /// Where logs are: hdd, ssd or nvm:5us, emulated; or a directory of a real disk
+    #[arg(long, value_name = "DISKS", value_delimiter = ',', default_value = "hdd", conflicts_with = "from")]
+    device: Vec<Disk>,
+
+    /// Which servers: mariadb, postgresql
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "mariadb", conflicts_with = "from")]
+    server: Vec<Kind>,
+
     /// What is compared: separate, sleep, poll, delay, poll+delay, auto [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "from")]
     sides: Option<Vec<String>>,
@@ -203,9 +200,6 @@ struct P4TpccArguments {
     /// A directory for mounts, through which the servers' users may pass
     #[arg(long, value_name = "DIR", default_value = "/tmp", conflicts_with = "from")]
     scratch: PathBuf,
-
-    #[command(flatten)]
-    drawn: Drawn,
 }
 
 /// What figures of every paper have in common.
@@ -328,7 +322,7 @@ fn measure_p3(arguments: &P3Arguments) -> Result<Vec<Line>, Failure> {
 }
 
 fn measure_p4(arguments: &P4Arguments) -> Result<Vec<Line>, Failure> {
-    let P4Arguments { device, server, scratch, drawn, .. } = arguments;
+    let P4Arguments { compared: Compared { device, server, sides, scratch }, drawn, .. } = arguments;
     if drawn.workers.is_some() || drawn.seconds.is_some() {
         return Err(Failure::usage("paper 4 has servers and transactions; give --servers and --transactions"));
     }
@@ -337,7 +331,7 @@ fn measure_p4(arguments: &P4Arguments) -> Result<Vec<Line>, Failure> {
     scale.servers = arguments.servers.clone().or(scale.servers);
     scale.transactions = arguments.transactions.or(scale.transactions);
     scale.integers = arguments.integers.clone().unwrap_or(scale.integers);
-    scale.sides = arguments.sides.clone().or(scale.sides);
+    scale.sides = sides.clone().or(scale.sides);
     let settings = p4::Settings {
         scale,
         disks: device.clone(),
@@ -355,7 +349,7 @@ fn measure_p4(arguments: &P4Arguments) -> Result<Vec<Line>, Failure> {
 }
 
 fn measure_p4_tpcc(arguments: &P4TpccArguments) -> Result<Vec<Line>, Failure> {
-    let P4TpccArguments { device, server, scratch, drawn, .. } = arguments;
+    let P4TpccArguments { compared: Compared { device, server, sides, scratch }, drawn, .. } = arguments;
     if drawn.workers.is_some() {
         return Err(Failure::usage("servers have clients; give --clients"));
     }
@@ -368,7 +362,7 @@ fn measure_p4_tpcc(arguments: &P4TpccArguments) -> Result<Vec<Line>, Failure> {
     scale.divided = arguments.scale.unwrap_or(scale.divided);
     scale.data = arguments.data.unwrap_or(scale.data);
     scale.writers = arguments.writers.unwrap_or(scale.writers);
-    scale.sides = arguments.sides.clone().or(scale.sides);
+    scale.sides = sides.clone().or(scale.sides);
     let settings = p4_tpcc::Settings {
         scale,
         disks: device.clone(),
