@@ -19,16 +19,23 @@ fn every_query_of_tpch_gives_over_two_nodes_what_one_process_gives() {
     let (spread, mut tables) = (database(), String::new());
     for table in Table::ALL {
         let (name, columns, key) = (table.name(), table.columns(), key(table));
-        let places = addresses.each_ref().map(|address| format!("node://{address}/{name}"));
-        data.spread(table, key, [&places[0], &places[1]]);
-        let options = format!("storage = 'paged', location = '{}', existing = true", places.join(", "));
-        writeln!(tables, "CREATE TABLE {name} ({columns}) WITH ({options});").expect("a string takes it");
+        let places = addresses.each_ref().map(|address| format!("node://{address}/{name}")).join(", ");
+        writeln!(
+            tables,
+            "CREATE TABLE {name} ({columns}) WITH (storage = 'paged', location = '{places}', page_size = '16KiB');"
+        )
+        .expect("a string takes it");
+        for half in 0..2 {
+            let file = spread.path().join(format!("{name}-{half}.parquet"));
+            data.answer(&format!("COPY (SELECT * FROM {name} WHERE {key} % 2 = {half}) TO '{}'", file.display()));
+            writeln!(tables, "COPY {name} FROM '{}';", file.display()).expect("a string takes it");
+        }
     }
+    let sql = || Program::new().args(["sql", "--format", "csv", "--data"]).arg(spread.path().join("database"));
+    sql().args(["-c", &tables]).succeeds();
     drop(nodes);
     let scheduler = Scheduler::start();
     let nodes = [0, 1].map(|at| Served::start(&folders[at], &joins(&scheduler, &addresses[at])));
-    let sql = || Program::new().args(["sql", "--format", "csv", "--data"]).arg(spread.path());
-    sql().args(["-c", &tables]).succeeds();
     let mut wrong = Vec::new();
     for query in Query::all() {
         let text = query.text(SCALE);
