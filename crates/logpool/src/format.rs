@@ -7,19 +7,21 @@
 mod entry;
 mod ledger;
 mod numbers;
+mod packed;
 mod roster;
 mod sealed;
 mod slot;
 
 pub(crate) use entry::{Change, Entry, Node, Run};
 pub(crate) use ledger::{Extent, Ledger, LedgerFile};
+pub(crate) use packed::{is_packed, pack, unpack};
 pub(crate) use roster::{Roster, RosterMember};
 pub(crate) use sealed::{Unfit, length as sealed_length};
 pub(crate) use slot::Slot;
 #[cfg(fuzzing)]
 pub(crate) use {ledger::MAGIC as LEDGER, roster::MAGIC as ROSTER, sealed::seal, slot::MAGIC as SLOT};
 
-/// Version of everything here.
+/// Version of everything here but packed entries.
 pub(crate) const VERSION: u8 = 1;
 
 /// The longest file: lengths and offsets stay below it, so that their sums can not overflow.

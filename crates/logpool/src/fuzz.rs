@@ -5,7 +5,8 @@
 use ishigaki_base::{ByteSize, LogId};
 
 use crate::format::{
-    Change, Entry, Extent, LEDGER, Ledger, LedgerFile, Node, ROSTER, Roster, RosterMember, Run, SLOT, Slot, seal,
+    Change, Entry, Extent, LEDGER, Ledger, LedgerFile, Node, ROSTER, Roster, RosterMember, Run, SLOT, Slot, pack, seal,
+    unpack,
 };
 use crate::home::EXTENT;
 use crate::{Area, FileId, MemberId, MemberSettings, Profile, Settings};
@@ -21,14 +22,16 @@ pub fn settings() -> Settings {
     }
 }
 
-/// Decodes an entry; says whether that was one.
+/// Unpacks and decodes an entry; says whether that was one.
 ///
 /// # Panics
 ///
-/// If an entry that was accepted does not encode to the same bytes.
+/// If an entry that was accepted does not encode to the same plain bytes, or these do not unpack to themselves.
 pub fn entry(bytes: &[u8]) -> bool {
-    let Ok(entry) = Entry::decode(bytes) else { return false };
-    assert_eq!(entry.encode(), bytes);
+    let Ok(plain) = unpack(bytes) else { return false };
+    let Ok(entry) = Entry::decode(&plain) else { return false };
+    assert_eq!(entry.encode(), *plain);
+    assert_eq!(unpack(&pack(plain.to_vec())).expect("it was packed just now"), plain);
     true
 }
 
@@ -71,9 +74,10 @@ pub fn roster(body: &[u8]) -> bool {
     true
 }
 
-/// Entries of a member with number 0, in an order that makes sense.
+/// Entries of a member with number 0, in an order that makes sense; one is packed.
 pub fn entries() -> Vec<Vec<u8>> {
     let (file, bytes) = (FileId(0), Some(&b"abc"[..]));
+    let rows = b"INSERT INTO stones; ".repeat(15);
     let changes = [
         Change::Create { path: "d".to_owned(), file: None },
         Change::Create { path: "d/f".to_owned(), file: Some(file) },
@@ -83,6 +87,12 @@ pub fn entries() -> Vec<Vec<u8>> {
             length: 4096,
             runs: vec![Run { at: 5, length: 3, bytes }, Run { at: 100, length: 3000, bytes: None }],
         },
+        Change::Data {
+            file,
+            offset: 9000,
+            length: 512,
+            runs: vec![Run { at: 0, length: rows.len() as u64, bytes: Some(&rows) }],
+        },
         Change::Zero { file, offset: 0, length: 16 << 10, keep_length: true },
         Change::Truncate { file, length: 10_017 },
         Change::Rename { from: "d/f".to_owned(), to: "g".to_owned() },
@@ -90,7 +100,7 @@ pub fn entries() -> Vec<Vec<u8>> {
         Change::Restate { since: 2, nodes: vec![Node { path: "h".to_owned(), file: Some((FileId(3), 100)) }] },
         Change::Restated,
     ];
-    let entry = |(number, change)| Entry { member: MemberId(0), number, change }.encode();
+    let entry = |(number, change)| pack(Entry { member: MemberId(0), number, change }.encode());
     (1..).zip(changes).map(entry).collect()
 }
 

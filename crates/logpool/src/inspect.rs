@@ -6,7 +6,7 @@ use ishigaki_base::Lsn;
 use ishigaki_device::Directory;
 use ishigaki_wal::Changes;
 
-use crate::format::{Change, Entry};
+use crate::format::{Change, Entry, is_packed, unpack};
 use crate::rebuild::read_roster;
 use crate::{FileId, MemberId, Result};
 
@@ -33,6 +33,8 @@ pub struct EntryReport {
     pub changed: u64,
     /// Bytes of the entry in the log, chunk headers left out.
     pub bytes: u64,
+    /// Whether these bytes are its packed form.
+    pub packed: bool,
     /// The path or paths that it names.
     pub paths: Vec<String>,
 }
@@ -44,16 +46,17 @@ pub fn inspect(directory: &dyn Directory, see: &mut dyn FnMut(EntryReport) -> bo
     let start = ishigaki_wal::inspect(directory)?.start;
     for record in Changes::of(directory, start.lsn)? {
         let (position, payload) = record?;
-        let entry = Entry::decode(&payload)?;
+        let plain = unpack(&payload)?;
+        let entry = Entry::decode(&plain)?;
         let name = names.get(&entry.member).cloned();
-        if !see(report(position.lsn(), name, &entry, payload.len() as u64)) {
+        if !see(report(position.lsn(), name, &entry, &payload)) {
             return Ok(());
         }
     }
     Ok(())
 }
 
-fn report(lsn: Lsn, name: Option<String>, entry: &Entry<'_>, bytes: u64) -> EntryReport {
+fn report(lsn: Lsn, name: Option<String>, entry: &Entry<'_>, payload: &[u8]) -> EntryReport {
     let (member, number, kind) = (entry.member, entry.number, entry.change.name());
     let (file, offset, length, changed, paths) = match &entry.change {
         Change::Data { file, offset, length, runs } => {
@@ -68,5 +71,6 @@ fn report(lsn: Lsn, name: Option<String>, entry: &Entry<'_>, bytes: u64) -> Entr
         Change::Restate { nodes, .. } => (None, 0, 0, 0, nodes.iter().map(|node| node.path.clone()).collect()),
         Change::Restated => (None, 0, 0, 0, Vec::new()),
     };
-    EntryReport { lsn, member, name, number, kind, file, offset, length, changed, bytes, paths }
+    let (bytes, packed) = (payload.len() as u64, is_packed(payload));
+    EntryReport { lsn, member, name, number, kind, file, offset, length, changed, bytes, packed, paths }
 }

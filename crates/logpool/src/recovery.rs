@@ -15,7 +15,7 @@ use ishigaki_base::Lsn;
 use ishigaki_device::Directory;
 
 use crate::areas::Areas;
-use crate::format::{Change, Entry, Roster, RosterMember, Run, Slot};
+use crate::format::{Change, Entry, Roster, RosterMember, Run, Slot, unpack};
 use crate::home::{EXTENT, Home};
 use crate::image::Image;
 use crate::{Area, Error, MemberId, MemberSettings, Result};
@@ -99,7 +99,8 @@ impl Rebuilt {
 
     /// Takes the next record of the log.
     pub(crate) fn take(&mut self, lsn: Lsn, payload: &[u8]) -> Result<()> {
-        let entry = Entry::decode(payload)?;
+        let plain = unpack(payload)?;
+        let entry = Entry::decode(&plain)?;
         // Who is not on the roster any more was removed.
         match self.by_id.get(&entry.member) {
             Some(&place) => self.members[place].take(lsn, &entry, payload.len() as u64),

@@ -5,6 +5,7 @@ mod stage;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
+use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Directory, MemoryDirectory};
 use ishigaki_logpool::{Durability, Error, File, Folder, Kind, Pool, Profile, inspect, is_pool, rebuild, verify};
@@ -21,14 +22,14 @@ fn open(directory: &MemoryDirectory) -> Pool {
     Pool::open_together(Arc::new(directory.clone()), small(false)).unwrap()
 }
 
-/// The tail block of a log, written again for each commit with some new bytes, in the way of a server.
+/// The tail block of a log, written again for each commit with some new bytes, which are like nothing else, in the way of a
+/// server.
 fn commit_tails(file: &File, block: usize, fresh: usize, commits: usize) {
+    let mut random = Seed(1).generator();
     let mut log = vec![0; (commits * fresh).next_multiple_of(block) + block];
     for commit in 0..commits {
         let (from, to) = (commit * fresh, (commit + 1) * fresh);
-        for (at, byte) in log[from..to].iter_mut().enumerate() {
-            *byte = (commit * 31 + at * 7) as u8 | 1;
-        }
+        random.fill(&mut log[from..to]);
         let (first, end) = (from / block * block, to.next_multiple_of(block));
         file.write(first as u64, &log[first..end], Durability::Now).unwrap();
     }
@@ -49,6 +50,46 @@ fn a_small_commit_takes_an_eighth_of_what_innodb_writes_and_a_fifteenth_of_what_
         let medium = pool.statistics();
         assert!(medium.requests == 200 && medium.medium_bytes * share <= statistics.written * 11 / 10, "{medium:?}");
     }
+}
+
+#[test]
+fn an_entry_whose_bytes_repeat_is_packed_in_the_log_and_reads_the_same_everywhere() {
+    let directory = MemoryDirectory::new();
+    let pool = open(&directory);
+    let a = pool.add("a", member(Profile::GENERIC)).unwrap();
+    let file = a.create("log").unwrap();
+    let logged = |bytes: &[u8]| {
+        let before = a.statistics().logged;
+        file.write(8192, bytes, Durability::Now).unwrap();
+        a.statistics().logged - before
+    };
+    let mut unlike = [0; 4096];
+    Seed(2).generator().fill(&mut unlike);
+    assert!((4096..4200).contains(&logged(&unlike)), "there is no shorter way to say it");
+    let alike = b"INSERT INTO stones VALUES (1);\n".repeat(130);
+    let packed = logged(&alike);
+    assert!(packed < 100, "{packed}");
+    assert_eq!(a.statistics().written, 4096 + alike.len() as u64);
+    let expected = bytes(&file);
+    drop((file, a));
+    pool.close().unwrap();
+
+    let mut entries = Vec::new();
+    inspect(&directory, &mut |entry| {
+        entries.push(entry);
+        true
+    })
+    .unwrap();
+    let data: Vec<_> = entries.iter().filter(|entry| entry.kind == "data").collect();
+    assert_eq!(data.iter().map(|entry| entry.packed).collect::<Vec<_>>(), [false, true]);
+    assert_eq!((data[1].length, data[1].bytes), (alike.len() as u64, packed));
+    let together = Apart::of(vec![("a", Arc::new(directory.clone()))]);
+    assert!(verify(&directory, together.as_ref()).unwrap().is_sound());
+    let root = tempfile::tempdir().unwrap();
+    let mut folder = Folder::new(root.path().join("out")).unwrap();
+    rebuild(&directory, together.as_ref(), "a", &mut folder).unwrap();
+    assert_eq!(std::fs::read(root.path().join("out/log")).unwrap(), expected);
+    assert_eq!(bytes(&open(&directory).member("a").unwrap().open("log").unwrap()), expected);
 }
 
 #[test]

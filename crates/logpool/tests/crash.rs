@@ -6,7 +6,7 @@ mod trial;
 use ishigaki_base::ErrorKind;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{Fault, SimDirectory};
-use ishigaki_logpool::{Durability, Result};
+use ishigaki_logpool::{Durability, Result, inspect};
 use ishigaki_testkit::seeded_runs;
 
 use trial::life::{check_offline, failures, live, models, open};
@@ -30,6 +30,26 @@ fn cut_at(operation: u64, seed: Seed, turns: usize) -> (SimDirectory, Vec<Model>
     medium.inject(Fault::PowerCut { operation });
     assert!(live(&medium, &mut models, seed, turns).is_err(), "the cut at {operation} is noticed");
     (medium, models)
+}
+
+#[test]
+fn what_is_cut_here_has_packed_entries_in_its_log_and_plain_ones() {
+    seeded_runs("what_is_cut_here_has_packed_entries_in_its_log_and_plain_ones", 2, |seed| {
+        let operations = complete(seed, TURNS).operations();
+        let (mut cuts, mut with_both) = (0, 0);
+        for operation in (operations / 4..operations).step_by(3) {
+            let survivors = cut_at(operation, seed, TURNS).0.survivors(seed);
+            let mut kinds = [false; 2];
+            inspect(&survivors, &mut |entry| {
+                kinds[usize::from(entry.packed)] |= entry.kind == "data";
+                true
+            })
+            .unwrap();
+            cuts += 1;
+            with_both += usize::from(kinds == [true; 2]);
+        }
+        assert!(cuts > 10 && with_both * 4 > cuts, "{with_both} of {cuts}");
+    });
 }
 
 #[test]

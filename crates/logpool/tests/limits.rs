@@ -18,10 +18,12 @@ fn bytes(file: &File) -> Vec<u8> {
     bytes
 }
 
-/// Writes so many KiB around and around a file of 512 KiB; gives the turn's byte.
+/// Writes so many KiB around and around a file of 512 KiB, of bytes that take as many in the log.
 fn write_around(file: &File, kib: u64, turn: u8) {
+    let (mut random, mut block) = (Seed(turn.into()).generator(), [0; 4096]);
     for at in 0..kib / 4 {
-        file.write(at * 4096 % (512 << 10), &[turn ^ at as u8; 4096], Durability::Later).unwrap();
+        random.fill(&mut block);
+        file.write(at * 4096 % (512 << 10), &block, Durability::Later).unwrap();
         if at % 8 == 0 {
             file.sync(true).unwrap();
         }
@@ -118,11 +120,13 @@ fn a_member_whose_home_stands_still_stops_nobody_and_loses_nothing() {
     // It fills its share, by whole blocks, which need no look at its home. Then it alone is refused.
     let mut expected = vec![5; 200_000];
     expected.resize(250_000, 0);
+    let (mut random, mut block) = (Seed(9).generator(), [0; 4096]);
     let refused = (0..).find_map(|turn: usize| {
         let at = turn * 8192 % 196_608;
-        match file.write(at as u64, &[turn as u8 | 1; 4096], Durability::Now) {
+        random.fill(&mut block);
+        match file.write(at as u64, &block, Durability::Now) {
             Ok(()) => {
-                expected[at..at + 4096].fill(turn as u8 | 1);
+                expected[at..at + 4096].copy_from_slice(&block);
                 None
             }
             Err(error) => Some(error),
@@ -391,6 +395,35 @@ fn damage_is_refused_by_opening() {
     medium.flip_bit("m.a.ledger-1", 20, 0).unwrap();
     let opened = Pool::open_together(Arc::new(medium), small(false));
     assert_eq!(opened.err().map(|error| error.kind()), Some(ErrorKind::Corrupt));
+}
+
+#[test]
+fn an_entry_that_can_not_be_unpacked_is_refused_and_so_is_one_of_another_version() {
+    let settings = ishigaki_wal::Settings {
+        commit: ishigaki_wal::CommitRule::Watermark,
+        streams: 1,
+        relief: 0,
+        segment: small(false).segment,
+        background: false,
+        ..ishigaki_wal::Settings::default()
+    };
+    // 2 is packed: a length, and a block that is of another length, or of none.
+    let block = [&[2, 0xAC, 2, 0x1F, 7, 1, 0][..], &[0xFF; 3], &[0]].concat();
+    for (payload, kind, word) in [
+        (&block[..], ErrorKind::Corrupt, "packed"),
+        (&[2, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x10, 7], ErrorKind::Corrupt, "packed"),
+        (&[2], ErrorKind::Corrupt, "packed"),
+        (&[3, 1, 0, 1], ErrorKind::Invalid, "version 3"),
+    ] {
+        let (medium, _) = closed_pool();
+        let (log, _) = ishigaki_wal::Log::open(Arc::new(medium.clone()), settings.clone(), &mut |_, _| Ok(())).unwrap();
+        log.assign().append(payload).unwrap();
+        log.close().unwrap();
+        drop(log);
+        assert!(problems(&medium).iter().any(|problem| problem.contains(word)), "{payload:?}: {:?}", problems(&medium));
+        let error = Pool::open_together(Arc::new(medium), small(false)).expect_err("it is refused");
+        assert!(error.kind() == kind && error.to_string().contains(word), "{error}");
+    }
 }
 
 #[test]

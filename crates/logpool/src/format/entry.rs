@@ -4,6 +4,7 @@
 //! of bytes it has changed.
 
 use super::numbers::{Reader, put, put_all, put_text};
+use super::packed::PACKED;
 use super::{LONGEST_FILE, VERSION};
 use crate::{Error, FileId, MemberId, Result};
 
@@ -89,7 +90,7 @@ const RESTATED: u8 = 8;
 const FILES: u64 = (1 << 32) + 1;
 
 impl Entry<'_> {
-    /// The record's payload.
+    /// The plain form, for [`pack`](super::pack).
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         bytes.push(VERSION);
@@ -102,12 +103,12 @@ impl Entry<'_> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads a record's payload.
+    /// Reads the plain form, as [`unpack`](super::unpack) gives it.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader(bytes);
         match reader.byte() {
             Some(VERSION) => {}
-            Some(found) => return Err(Error::Version { what: "an entry of the pool's log", found, known: VERSION }),
+            Some(found) => return Err(Error::Version { what: "an entry of the pool's log", found, known: PACKED }),
             None => return Err(Error::corrupt("an entry of the log is empty")),
         }
         Self::read(&mut reader)

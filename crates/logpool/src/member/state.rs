@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ishigaki_base::Lsn;
 use ishigaki_wal::{Dependencies, Error as LogError};
 
-use crate::format::{Change, Entry};
+use crate::format::{Change, Entry, pack};
 use crate::image::Image;
 use crate::pool::Core;
 use crate::recovery::RebuiltMember;
@@ -90,7 +90,7 @@ impl State {
     /// Appends an entry. Nothing has changed if there is no room.
     pub(crate) fn append(&mut self, core: &Core, member: MemberId, change: Change<'_>) -> Result<u64, Refusal> {
         core.check()?;
-        let payload = Entry { member, number: self.number + 1, change }.encode();
+        let payload = pack(Entry { member, number: self.number + 1, change }.encode());
         let lsn = match core.stream.try_append_after(&Dependencies::default(), &payload) {
             Ok(receipt) => receipt.lsn(),
             Err(LogError::Full { .. }) => return Err(Refusal::LogFull(payload.len())),
