@@ -5,12 +5,13 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as DataFusionResult;
+use datafusion::functions::unicode::substr;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
     NotExpr, in_list, like,
 };
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::constants::Constants;
 use super::wire::{self, Cursor, MOST};
@@ -73,6 +74,12 @@ pub(crate) enum Expression {
         value: Option<Box<Expression>>,
         branches: Vec<(Expression, Expression)>,
         otherwise: Option<Box<Expression>>,
+    },
+    /// Of a text, from a letter on, which counts from one, and so many letters or all.
+    Substring {
+        value: Box<Expression>,
+        from: Box<Expression>,
+        length: Option<Box<Expression>>,
     },
 }
 
@@ -142,6 +149,15 @@ impl Expression {
                 otherwise: case.else_expr().map(boxed).transpose()?,
             });
         }
+        if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>().filter(|call| *call.fun() == *substr()) {
+            let (value, from, length) = match call.args() {
+                [value, from] => (value, from, None),
+                [value, from, length] => (value, from, Some(length)),
+                _ => return Err(unknown()),
+            };
+            let length = length.map(boxed).transpose()?;
+            return Ok(Self::Substring { value: boxed(value)?, from: boxed(from)?, length });
+        }
         Err(unknown())
     }
 
@@ -174,6 +190,11 @@ impl Expression {
                 branches.iter().map(|(when, then)| Ok((over(when)?, over(then)?))).collect::<DataFusionResult<_>>()?,
                 otherwise.as_deref().map(over).transpose()?,
             )?),
+            Self::Substring { value, from, length } => {
+                let parts = [Some(value), Some(from), length.as_ref()].into_iter().flatten();
+                let parts = parts.map(|part| over(part)).collect::<DataFusionResult<_>>()?;
+                Arc::new(ScalarFunctionExpr::try_new(substr(), parts, schema, Arc::default())?)
+            }
         };
         // Says whether the types of its parts go together.
         made.data_type(schema)?;
@@ -213,6 +234,9 @@ impl Expression {
                 branches: branches.iter().map(|(when, then)| Some((one(when)?, one(then)?))).collect::<Option<_>>()?,
                 otherwise: option(otherwise)?,
             },
+            Self::Substring { value, from, length } => {
+                Self::Substring { value: boxed(value)?, from: boxed(from)?, length: option(length)? }
+            }
         })
     }
 
@@ -264,6 +288,12 @@ impl Expression {
                 }
                 wire::put_option(to, otherwise.as_ref(), |to, value| value.encode(to, constants));
             }
+            Self::Substring { value, from, length } => {
+                to.push(11);
+                value.encode(to, constants);
+                from.encode(to, constants);
+                wire::put_option(to, length.as_ref(), |to, value| value.encode(to, constants));
+            }
         }
     }
 
@@ -311,6 +341,7 @@ impl Expression {
                 branches: from.list(MOST, |from| Ok((one(from)?, one(from)?)))?,
                 otherwise: from.option(boxed)?,
             },
+            11 => Self::Substring { value: boxed(from)?, from: boxed(from)?, length: from.option(boxed)? },
             _ => return Err(Refused::because("there is no such expression")),
         };
         from.depth -= 1;

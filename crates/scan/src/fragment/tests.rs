@@ -32,7 +32,10 @@ fn fragment() -> Fragment {
     let (price, word) = (|| Expression::Column(0), || Box::new(Expression::Column(1)));
     let like =
         Expression::Like { negated: true, case_insensitive: false, value: word(), pattern: Box::new(text("a%")) };
-    let listed = Expression::In { negated: false, value: word(), list: vec![text("x"), text("y")] };
+    let number = |number| Box::new(Expression::Constant(ScalarValue::Int64(Some(number))));
+    let part = |length| Expression::Substring { value: word(), from: number(2), length };
+    let listed =
+        Expression::In { negated: false, value: Box::new(part(Some(number(3)))), list: vec![text("x"), part(None)] };
     let cast = Expression::Cast { value: Box::new(price()), to: DataType::Float64 };
     let choice = Expression::Case {
         value: None,
@@ -115,6 +118,11 @@ fn an_expression_that_is_too_deep_or_of_no_type_is_refused() {
         Expression::Column(3),
         binary(Expression::Column(0), Operator::Plus, Expression::Column(1)),
         binary(Expression::Column(1), Operator::And, Expression::Column(2)),
+        Expression::Substring {
+            value: Box::new(Expression::Column(1)),
+            from: Box::new(Expression::Column(1)),
+            length: None,
+        },
     ] {
         assert!(odd.over(&columns).is_err(), "{odd:?}");
     }

@@ -265,7 +265,7 @@ fn added(explained: &str, counter: &str) -> u64 {
     digits.map(|digits| digits.parse::<f64>().expect("a number") as u64).sum()
 }
 
-const QUERIES: [&str; 14] = [
+const QUERIES: [&str; 15] = [
     "SELECT count(*), sum(n), avg(n), min(name), max(name) FROM t WHERE rest < 5",
     "SELECT rest, count(*), sum(n), avg(n), min(name) FROM t WHERE n > 100 GROUP BY rest ORDER BY rest",
     "SELECT rest, sum(n * 2 + 1) FILTER (WHERE n % 2 = 0) FROM t GROUP BY rest ORDER BY rest",
@@ -277,6 +277,7 @@ const QUERIES: [&str; 14] = [
     "SELECT CASE WHEN rest = 1 THEN 'one' ELSE 'other' END AS word, sum(n) FROM t GROUP BY 1 ORDER BY 1",
     "SELECT count(DISTINCT rest), max(n) FROM t WHERE name > 'name 5'",
     "SELECT length(name), count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT substr(name, 2, 3), count(*), max(substring(name FROM 6)) FROM t WHERE substr(name, 6, 2) IN ('99', '12') GROUP BY 1 ORDER BY 1",
     "SELECT few.word, t.name FROM few JOIN t ON t.n = few.n ORDER BY 1",
     "SELECT n FROM t WHERE n > (SELECT avg(n) + 4995 FROM t) ORDER BY n",
     "SELECT a.rest, count(*) FROM t AS a JOIN t AS b ON a.n = b.n + 1 GROUP BY 1 ORDER BY 1",
