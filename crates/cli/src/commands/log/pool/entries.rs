@@ -44,7 +44,8 @@ fn text(entry: &EntryReport) -> String {
         (_, Some(file)) => format!("{} is file {file}", paths(entry)),
         _ => paths(entry),
     };
-    format!("LSN {} {whose} {} {}: {what} ({} in the log)", entry.lsn, entry.number, entry.kind, Count(entry.bytes))
+    let (bytes, packed) = (Count(entry.bytes), if entry.packed { ", packed" } else { "" });
+    format!("LSN {} {whose} {} {}: {what} ({bytes} in the log{packed})", entry.lsn, entry.number, entry.kind)
 }
 
 /// Names are the servers', and need not be fit for a terminal.
@@ -64,6 +65,7 @@ fn object(entry: &EntryReport) -> Value {
         "length": entry.length,
         "changed": entry.changed,
         "bytes": entry.bytes,
+        "packed": entry.packed,
         "paths": entry.paths,
     })
 }
