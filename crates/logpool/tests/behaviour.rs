@@ -5,8 +5,9 @@ mod stage;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
+use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_device::{Directory, MemoryDirectory};
+use ishigaki_device::{Directory, MemoryDirectory, SimDirectory};
 use ishigaki_logpool::{Durability, Error, File, Folder, Kind, Pool, Profile, inspect, is_pool, rebuild, verify};
 
 use stage::{Apart, member, memory, small};
@@ -49,6 +50,26 @@ fn a_small_commit_takes_an_eighth_of_what_innodb_writes_and_a_fifteenth_of_what_
         let medium = pool.statistics();
         assert!(medium.requests == 200 && medium.medium_bytes * share <= statistics.written * 11 / 10, "{medium:?}");
     }
+}
+
+#[test]
+fn what_lies_in_a_row_at_home_is_read_at_once() {
+    let medium = SimDirectory::with_seed(Seed(1));
+    let open = || Pool::open_together(Arc::new(medium.clone()), small(false)).unwrap();
+    let pool = open();
+    let content: Vec<u8> = (0..600_000_u32).map(|at| (at / 7) as u8).collect();
+    pool.add("a", member(Profile::GENERIC)).unwrap().create("log").unwrap();
+    let file = pool.member("a").unwrap().open("log").unwrap();
+    file.write(0, &content, Durability::Later).unwrap();
+    pool.close().unwrap();
+
+    let pool = open();
+    let file = pool.member("a").unwrap().open("log").unwrap();
+    let before = medium.reads();
+    let mut read = vec![0; 500_000];
+    assert_eq!(file.read(99, &mut read).unwrap(), read.len());
+    assert!(read == content[99..500_099]);
+    assert_eq!(medium.reads() - before, 2, "one of each region");
 }
 
 #[test]
