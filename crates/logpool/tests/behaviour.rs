@@ -58,11 +58,11 @@ fn what_lies_in_a_row_at_home_is_read_at_once() {
     let open = || Pool::open_together(Arc::new(medium.clone()), small(false)).unwrap();
     let pool = open();
     let content: Vec<u8> = (0..600_000_u32).map(|at| (at / 7) as u8).collect();
-    pool.add("a", member(Profile::GENERIC)).unwrap().create("log").unwrap();
-    let file = pool.member("a").unwrap().open("log").unwrap();
+    let file = pool.add("a", member(Profile::GENERIC)).unwrap().create("log").unwrap();
     file.write(0, &content, Durability::Later).unwrap();
     pool.close().unwrap();
 
+    // One that has nothing of it in memory.
     let pool = open();
     let file = pool.member("a").unwrap().open("log").unwrap();
     let before = medium.reads();
