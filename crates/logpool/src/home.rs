@@ -38,7 +38,7 @@ const LEDGER: &str = "the ledger of a member's home";
 
 /// Where bytes are read that are not in memory.
 pub(crate) trait Base: fmt::Debug {
-    /// Fills `buffer` from `offset` within an extent.
+    /// Fills `buffer` from `offset` within an extent, and on through those behind it.
     fn read(&self, place: u32, offset: u64, buffer: &mut [u8]) -> Result<()>;
 }
 
@@ -260,14 +260,21 @@ impl Ledger {
 impl Base for Home {
     fn read(&self, place: u32, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let (device, at) = self.device(place)?;
+        let at = at + offset;
+        let here = (self.region - at).min(buffer.len() as u64);
+        let (here, behind) = buffer.split_at_mut(here as usize);
         let block = device.promise().block_size as u64;
-        let first = (at + offset) / block * block;
-        let end = (at + offset + buffer.len() as u64).next_multiple_of(block);
+        let first = at / block * block;
+        let end = (at + here.len() as u64).next_multiple_of(block);
         let mut aligned = AlignedBuffer::zeroed((end - first) as usize);
         device.read_at(first, &mut aligned)?;
-        let skip = (at + offset - first) as usize;
-        buffer.copy_from_slice(&aligned[skip..skip + buffer.len()]);
-        Ok(())
+        let skip = (at - first) as usize;
+        here.copy_from_slice(&aligned[skip..skip + here.len()]);
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let per_region = (self.region / EXTENT) as u32;
+        self.read((place / per_region + 1) * per_region, 0, behind)
     }
 }
 

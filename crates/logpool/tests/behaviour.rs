@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_device::{Directory, MemoryDirectory};
+use ishigaki_device::{Directory, MemoryDirectory, SimDirectory};
 use ishigaki_logpool::{Durability, Error, File, Folder, Kind, Pool, Profile, inspect, is_pool, rebuild, verify};
 
 use stage::{Apart, member, memory, small};
@@ -90,6 +90,26 @@ fn an_entry_whose_bytes_repeat_is_packed_in_the_log_and_reads_the_same_everywher
     rebuild(&directory, together.as_ref(), "a", &mut folder).unwrap();
     assert_eq!(std::fs::read(root.path().join("out/log")).unwrap(), expected);
     assert_eq!(bytes(&open(&directory).member("a").unwrap().open("log").unwrap()), expected);
+}
+
+#[test]
+fn what_lies_in_a_row_at_home_is_read_at_once() {
+    let medium = SimDirectory::with_seed(Seed(1));
+    let open = || Pool::open_together(Arc::new(medium.clone()), small(false)).unwrap();
+    let pool = open();
+    let content: Vec<u8> = (0..600_000_u32).map(|at| (at / 7) as u8).collect();
+    let file = pool.add("a", member(Profile::GENERIC)).unwrap().create("log").unwrap();
+    file.write(0, &content, Durability::Later).unwrap();
+    pool.close().unwrap();
+
+    // One that has nothing of it in memory.
+    let pool = open();
+    let file = pool.member("a").unwrap().open("log").unwrap();
+    let before = medium.reads();
+    let mut read = vec![0; 500_000];
+    assert_eq!(file.read(99, &mut read).unwrap(), read.len());
+    assert!(read == content[99..500_099]);
+    assert_eq!(medium.reads() - before, 2, "one of each region");
 }
 
 #[test]

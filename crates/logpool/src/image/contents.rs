@@ -47,14 +47,21 @@ impl Piece {
         Ok(bytes)
     }
 
-    /// Into the buffer of a request that begins at `from`.
-    pub(crate) fn read_into(self, base: &dyn Base, from: u64, buffer: &mut [u8]) -> Result<()> {
-        let bytes = self.read(base)?;
-        for (at, part) in parts(from, buffer) {
-            if at / BLOCK == self.block {
-                let within = (at % BLOCK) as usize;
-                part.copy_from_slice(&bytes[within..within + part.len()]);
-            }
+    /// Whether the next block lies behind this one, in the file and at home.
+    fn goes_on(self, next: Self) -> bool {
+        let at = |piece: Self| u64::from(piece.place) * EXTENT + piece.offset;
+        next.block == self.block + 1 && at(next) == at(self) + BLOCK
+    }
+
+    /// Reads blocks into the buffer of a request that begins at `from`: those that lie in a row at home, at once.
+    pub(crate) fn read_all(pieces: &[Self], base: &dyn Base, from: u64, buffer: &mut [u8]) -> Result<()> {
+        for row in pieces.chunk_by(|piece, next| piece.goes_on(*next)) {
+            let mut bytes = vec![0; row.len() * BLOCK as usize];
+            base.read(row[0].place, row[0].offset, &mut bytes)?;
+            let begin = row[0].block * BLOCK;
+            let (first, end) = (begin.max(from), (begin + bytes.len() as u64).min(from + buffer.len() as u64));
+            let wanted = &bytes[(first - begin) as usize..(end - begin) as usize];
+            buffer[(first - from) as usize..(end - from) as usize].copy_from_slice(wanted);
         }
         Ok(())
     }
@@ -188,7 +195,7 @@ impl Contents {
     /// Reads bytes, zeros behind the end.
     pub(crate) fn read(&self, base: &dyn Base, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let unknown = self.read_known(offset, buffer);
-        unknown.into_iter().try_for_each(|piece| piece.read_into(base, offset, buffer))
+        Piece::read_all(&unknown, base, offset, buffer)
     }
 
     /// Changes bytes, which were [prepared](Self::prepare). The length stays.

@@ -11,7 +11,7 @@ use super::state::Refusal;
 use super::{Resident, State};
 use crate::format::{Change, LONGEST_FILE};
 use crate::home::EXTENT;
-use crate::image::{BLOCK, changed_runs};
+use crate::image::{BLOCK, Piece, changed_runs};
 use crate::{Area, Error, FileId, Result};
 
 /// The longest piece of a request that is one entry.
@@ -58,7 +58,7 @@ impl Resident {
     }
 
     /// Reads blocks at home, if they still are where they were.
-    fn learn(&self, file: FileId, pieces: &[crate::image::Piece], rounds: u64) -> Result<()> {
+    fn learn(&self, file: FileId, pieces: &[Piece], rounds: u64) -> Result<()> {
         let read = pieces.iter().map(|piece| Ok((*piece, piece.read(&self.home)?)));
         let read: Vec<_> = read.collect::<Result<_>>().map_err(|error| self.fail(error))?;
         let mut state = self.state()?;
@@ -266,11 +266,11 @@ impl Resident {
             if unknown.is_empty() {
                 return Ok(length);
             }
-            let read = unknown.iter().try_for_each(|piece| piece.read_into(&self.home, offset, buffer));
+            let read = Piece::read_all(&unknown, &self.home, offset, buffer);
             // Where a place was given away meanwhile, anything may have been read, or nothing.
             let state = self.state()?;
             let contents = state.image.contents(file)?;
-            let is_new = |piece: &crate::image::Piece| contents.unknown(piece.block()) == Some(*piece);
+            let is_new = |piece: &Piece| contents.unknown(piece.block()) == Some(*piece);
             if state.rounds == rounds && unknown.iter().all(is_new) {
                 return read.map(|()| length);
             }

@@ -182,8 +182,8 @@ fn readers(page: &mut String, lines: &[Line]) {
     let _ = writeln!(
         page,
         "\n## A reader beside servers that write\n\nOne server has TPC-H's tables at scale {} on the disk and next to no memory for \
-         them; it is asked queries 2 and 20, {} times each, while nobody writes, and while {} others insert a row a transaction. \
-         Times are medians.\n\n\
+         them; in each round it is asked queries 2 and 20, {} of each while nobody writes, and again while {} others insert a row a \
+         transaction. Times are medians.\n\n\
          | server | disk | query | side | alone | beside writers | least | most | over alone | rows written |\n\
          |---|---|---|---|---:|---:|---:|---:|---:|---:|",
         text(first, "scale"),
