@@ -14,13 +14,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
-use ishigaki_base::random::Seed;
+use ishigaki_bench::Progress;
 use ishigaki_bench::endurance::{self, Settings};
 use ishigaki_bench::figures::endurance::{Report, draw};
-use ishigaki_bench::{Origin, Progress};
 use ishigaki_logpool::Waiting;
 
-use program::{Failure, STOP, stands_in, until_told};
+use program::{Failure, host, stands_in, until_told};
 
 const USAGE: &str = "\
 usage: endurance OUT [--seconds N] [--members N] [--device hdd|ssd|DIR] [--interval N] [--log SIZE] [--waiting WAY]
@@ -53,10 +52,7 @@ fn measure(out: &str, options: &[&str]) -> Result<ExitCode, Failure> {
         waiting: Waiting::Auto,
         log: ByteSize::mib(128),
         file: ByteSize::mib(16),
-        program: std::env::current_exe()?,
-        scratch: std::env::temp_dir(),
-        origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
-        stop: &STOP,
+        host: host()?,
     };
     for option in options.chunks(2) {
         match *option {

@@ -14,11 +14,10 @@ mod program;
 
 use std::time::Duration;
 
-use ishigaki_base::random::Seed;
 use ishigaki_bench::figures::{self, Paper, p4, p4_tpcc};
-use ishigaki_bench::{Line, Origin, Progress};
+use ishigaki_bench::{Line, Progress};
 
-use program::{Failure, STOP, stands_in, until_told};
+use program::{Failure, host, stands_in, until_told};
 
 const USAGE: &str = "\
 usage: paper4 OUT DISK[,DISK …] KIND[,KIND …] SERVERS TRANSACTIONS ROUNDS [SIDES]
@@ -69,10 +68,7 @@ fn measure(out: &str, disks: &str, kinds: &str, counts: [&str; 3], sides: &[&str
         scale,
         disks: disks.split(',').map(str::parse).collect::<Result<_, _>>()?,
         kinds: kinds.split(',').filter(|kind| !kind.is_empty()).map(str::parse).collect::<Result<_, _>>()?,
-        program: std::env::current_exe()?,
-        scratch: std::env::temp_dir(),
-        origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
-        stop: &STOP,
+        host: host()?,
     };
     show(Paper::P4, out, &p4::run(&settings, &mut Told)?)
 }
@@ -107,10 +103,7 @@ fn measure_more(
         scale,
         disks: disks.split(',').map(str::parse).collect::<Result<_, _>>()?,
         kinds: kinds.split(',').map(str::parse).collect::<Result<_, _>>()?,
-        program: std::env::current_exe()?,
-        scratch: std::env::temp_dir(),
-        origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
-        stop: &STOP,
+        host: host()?,
     };
     show(Paper::P4Tpcc, out, &p4_tpcc::run(&settings, &mut Told)?)
 }

@@ -35,11 +35,11 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::Waiting;
 
-use crate::one_log::Disk;
 use crate::one_log::disk::{Standing, folder};
+use crate::one_log::{Disk, Host};
 use crate::serving::Serving;
 use crate::site::Site;
-use crate::{Error, Origin, Progress, Result};
+use crate::{Error, Progress, Result};
 
 use member::Member;
 pub use verdict::{Judged, Verdict};
@@ -72,14 +72,8 @@ pub struct Settings {
     pub log: ByteSize,
     /// What each member's file takes.
     pub file: ByteSize,
-    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub program: PathBuf,
-    /// A folder of the host for mounts; everybody may pass through it.
-    pub scratch: PathBuf,
-    /// Where the figures come from.
-    pub origin: Origin,
-    /// When set, all ends as soon as it can, and nothing stays behind.
-    pub stop: &'static AtomicBool,
+    /// Where it is done.
+    pub host: Host,
 }
 
 impl Settings {
@@ -97,7 +91,7 @@ impl Settings {
     }
 
     fn go_on(&self) -> Result<()> {
-        if self.stop.load(Ordering::Acquire) { Err(ishigaki_servers::Error::Stopped.into()) } else { Ok(()) }
+        if self.host.stop.load(Ordering::Acquire) { Err(ishigaki_servers::Error::Stopped.into()) } else { Ok(()) }
     }
 }
 
@@ -117,9 +111,9 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress, tell: &mut dyn FnMu
     settings.check()?;
     let steps = settings.duration.as_secs();
     progress.step("a disk and a pool on it", 0, steps);
-    let scratch = Site::new(&settings.scratch, NAME)?;
+    let scratch = Site::new(&settings.host.scratch, NAME)?;
     scratch.used_by(|scratch| {
-        let disk = Standing::new(NAME, &settings.disk, &settings.program, scratch)?;
+        let disk = Standing::new(NAME, &settings.disk, &settings.host.program, scratch)?;
         let mut service = Service::start(settings, scratch, &disk)?;
         let members = service.members(settings)?;
         disk.settle()?;
@@ -219,13 +213,13 @@ impl Service {
     }
 
     fn serve(&self, settings: &Settings) -> Result<Serving> {
-        let mut command = Command::new(&settings.program);
+        let mut command = Command::new(&settings.host.program);
         command.args(["log", "serve", "--json", "--config"]).arg(&self.config).process_group(0);
         Serving::start(command).map_err(|reason| Error::Process { what: "the pool", reason })
     }
 
     fn members(&self, settings: &Settings) -> Result<Vec<Member>> {
-        let seed = settings.origin.seed;
+        let seed = settings.host.origin.seed;
         let member = |(number, mount): (usize, &PathBuf)| {
             settings.go_on()?;
             Member::create(mount, settings.file, seed.derive(number as u64))

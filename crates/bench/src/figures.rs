@@ -11,11 +11,12 @@
 //! say for each medium and machine what was measured there; whatever has no lines is left out. What a person wrote between
 //! the page's marks stays when it is written again.
 //!
-//! Rooms: `p1` to `p4` are the papers (`p4_tpcc` is a second page about the last): what is measured, what the authors found, which charts, which page. `cases` is what
-//! they ask of lines, `findings` puts theirs beside ours, `chart` and `units` draw, and `notes` is what a person wrote.
+//! Rooms: `p1` to `p4` are the papers (`p4_tpcc` is a second page about the last): what is measured, what the authors found, which charts, which page. `compared` is
+//! where those of the last are done, `cases` what they ask of lines, `findings` puts theirs beside ours, `chart` and `units` draw, and `notes` is what a person wrote.
 
 mod cases;
 mod chart;
+mod compared;
 pub mod endurance;
 mod findings;
 mod notes;
@@ -31,6 +32,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub use compared::Compared;
 pub use paper::Paper;
 pub use units::Unit;
 

@@ -24,13 +24,10 @@ mod load;
 mod report;
 mod side;
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
 use ishigaki_servers::Kind;
 
-use crate::one_log::{Standing, Under, orders};
-use crate::{Error, Line, Origin, Progress, Result};
+use crate::one_log::{Host, Standing, Under, orders};
+use crate::{Error, Line, Progress, Result};
 
 pub(crate) use crate::one_log::way;
 pub use crate::one_log::{Disk, Side};
@@ -69,14 +66,8 @@ pub struct Settings {
     pub rounds: usize,
     /// What is compared.
     pub sides: Vec<Side>,
-    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub program: PathBuf,
-    /// A folder of the host for mounts; everybody may pass through it.
-    pub scratch: PathBuf,
-    /// Where the figures come from.
-    pub origin: Origin,
-    /// When set, all ends as soon as it can, and nothing stays behind.
-    pub stop: &'static AtomicBool,
+    /// Where it is done.
+    pub host: Host,
 }
 
 impl Settings {
@@ -108,15 +99,7 @@ impl Settings {
     }
 
     fn under(&self) -> Under<'_> {
-        Under {
-            workload: NAME,
-            kind: self.kind,
-            disk: &self.disk,
-            servers: self.most_servers(),
-            program: &self.program,
-            scratch: &self.scratch,
-            stop: self.stop,
-        }
+        Under { workload: NAME, kind: self.kind, disk: &self.disk, servers: self.most_servers(), host: &self.host }
     }
 }
 
@@ -129,10 +112,10 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     progress.step("an empty database", 0, steps);
     let tables: String = settings.integers.iter().map(|&integers| load::table(integers)).collect();
     let standing = Standing::new(settings.under(), user, &tables)?;
-    let mut lines = standing.probe(settings.rounds, &settings.origin, progress)?;
+    let mut lines = standing.probe(settings.rounds, &settings.host.origin, progress)?;
     let mut report = Report::new(settings, &works);
     let mut done = 0;
-    for order in orders(settings.sides.len(), settings.rounds, settings.origin.seed) {
+    for order in orders(settings.sides.len(), settings.rounds, settings.host.origin.seed) {
         for place in order {
             let side = settings.sides[place];
             let outcomes = side::run(&standing, settings, side, &works, &mut |work: Work| {

@@ -15,7 +15,7 @@ mod standing;
 mod usage;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,11 +26,24 @@ use ishigaki_device::Medium;
 use ishigaki_logpool::Waiting;
 use ishigaki_servers::Kind;
 
-use crate::{Error, Result};
+use crate::{Error, Origin, Result};
 
 pub(crate) use place::Place;
 pub(crate) use standing::Standing;
 pub(crate) use usage::{Counts, Pooled};
+
+/// Where experiments with processes are done.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
+    pub program: PathBuf,
+    /// A folder of the host for mounts; everybody may pass through it.
+    pub scratch: PathBuf,
+    /// Where the figures come from.
+    pub origin: Origin,
+    /// When set, all ends as soon as it can, and nothing stays behind.
+    pub stop: &'static AtomicBool,
+}
 
 /// What an experiment asks for under its servers.
 #[derive(Clone, Copy, Debug)]
@@ -40,16 +53,12 @@ pub(crate) struct Under<'a> {
     pub(crate) kind: Kind,
     pub(crate) disk: &'a Disk,
     pub(crate) servers: usize,
-    /// Serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub(crate) program: &'a Path,
-    /// A folder of the host for mounts; everybody may pass through it.
-    pub(crate) scratch: &'a Path,
-    pub(crate) stop: &'static AtomicBool,
+    pub(crate) host: &'a Host,
 }
 
 impl Under<'_> {
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        self.host.stop.load(Ordering::Acquire)
     }
 
     /// An error once somebody has asked to end.

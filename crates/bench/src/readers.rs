@@ -19,13 +19,10 @@ mod queries;
 mod side;
 mod tables;
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
 use ishigaki_servers::Kind;
 
-use crate::one_log::{Disk, Side, Standing, Under, orders};
-use crate::{Case, Error, Line, Metric, Origin, Progress, Result};
+use crate::one_log::{Disk, Host, Side, Standing, Under, orders};
+use crate::{Case, Error, Line, Metric, Progress, Result};
 
 use side::Outcome;
 
@@ -49,14 +46,8 @@ pub struct Settings {
     pub rounds: usize,
     /// What is compared.
     pub sides: Vec<Side>,
-    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub program: PathBuf,
-    /// A folder of the host for mounts; everybody may pass through it.
-    pub scratch: PathBuf,
-    /// Where the figures come from.
-    pub origin: Origin,
-    /// When set, all ends as soon as it can, and nothing stays behind.
-    pub stop: &'static AtomicBool,
+    /// Where it is done.
+    pub host: Host,
 }
 
 impl Settings {
@@ -74,15 +65,7 @@ impl Settings {
     }
 
     fn under(&self) -> Under<'_> {
-        Under {
-            workload: NAME,
-            kind: self.kind,
-            disk: &self.disk,
-            servers: 1 + self.writers,
-            program: &self.program,
-            scratch: &self.scratch,
-            stop: self.stop,
-        }
+        Under { workload: NAME, kind: self.kind, disk: &self.disk, servers: 1 + self.writers, host: &self.host }
     }
 }
 
@@ -96,7 +79,7 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     let mut rounds: Vec<Vec<Outcome>> = settings.sides.iter().map(|_| Vec::new()).collect();
     let mut done = 0;
     let mut answers = None;
-    for order in orders(settings.sides.len(), settings.rounds, settings.origin.seed) {
+    for order in orders(settings.sides.len(), settings.rounds, settings.host.origin.seed) {
         for place in order {
             let side = settings.sides[place];
             progress.step(&format!("{side}: a reader beside {} that write", settings.writers), done, steps);
@@ -123,7 +106,7 @@ fn lines(settings: &Settings, rounds: &[Vec<Outcome>]) -> Vec<Line> {
             case.clone().into_iter().chain(more).collect::<Case>()
         };
         let line = |case, metric, figure: &dyn Fn(&Outcome) -> f64| {
-            Line::new(NAME, case, metric, outcomes.iter().map(figure).collect(), &settings.origin)
+            Line::new(NAME, case, metric, outcomes.iter().map(figure).collect(), &settings.host.origin)
         };
         for (place, query) in queries::NAMES.into_iter().enumerate() {
             for (at, beside) in ["nobody", "writers"].into_iter().enumerate() {

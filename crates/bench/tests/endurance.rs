@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
-use ishigaki_base::random::Seed;
+use ishigaki_bench::Silent;
 use ishigaki_bench::endurance::{self, Settings};
 use ishigaki_bench::inserts::Disk;
-use ishigaki_bench::{Origin, Silent};
+use ishigaki_bench::one_log::Host;
 use ishigaki_logpool::Waiting;
 
-use program::{Failure, STOP, stands_in, until_told};
+use program::{Failure, host, stands_in, until_told};
 
 const NAME: &str = "some_seconds_at_full_speed_keep_the_log_bounded_and_lose_nothing_when_the_service_is_killed";
 
@@ -54,10 +54,7 @@ fn run(folder: &Path) -> Result<(), Failure> {
         waiting: Waiting::Auto,
         log: ByteSize::mib(8),
         file: ByteSize::mib(1),
-        program: std::env::current_exe()?,
-        scratch: folder.to_owned(),
-        origin: Origin::here("abc", Seed(7)),
-        stop: &STOP,
+        host: Host { scratch: folder.to_owned(), ..host()? },
     };
     let mut told = 0;
     let endured = endurance::run(&settings, &mut Silent, &mut |_| told += 1)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
-use ishigaki_bench::one_log::{Data, Disk, Side};
+use ishigaki_bench::one_log::{Data, Disk, Host, Side};
 use ishigaki_bench::tpcc::{Company, Scale, sql};
 use ishigaki_bench::{Line, Metric, Origin, Silent, readers};
 use ishigaki_logpool::Waiting;
@@ -37,6 +37,10 @@ impl Place {
 
     fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    fn host(&self) -> Host {
+        Host { program: program(), scratch: self.path().to_owned(), origin: origin(), stop: &STOP }
     }
 
     fn disk(&self) -> Disk {
@@ -90,10 +94,7 @@ fn do_tpcc(kind: Kind) {
         duration: Duration::from_secs(2),
         rounds: 1,
         sides: place.sides(),
-        program: program(),
-        scratch: place.path().to_owned(),
-        origin: origin(),
-        stop: &STOP,
+        host: place.host(),
     };
     let lines = sql::run(&settings, &mut Silent).unwrap();
     for side in &settings.sides {
@@ -128,10 +129,7 @@ fn read(kind: Kind) {
         times: 1,
         rounds: 1,
         sides: place.sides(),
-        program: program(),
-        scratch: place.path().to_owned(),
-        origin: origin(),
-        stop: &STOP,
+        host: place.host(),
     };
     let lines = readers::run(&settings, &mut Silent).unwrap();
     for query in ["q2", "q20"] {

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use ishigaki_base::random::Seed;
+use ishigaki_bench::Origin;
+use ishigaki_bench::one_log::Host;
 use ishigaki_device::DriveSettings;
 use ishigaki_emulate::EmulatedDisk;
 use ishigaki_logpool_service::{Config, Serving};
@@ -31,6 +34,16 @@ pub(crate) fn stands_in(arguments: &[&str]) -> Result<bool, Failure> {
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// Where this process does experiments; itself stands in for the program.
+pub(crate) fn host() -> Result<Host, Failure> {
+    Ok(Host {
+        program: std::env::current_exe()?,
+        scratch: std::env::temp_dir(),
+        origin: Origin::here(option_env!("ISHIGAKI_COMMIT").unwrap_or("unknown"), Seed::from_entropy()),
+        stop: &STOP,
+    })
 }
 
 /// As `ishigaki media emulate` does.

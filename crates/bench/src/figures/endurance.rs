@@ -60,9 +60,9 @@ impl Report {
             log: settings.log.0,
             file: settings.file.0,
             real_time,
-            machine: settings.origin.machine.clone(),
-            commit: settings.origin.commit.clone(),
-            seed: settings.origin.seed.0,
+            machine: settings.host.origin.machine.clone(),
+            commit: settings.host.origin.commit.clone(),
+            seed: settings.host.origin.seed.0,
         };
         Self { run, samples, verdict }
     }

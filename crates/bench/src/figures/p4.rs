@@ -6,17 +6,16 @@ mod findings;
 mod page;
 mod paper;
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ishigaki_device::Medium;
 use ishigaki_logpool::Waiting;
 use ishigaki_servers::Kind;
 
+use super::Compared;
 use crate::arrivals::{self, Pattern};
 use crate::inserts::{self, Disk, Side};
-use crate::{Line, Origin, Progress, Result, Stage};
+use crate::{Line, Progress, Result, Stage};
 
 pub(super) use charts::charts;
 pub(super) use page::page;
@@ -78,30 +77,12 @@ impl Scale {
     }
 }
 
-/// What is measured.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How much of it.
-    pub scale: Scale,
-    /// Where logs are.
-    pub disks: Vec<Disk>,
-    /// Which servers; none leaves the experiments with servers out.
-    pub kinds: Vec<Kind>,
-    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub program: PathBuf,
-    /// A folder of the host for mounts, through which everybody may pass.
-    pub scratch: PathBuf,
-    /// Where the figures come from.
-    pub origin: Origin,
-    /// When set, all ends as soon as it can, and nothing stays behind.
-    pub stop: &'static AtomicBool,
-}
+/// What is measured; without kinds of servers, only how commits come.
+pub type Settings = Compared<Scale>;
 
 /// The experiments (P4.1 to P4.4, P4.7), and what they lack (P4.B2, P4.B4).
 pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>> {
-    // Before anything takes its time.
-    settings.kinds.iter().try_for_each(|kind| kind.user().map(drop))?;
-    settings.disks.iter().try_for_each(|disk| settings.scale.sides(disk).map(drop))?;
+    settings.check(settings.scale.sides.as_deref())?;
     let mut lines = Vec::new();
     for disk in &settings.disks {
         for &kind in &settings.kinds {
@@ -126,10 +107,7 @@ fn of_servers(settings: &Settings, disk: &Disk, kind: Kind) -> Result<inserts::S
         transactions: scale.transactions(disk),
         rounds: scale.rounds,
         sides: scale.sides(disk)?,
-        program: settings.program.clone(),
-        scratch: settings.scratch.clone(),
-        origin: settings.origin.clone(),
-        stop: settings.stop,
+        host: settings.host.clone(),
     })
 }
 
@@ -147,7 +125,7 @@ fn of_arrivals(settings: &Settings, disk: &Disk, medium: &Medium) -> Result<arri
         commits: settings.scale.commits[place],
         rounds: settings.scale.rounds,
         pause: Duration::from_micros(pause),
-        origin: settings.origin.clone(),
-        stop: settings.stop,
+        origin: settings.host.origin.clone(),
+        stop: settings.host.stop,
     })
 }

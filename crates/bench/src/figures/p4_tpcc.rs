@@ -5,15 +5,14 @@ mod charts;
 mod page;
 
 use std::num::NonZero;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ishigaki_servers::Kind;
 
+use super::Compared;
 use crate::one_log::{Data, Disk, Side};
 use crate::tpcc::{Company, Scale as Rows, sql};
-use crate::{Error, Line, Origin, Progress, Result, Stage, readers};
+use crate::{Error, Line, Progress, Result, Stage, readers};
 
 pub(super) use charts::charts;
 pub(super) use page::page;
@@ -90,30 +89,12 @@ impl Scale {
 }
 
 /// What is measured.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How much of it.
-    pub scale: Scale,
-    /// Where logs are.
-    pub disks: Vec<Disk>,
-    /// Which servers.
-    pub kinds: Vec<Kind>,
-    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub program: PathBuf,
-    /// A folder of the host for mounts, through which everybody may pass.
-    pub scratch: PathBuf,
-    /// Where the figures come from.
-    pub origin: Origin,
-    /// When set, all ends as soon as it can, and nothing stays behind.
-    pub stop: &'static AtomicBool,
-}
+pub type Settings = Compared<Scale>;
 
 /// TPC-C and the reader, on each disk with each kind of server (P4.7).
 pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>> {
     let scale = &settings.scale;
-    // Before anything takes its time.
-    settings.kinds.iter().try_for_each(|kind| kind.user().map(drop))?;
-    settings.disks.iter().try_for_each(|disk| scale.sides(disk).map(drop))?;
+    settings.check(scale.sides.as_deref())?;
     if scale.servers.is_empty() && scale.writers == 0 {
         return Err(Error::invalid("servers", "give servers for TPC-C, or writers beside a reader"));
     }
@@ -144,15 +125,12 @@ fn of_tpcc(settings: &Settings, disk: &Disk, kind: Kind) -> Result<sql::Settings
         company: Company {
             warehouses: scale.warehouses,
             scale: Rows::divided(scale.divided),
-            seed: settings.origin.seed,
+            seed: settings.host.origin.seed,
         },
         duration: scale.duration,
         rounds: scale.rounds,
         sides: scale.sides(disk)?,
-        program: settings.program.clone(),
-        scratch: settings.scratch.clone(),
-        origin: settings.origin.clone(),
-        stop: settings.stop,
+        host: settings.host.clone(),
     })
 }
 
@@ -166,9 +144,6 @@ fn of_readers(settings: &Settings, disk: &Disk, kind: Kind) -> Result<readers::S
         times: scale.times,
         rounds: scale.rounds,
         sides: scale.sides(disk)?,
-        program: settings.program.clone(),
-        scratch: settings.scratch.clone(),
-        origin: settings.origin.clone(),
-        stop: settings.stop,
+        host: settings.host.clone(),
     })
 }

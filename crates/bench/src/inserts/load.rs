@@ -111,7 +111,7 @@ pub(super) fn check(settings: &Settings, servers: &[Server], load: Acknowledged)
 }
 
 fn wrong(settings: &Settings, reason: String) -> Error {
-    Error::Wrong { workload: super::NAME, reason, path: settings.scratch.clone() }
+    Error::Wrong { workload: super::NAME, reason, path: settings.host.scratch.clone() }
 }
 
 #[cfg(test)]

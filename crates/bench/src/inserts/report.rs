@@ -76,7 +76,7 @@ impl<'a> Report<'a> {
         ];
         let line = |case: &Case, metric, figure: Figure| {
             let runs: Option<Vec<f64>> = outcomes.iter().map(|outcome| figure(outcome, transactions)).collect();
-            runs.map(|runs| Line::new(NAME, case.clone(), metric, runs, &self.settings.origin))
+            runs.map(|runs| Line::new(NAME, case.clone(), metric, runs, &self.settings.host.origin))
         };
         let mut lines: Vec<Line> =
             plain.into_iter().filter_map(|(metric, figure)| line(&case, metric, figure)).collect();
@@ -106,7 +106,7 @@ impl<'a> Report<'a> {
         let runs = outcomes.iter().zip(&self.rounds[separate]);
         let runs = runs.map(|(outcome, round)| times(outcome) / times(&round[place])).collect();
         let case = that(&self.case(side, work, real_time), "elapsed over separate");
-        Some(Line::new(NAME, case, Metric::Ratio, runs, &self.settings.origin))
+        Some(Line::new(NAME, case, Metric::Ratio, runs, &self.settings.host.origin))
     }
 }
 

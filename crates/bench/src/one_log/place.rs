@@ -120,7 +120,7 @@ fn member(number: usize) -> String {
 
 /// Starts a pool, with its log and all homes in one folder, and a mount for each server.
 fn serve(under: Under<'_>, waiting: Waiting, pool: &Path, mounts: &Path) -> Result<Serving> {
-    let mut command = Command::new(under.program);
+    let mut command = Command::new(&under.host.program);
     command.args(["log", "serve", "--json", "--waiting", &waiting.to_string(), "--log"]);
     let members = under.servers.max(4) as u64;
     command.arg(format!("{}MiB", LOG_OF_A_MEMBER.as_u64() / ByteSize::mib(1).as_u64() * members));

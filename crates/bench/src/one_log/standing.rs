@@ -31,10 +31,10 @@ pub(crate) struct Standing<'a> {
 impl<'a> Standing<'a> {
     /// With a database that these statements have filled.
     pub(crate) fn new(under: Under<'a>, user: User, statements: &str) -> Result<Self> {
-        let mounts = Site::new(under.scratch, under.workload)?;
+        let mounts = Site::new(&under.host.scratch, under.workload)?;
         pass(&mounts)?;
         let memory = Memory::new(&folder(&mounts, "memory")?)?;
-        let disk = disk::Standing::new(under.workload, under.disk, under.program, &mounts)?;
+        let disk = disk::Standing::new(under.workload, under.disk, &under.host.program, &mounts)?;
         let [data, log] = ["data", "log"].map(|name| user.folder(memory.root(), name));
         let template = Server::new(under.kind, user, data?, log?);
         let standing = Self { under, disk, template, user, memory, mounts };

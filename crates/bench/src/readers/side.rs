@@ -130,5 +130,5 @@ fn forget(folder: &Path) -> io::Result<()> {
 }
 
 fn wrong(settings: &Settings, reason: String) -> Error {
-    Error::Wrong { workload: NAME, reason, path: settings.scratch.clone() }
+    Error::Wrong { workload: NAME, reason, path: settings.host.scratch.clone() }
 }

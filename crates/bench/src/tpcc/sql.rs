@@ -24,16 +24,14 @@ mod report;
 mod rows;
 mod work;
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ishigaki_servers::{Kind, Running};
 
 use super::Company;
 use crate::oltp::Stop;
-use crate::one_log::{Counts, Data, Disk, Place, Pooled, Side, Standing, Under, orders};
-use crate::{Error, Line, Origin, Progress, Result};
+use crate::one_log::{Counts, Data, Disk, Host, Place, Pooled, Side, Standing, Under, orders};
+use crate::{Error, Line, Progress, Result};
 
 use report::Report;
 pub(super) use rows::InSql;
@@ -66,14 +64,8 @@ pub struct Settings {
     pub rounds: usize,
     /// What is compared.
     pub sides: Vec<Side>,
-    /// The program that serves when it is called as `PROGRAM log serve …` and emulates as `PROGRAM media emulate …`.
-    pub program: PathBuf,
-    /// A folder of the host for mounts; everybody may pass through it.
-    pub scratch: PathBuf,
-    /// Where the figures come from.
-    pub origin: Origin,
-    /// When set, all ends as soon as it can, and nothing stays behind.
-    pub stop: &'static AtomicBool,
+    /// Where it is done.
+    pub host: Host,
 }
 
 impl Settings {
@@ -96,9 +88,7 @@ impl Settings {
             kind: self.kind,
             disk: &self.disk,
             servers: self.servers.iter().copied().max().unwrap_or(1),
-            program: &self.program,
-            scratch: &self.scratch,
-            stop: self.stop,
+            host: &self.host,
         }
     }
 }
@@ -119,10 +109,10 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress) -> Result<Vec<Line>
     progress.step("a database with warehouses", 0, steps);
     let statements = fill::statements(&settings.company, settings.kind).map_err(|stop| told(settings, stop))?;
     let standing = Standing::new(settings.under(), user, &statements)?;
-    let mut lines = standing.probe(settings.rounds, &settings.origin, progress)?;
+    let mut lines = standing.probe(settings.rounds, &settings.host.origin, progress)?;
     let mut report = Report::new(settings);
     let mut done = 0;
-    for (round, order) in orders(settings.sides.len(), settings.rounds, settings.origin.seed).enumerate() {
+    for (round, order) in orders(settings.sides.len(), settings.rounds, settings.host.origin.seed).enumerate() {
         for place in order {
             let side = settings.sides[place];
             let outcomes = of_side(&standing, settings, side, round, &mut |servers| {
@@ -162,7 +152,7 @@ fn of_side(
         place.wait_until_up()?;
         standing.settle()?;
         let before = place.usage()?;
-        let seed = settings.origin.seed.derive(round as u64);
+        let seed = settings.host.origin.seed.derive(round as u64);
         let (done, acknowledged) = work::run(settings, &place.servers[..servers], number, seed)?;
         let (disk, pool) = place.usage()?.since(before);
         outcomes.push(Outcome { done, disk, pool });
@@ -183,6 +173,6 @@ fn of_side(
 fn told(settings: &Settings, stop: Stop) -> Error {
     match stop {
         Stop::Engine(error) => Error::Engine(error),
-        Stop::Wrong(reason) => Error::Wrong { workload: NAME, reason, path: settings.scratch.clone() },
+        Stop::Wrong(reason) => Error::Wrong { workload: NAME, reason, path: settings.host.scratch.clone() },
     }
 }

@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
 
     fn line(&self, case: &Case, metric: Metric, outcomes: &[&Outcome], figure: Figure<'_>) -> Option<Line> {
         let runs: Option<Vec<f64>> = outcomes.iter().map(|outcome| figure(outcome)).collect();
-        runs.map(|runs| Line::new(NAME, case.clone(), metric, runs, &self.settings.origin))
+        runs.map(|runs| Line::new(NAME, case.clone(), metric, runs, &self.settings.host.origin))
     }
 
     fn of(&self, case: &Case, outcomes: &[&Outcome]) -> Vec<Line> {
@@ -123,7 +123,13 @@ impl<'a> Report<'a> {
         let rate = |outcome: &Outcome| outcome.done.all().count() as f64 / outcome.done.elapsed.as_secs_f64();
         let runs = outcomes.iter().zip(&self.rounds[separate]);
         let runs = runs.map(|(outcome, round)| rate(outcome) / rate(&round[place])).collect();
-        Some(Line::new(NAME, with(case, "of", "throughput over separate"), Metric::Ratio, runs, &self.settings.origin))
+        Some(Line::new(
+            NAME,
+            with(case, "of", "throughput over separate"),
+            Metric::Ratio,
+            runs,
+            &self.settings.host.origin,
+        ))
     }
 }
 

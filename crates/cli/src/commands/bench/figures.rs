@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -10,7 +10,7 @@ use ishigaki_base::ByteSize;
 use ishigaki_bench::figures::{self, Paper, p1, p2, p4, p4_tpcc};
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::oltp::Engine;
-use ishigaki_bench::one_log::{Data, Disk};
+use ishigaki_bench::one_log::{Data, Disk, Host};
 use ishigaki_bench::{Line, Target};
 use ishigaki_remote::Anywhere;
 use ishigaki_servers::Kind;
@@ -332,16 +332,7 @@ fn measure_p4(arguments: &P4Arguments) -> Result<Vec<Line>, Failure> {
     scale.transactions = arguments.transactions.or(scale.transactions);
     scale.integers = arguments.integers.clone().unwrap_or(scale.integers);
     scale.sides = sides.clone().or(scale.sides);
-    let settings = p4::Settings {
-        scale,
-        disks: device.clone(),
-        kinds: server.clone(),
-        program: program()?,
-        scratch: scratch.clone(),
-        origin: drawn.report.origin(),
-        // Nothing of it may stay behind.
-        stop: stop_on_signals()?,
-    };
+    let settings = p4::Settings { scale, disks: device.clone(), kinds: server.clone(), host: host(scratch, drawn)? };
     let mut bar = Bar::new();
     let lines = p4::run(&settings, &mut bar);
     bar.0.finish_and_clear();
@@ -363,20 +354,18 @@ fn measure_p4_tpcc(arguments: &P4TpccArguments) -> Result<Vec<Line>, Failure> {
     scale.data = arguments.data.unwrap_or(scale.data);
     scale.writers = arguments.writers.unwrap_or(scale.writers);
     scale.sides = sides.clone().or(scale.sides);
-    let settings = p4_tpcc::Settings {
-        scale,
-        disks: device.clone(),
-        kinds: server.clone(),
-        program: program()?,
-        scratch: scratch.clone(),
-        origin: drawn.report.origin(),
-        // Nothing of it may stay behind.
-        stop: stop_on_signals()?,
-    };
+    let settings =
+        p4_tpcc::Settings { scale, disks: device.clone(), kinds: server.clone(), host: host(scratch, drawn)? };
     let mut bar = Bar::new();
     let lines = p4_tpcc::run(&settings, &mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
+}
+
+fn host(scratch: &Path, drawn: &Drawn) -> Result<Host, Failure> {
+    // Nothing of it may stay behind.
+    let stop = stop_on_signals()?;
+    Ok(Host { program: program()?, scratch: scratch.to_owned(), origin: drawn.report.origin(), stop })
 }
 
 fn targets(places: &[Anywhere]) -> ishigaki_bench::Result<Vec<Target>> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use ishigaki_tpch::Table;
@@ -10,12 +11,17 @@ use super::{Data, Scheduler, at_nodes, joins, status};
 use crate::node::served::Served;
 use crate::program::{Program, Running, database, signal};
 
-/// A query that takes a while at each node.
-const LONG: &str = "SELECT l_returnflag, l_shipmode, count(*) AS lines, \
-                    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS charged, min(l_comment) AS first, \
-                    max(l_comment) AS last, sum(l_quantity * l_tax) AS tax, avg(l_extendedprice * l_discount) AS discount \
-                    FROM lineitem WHERE l_comment LIKE '%e%a%' OR l_comment LIKE '%o%u%i%' \
-                    GROUP BY l_returnflag, l_shipmode ORDER BY l_returnflag, l_shipmode";
+/// A query that takes some seconds at each node, so that it is caught in the middle.
+static LONG: LazyLock<String> = LazyLock::new(|| {
+    let letters = ["a%e", "e%i", "i%o", "o%u", "u%a", "s%t", "t%r", "r%n", "n%l", "l%y"];
+    let pairs = letters.iter().flat_map(|first| letters.iter().map(move |second| format!("'%{first}%{second}%'")));
+    let counts: String = pairs.map(|like| format!("count(*) FILTER (WHERE l_comment LIKE {like}), ")).collect();
+    format!(
+        "SELECT l_returnflag, l_shipmode, {counts} count(*), sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), \
+         min(l_comment), max(l_comment) FROM lineitem WHERE l_comment LIKE '%e%a%' OR l_comment LIKE '%o%u%i%' \
+         GROUP BY l_returnflag, l_shipmode ORDER BY l_returnflag, l_shipmode"
+    )
+});
 
 /// How long a node may be silent.
 const SILENCE: u64 = 3;
@@ -71,7 +77,7 @@ impl UnderWay {
         );
         sql(&database).args(["-c", &create]).succeeds();
         let before = used(other);
-        let mut running = sql(&database).args(["--cluster", &scheduler.address, "-c", &at_nodes(LONG)]).start();
+        let mut running = sql(&database).args(["--cluster", &scheduler.address, "-c", &at_nodes(&LONG)]).start();
         let begun = Instant::now();
         while used(other) < before + Duration::from_millis(150) {
             assert!(begun.elapsed() < Duration::from_mins(1), "the node has nothing to do");
@@ -91,7 +97,7 @@ fn sql(database: &tempfile::TempDir) -> Program {
 #[test]
 fn a_query_whose_node_is_killed_ends_by_a_replica_or_says_what_is_missing() {
     let (data, folders) = halves();
-    let alone = data.answer(LONG);
+    let alone = data.answer(&LONG);
     let under_way = UnderWay::start(&folders, |first| format!("?replica={first}/copy"));
     under_way.second.kill();
     let begun = Instant::now();
@@ -111,7 +117,7 @@ fn a_query_whose_node_is_killed_ends_by_a_replica_or_says_what_is_missing() {
 #[test]
 fn a_node_that_stood_still_is_done_without_and_takes_part_again_when_it_goes_on() {
     let (data, folders) = halves();
-    let alone = data.answer(LONG);
+    let alone = data.answer(&LONG);
     let under_way = UnderWay::start(&folders, |first| format!("?replica={first}/copy"));
     let begun = Instant::now();
     let answer = under_way.running.ends();
@@ -121,7 +127,7 @@ fn a_node_that_stood_still_is_done_without_and_takes_part_again_when_it_goes_on(
     signal(under_way.second.id(), "CONT");
     let before = used(under_way.second.address());
     let again = || {
-        let query = at_nodes(LONG);
+        let query = at_nodes(&LONG);
         sql(&under_way.database).args(["--cluster", &under_way.scheduler.address, "-c", &query]).succeeds().stdout
     };
     // It may need a moment to be back.
