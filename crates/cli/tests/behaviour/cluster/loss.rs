@@ -15,9 +15,10 @@ use crate::program::{Program, Running, database, signal};
 static LONG: LazyLock<String> = LazyLock::new(|| {
     let letters = ["a%e", "e%i", "i%o", "o%u", "u%a", "s%t", "t%r", "r%n", "n%l", "l%y"];
     let pairs = letters.iter().flat_map(|first| letters.iter().map(move |second| format!("'%{first}%{second}%'")));
-    let counts: String = pairs.map(|like| format!("count(*) FILTER (WHERE l_comment LIKE {like}), ")).collect();
+    let counts: Vec<_> = pairs.map(|like| format!("count(*) FILTER (WHERE l_comment LIKE {like})")).collect();
+    let counts = counts.join(", ");
     format!(
-        "SELECT l_returnflag, l_shipmode, {counts} count(*), sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), \
+        "SELECT l_returnflag, l_shipmode, {counts}, count(*), sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), \
          min(l_comment), max(l_comment) FROM lineitem WHERE l_comment LIKE '%e%a%' OR l_comment LIKE '%o%u%i%' \
          GROUP BY l_returnflag, l_shipmode ORDER BY l_returnflag, l_shipmode"
     )
