@@ -9,7 +9,6 @@ use crate::node::served::Served;
 use crate::program::{Program, database};
 
 #[test]
-#[ignore = "three processes for each of 22 queries"]
 fn every_query_of_tpch_gives_over_two_nodes_what_one_process_gives() {
     let data = Data::load("0.01");
     let folders = [data.node("a"), data.node("b")];
