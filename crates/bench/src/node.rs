@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ishigaki_base::ByteSize;
+use ishigaki_fabric::Fabric;
 use ishigaki_remote::Mode;
 
 use crate::serving::Serving;
@@ -28,6 +29,8 @@ pub struct NodeOptions {
     pub within: Vec<String>,
     /// How it reads.
     pub mode: Mode,
+    /// What carries bytes for those who ask for it, beside TCP.
+    pub fabric: Fabric,
     /// Connections that are in use at a time, at most.
     pub connections: usize,
     /// Pages that it keeps for the work of clients; its own default if it is not said.
@@ -48,6 +51,7 @@ impl Node {
         let address = options.address.unwrap_or(std::net::Ipv4Addr::LOCALHOST);
         command
             .args(["node", "--json", "--read-only", "--listen", &format!("{address}:0"), "--io", &mode.to_string()])
+            .args(["--fabric", &options.fabric.to_string()])
             // Connections of a round that has ended may not have been given up yet.
             .args(["--max-connections", &(4 * options.connections + 16).to_string()]);
         if let Some(memory) = options.page_memory {

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
+use ishigaki_fabric::Fabric;
 use ishigaki_remote::Mode;
 
 use crate::node::{Node, NodeOptions};
@@ -53,6 +54,8 @@ pub struct Settings {
     pub depths: Vec<usize>,
     /// How the node reads. Default all three ways.
     pub modes: Vec<Mode>,
+    /// What carries the bytes between client and node. Default TCP.
+    pub fabrics: Vec<Fabric>,
     /// Bytes of the file. Default 256 MiB.
     pub file: ByteSize,
     /// Measured time of each side in each round. Default 1 s.
@@ -73,6 +76,7 @@ impl Settings {
             connections: vec![1],
             depths: vec![1, 8, 64],
             modes: vec![Mode::Dynamic, Mode::Static, Mode::Ring],
+            fabrics: vec![Fabric::Tcp],
             file: ByteSize::mib(256),
             duration: Duration::from_secs(1),
             rounds: 5,
@@ -91,6 +95,9 @@ impl Settings {
         }
         if self.modes.is_empty() {
             return Err(Error::invalid("io", "give one or more ways of I/O, such as ring,static"));
+        }
+        if self.fabrics.is_empty() {
+            return Err(Error::invalid("fabric", "give one or more transports, such as tcp,ofi:shm"));
         }
         let most = ishigaki_remote::MAX_READ as u64;
         if self.sizes.is_empty() || self.sizes.iter().any(|size| !(512..=most).contains(&size.0) || size.0 % 512 != 0) {
@@ -118,12 +125,19 @@ impl fmt::Display for Load {
     }
 }
 
+/// How a node reads, and what carries the bytes from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Way {
+    mode: Mode,
+    fabric: Fabric,
+}
+
 /// One side of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Side {
     Local,
-    Network(Mode),
-    Remote(Mode),
+    Network(Way),
+    Remote(Way),
 }
 
 /// All that one case came to.
@@ -143,28 +157,29 @@ fn measure(settings: &Settings, site: &Site, progress: &mut dyn Progress) -> Res
     progress.step("writing what is to be read", 0, 1);
     let pages = Pages::write(site, settings.file, settings.origin.seed)?;
     let loads = loads(settings, pages.block())?;
-    let mut nodes = Vec::new();
-    for &mode in &settings.modes {
-        let options = NodeOptions { mode, connections: most_connections(settings), ..NodeOptions::default() };
-        nodes.push(Node::start(&settings.program, site.path(), &options)?);
-    }
-    let mut sides = vec![Side::Local];
-    for &mode in &settings.modes {
-        sides.extend([Side::Network(mode), Side::Remote(mode)]);
+    let (mut nodes, mut sides) = (Vec::new(), vec![Side::Local]);
+    for (&mode, fabric) in
+        settings.modes.iter().flat_map(|mode| settings.fabrics.iter().map(move |fabric| (mode, fabric)))
+    {
+        let way = Way { mode, fabric: fabric.clone() };
+        let connections = most_connections(settings);
+        let options = NodeOptions { mode, fabric: fabric.clone(), connections, ..NodeOptions::default() };
+        nodes.push((way.clone(), Node::start(&settings.program, site.path(), &options)?));
+        sides.extend([Side::Network(way.clone()), Side::Remote(way)]);
     }
     let (of, mut done) = ((loads.len() * settings.rounds * sides.len()) as u64, 0);
     let (pace, mut random) = (Pace::new(settings.duration), settings.origin.seed.derive(1).generator());
     let mut lines = Vec::new();
     for load in loads {
-        let mut figures = Figures { load, sides: sides.iter().map(|&side| (side, Rounds::default())).collect() };
+        let mut figures = Figures { load, sides: sides.iter().map(|side| (side.clone(), Rounds::default())).collect() };
         for round in 0..settings.rounds {
             let mut order: Vec<usize> = (0..sides.len()).collect();
             random.shuffle(&mut order);
             for at in order {
                 let (contender, rounds) = &mut figures.sides[at];
-                let text = format!("{load}, round {}, {}", round + 1, report::name(*contender));
+                let text = format!("{load}, round {}, {}", round + 1, report::name(contender));
                 progress.step(&text, done, of);
-                rounds.add(&one(&pages, &mut nodes, *contender, load, pace)?);
+                rounds.add(&one(&pages, &mut nodes, contender, load, pace)?);
                 done += 1;
             }
         }
@@ -194,13 +209,14 @@ fn most_connections(settings: &Settings) -> usize {
 }
 
 /// One side in one round.
-fn one(pages: &Pages, nodes: &mut [Node], side: Side, load: Load, pace: Pace) -> Result<Run> {
-    let (mode, network_alone) = match side {
+fn one(pages: &Pages, nodes: &mut [(Way, Node)], side: &Side, load: Load, pace: Pace) -> Result<Run> {
+    let (way, network_alone) = match side {
         Side::Local => return local::round(pages, load, pace),
-        Side::Network(mode) => (mode, true),
-        Side::Remote(mode) => (mode, false),
+        Side::Network(way) => (way, true),
+        Side::Remote(way) => (way, false),
     };
-    let node = nodes.iter_mut().find(|node| node.mode() == mode);
-    let node = node.ok_or_else(|| Error::Node { reason: format!("there is none for {mode}") })?;
-    far::round(pages, node, load, network_alone, pace).map_err(|error| node.explain(error))
+    let node = nodes.iter_mut().find(|(of, _)| of == way).map(|(_, node)| node);
+    let node =
+        node.ok_or_else(|| Error::Node { reason: format!("there is none for {} by {}", way.mode, way.fabric) })?;
+    far::round(pages, (node, &way.fabric), load, network_alone, pace).map_err(|error| node.explain(error))
 }

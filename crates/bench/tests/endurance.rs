@@ -8,10 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
-use ishigaki_bench::Silent;
+use ishigaki_base::random::Seed;
 use ishigaki_bench::endurance::{self, Settings};
 use ishigaki_bench::inserts::Disk;
 use ishigaki_bench::one_log::Host;
+use ishigaki_bench::{Origin, Silent};
 use ishigaki_logpool::Waiting;
 
 use program::{Failure, host, stands_in, until_told};
@@ -54,7 +55,7 @@ fn run(folder: &Path) -> Result<(), Failure> {
         waiting: Waiting::Auto,
         log: ByteSize::mib(8),
         file: ByteSize::mib(1),
-        host: Host { scratch: folder.to_owned(), ..host()? },
+        host: Host { scratch: folder.to_owned(), origin: Origin::here("abc", Seed(7)), ..host()? },
     };
     let mut told = 0;
     let endured = endurance::run(&settings, &mut Silent, &mut |_| told += 1)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ishigaki_base::ByteSize;
-use ishigaki_fabric::Security;
+use ishigaki_fabric::{Fabric, Security};
 
 use crate::{CacheSettings, Client, ClientSettings, Credentials, Error, RemoteDirectory, Result};
 
@@ -15,6 +15,7 @@ use crate::{CacheSettings, Client, ClientSettings, Credentials, Error, RemoteDir
 /// |---|---|
 /// | `token-file=FILE` | the token that the node has, too |
 /// | `tls-ca=FILE`, `tls-cert=FILE`, `tls-key=FILE` | TLS, all three |
+/// | `fabric=ofi:PROVIDER` | what carries the bytes, which the node must have, too; TCP if it is not said |
 /// | `connections=NUMBER` | connections that requests take turns by; 1 if it is not said |
 /// | `cache=SIZE` | bytes of pages of which copies are kept; none if it is not said |
 /// | `replica=HOST:PORT/DIR` | another node's directory with a copy of the files, for those who may take either; several are joined by a bar |
@@ -36,6 +37,8 @@ pub struct Location {
     pub directory: String,
     /// What both sides show each other.
     pub credentials: Credentials,
+    /// What carries the bytes.
+    pub fabric: Fabric,
     /// Connections that requests take turns by.
     pub connections: usize,
     /// Bytes of pages of which copies are kept.
@@ -61,14 +64,16 @@ const SCHEME: &str = "node://";
 const MOST_CONNECTIONS: usize = 1024;
 
 /// What can stand behind the question mark.
-const KEYS: [&str; 7] = ["token-file", "tls-ca", "tls-cert", "tls-key", "connections", "cache", "replica"];
+const KEYS: [&str; 8] = ["token-file", "tls-ca", "tls-cert", "tls-key", "fabric", "connections", "cache", "replica"];
 
 impl Location {
     /// Connects as the location itself says. The connection lasts as long as the directory, or anything that was opened in
     /// it.
     pub fn connect(&self) -> Result<RemoteDirectory> {
         let cache = self.cache.map(|memory| CacheSettings { memory, ..CacheSettings::default() });
-        let settings = ClientSettings { connections: self.connections, cache, ..ClientSettings::default() };
+        let defaults = ClientSettings::default();
+        let fabric = ishigaki_fabric::Settings { fabric: self.fabric.clone(), ..defaults.fabric };
+        let settings = ClientSettings { connections: self.connections, cache, fabric, ..defaults };
         self.open(&settings, &self.credentials.security()?)
     }
 
@@ -109,10 +114,11 @@ impl FromStr for Location {
                 Some(unset) => *unset = Some(value),
             }
         }
-        let [token, authorities, certificate, key, connections, cache, replicas] = values;
+        let [token, authorities, certificate, key, fabric, connections, cache, replicas] = values;
         let path = |value: Option<&str>| value.map(PathBuf::from);
         let credentials = Credentials::of(path(token), path(authorities), path(certificate), path(key))
             .map_err(|error| invalid(&error.to_string()))?;
+        let fabric = fabric.map_or(Ok(Fabric::Tcp), str::parse).map_err(|error| invalid(&error.to_string()))?;
         let connections = match connections.map_or(Ok(1), str::parse) {
             Ok(count) if (1..=MOST_CONNECTIONS).contains(&count) => count,
             _ => return Err(invalid("connections is a number from 1 to 1024")),
@@ -121,7 +127,7 @@ impl FromStr for Location {
         let cache = cache.map_err(|_| invalid("cache is a size, as in cache=256MiB"))?;
         let replicas = replicas.into_iter().flat_map(|replicas| replicas.split('|'));
         let replicas = replicas.map(|replica| place(replica).map_err(invalid)).collect::<Result<_>>()?;
-        Ok(Self { address, directory, credentials, connections, cache, replicas })
+        Ok(Self { address, directory, credentials, fabric, connections, cache, replicas })
     }
 }
 
@@ -152,6 +158,9 @@ impl fmt::Display for Location {
                 }
             }
         }
+        if self.fabric != Fabric::Tcp {
+            options.push(format!("fabric={}", self.fabric));
+        }
         if self.connections > 1 {
             options.push(format!("connections={}", self.connections));
         }
@@ -178,6 +187,7 @@ mod tests {
             "node://n:65535/a/b-c.d",
             "node://n:1/a?token-file=/etc/token&connections=4&cache=1048576B",
             "node://n:1/a?replica=m:2/b/c|o:3/",
+            "node://n:1/a?fabric=ofi:verbs;ofi_rxm&connections=2",
             "node://n:1/?tls-ca=ca.pem&tls-cert=cert.pem&tls-key=key.pem",
         ] {
             assert_eq!(text.parse::<Location>().expect("a location").to_string(), text);
@@ -201,6 +211,7 @@ mod tests {
             ("token-file=a&token-file=b", "twice"),
             ("tls-ca=a", "tls-cert"),
             ("connections=0", "from 1"),
+            ("fabric=verbs", "ofi:verbs"),
             ("cache=much", "256MiB"),
             ("replica=m/a", "host or port"),
             ("replica=m:1/a|m:2/../b", "begins with a dot"),

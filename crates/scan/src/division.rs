@@ -16,11 +16,11 @@
 //!
 //! - A way that is several times slower than the other one keeps out: it would save little, and both may stand in each other's
 //!   way, since who sends pages can not count them meanwhile. It is tried at the beginning with a little, unless it seems
-//!   hopeless, and from time to time.
+//!   hopeless, and from time to time. One reader tries for all of them.
 //! - Nobody begins what the other way would have done sooner together with all that is left.
 //! - An order has half of what the node is to do at its pace, so that there is time to think again; the first one less, and
-//!   more of it if nothing is fetched beside it: each order brings its own sums of all groups. Orders are not made so short
-//!   that the way to the node and back counts.
+//!   more of it if nothing is fetched beside it and its results come at its end: each order brings its own sums of all groups,
+//!   and can be taken back all the time. Orders are not made so short that the way to the node and back counts.
 //! - When nothing is left but an order that is late, it is taken back as soon as fetching its pages would be over before it
 //!   may be expected: who is late by some time is expected to be late by as much again.
 //!
@@ -40,12 +40,12 @@ const MEMORY: f64 = 0.7;
 const SHORTEST: f64 = 0.025;
 /// Which part of the scan the first order has at most.
 const FIRST: f64 = 8.0;
-/// Which part of what is left an order has if both ways work, and if the node works alone.
+/// Which part of what is left an order has usually, and if the node works alone at one whose results come at its end.
 const SHARED: f64 = 0.5;
 const ALONE: f64 = 0.875;
 /// How long a way that has just ended something, or is to begin, is taken for one that works.
 const GRACE: Duration = Duration::from_millis(20);
-/// After how long a slow node is tried again.
+/// After how long a slow way is tried again, and others need not wait any longer for who tries.
 const AGAIN: Duration = Duration::from_millis(500);
 /// By how much fetching must be sooner, in seconds, for an order to be taken back.
 const CLEARLY: f64 = 0.005;
@@ -70,6 +70,12 @@ pub struct Division {
     left: u64,
     fetch: Way,
     push: Way,
+    /// Who fetch side by side.
+    readers: u64,
+    /// Results come while an order is being done, and not at its end.
+    streams: bool,
+    /// One of the readers tries how fast all of them are.
+    trial: bool,
     /// The pages of the order of which nothing has come.
     silent: Option<u64>,
     /// The node is given nothing any more.
@@ -131,8 +137,9 @@ impl Way {
         self.pending += pages;
     }
 
-    fn end(&mut self, pages: u64, now: Duration) {
-        self.pages = self.pages * MEMORY + pages as f64;
+    /// So many pages are done, and as many as `seen` would have been by all who go this way.
+    fn end(&mut self, pages: u64, seen: u64, now: Duration) {
+        self.pages = self.pages * MEMORY + seen as f64;
         self.seconds = self.seconds * MEMORY + now.saturating_sub(self.since).as_secs_f64().max(1e-9);
         self.pending = self.pending.saturating_sub(pages);
         self.since = now;
@@ -143,7 +150,20 @@ impl Division {
     /// Of so many pages, with what is believed of both ways, in pages a second.
     pub fn new(pages: u64, fetch: f64, push: f64) -> Self {
         let (fetch, push) = (Way::new(fetch), Way::new(push));
-        Self { all: pages, left: pages, fetch, push, silent: None, closed: false }
+        let (readers, streams, trial) = (1, false, false);
+        Self { all: pages, left: pages, fetch, push, readers, streams, trial, silent: None, closed: false }
+    }
+
+    /// The same for so many who fetch side by side, if that is more than one.
+    #[must_use]
+    pub fn read_by(self, readers: u64) -> Self {
+        Self { readers: readers.max(1), ..self }
+    }
+
+    /// The same where results of an order come while it is being done: an order is not taken back then once they have begun.
+    #[must_use]
+    pub fn streamed(self, streams: bool) -> Self {
+        Self { streams, ..self }
     }
 
     /// Pages in the queue.
@@ -160,12 +180,16 @@ impl Division {
         let mut unit = unit.min(self.left);
         if !self.closed {
             if self.push.works(now) {
-                let (known, pending) = (self.fetch.is_known(), self.fetch.pending > 0);
-                if here * if known { SLOW } else { HOPELESS } < there || (pending && !known) {
+                let known = self.fetch.is_known();
+                let slow = here * if known { SLOW } else { HOPELESS } < there;
+                let again = known && self.fetch.pending == 0 && now > self.fetch.since + AGAIN;
+                let tried = self.trial && now <= self.fetch.since + AGAIN;
+                if tried || (slow && !again) {
                     return Turn::Wait;
                 }
-                if !known {
+                if slow || (!known && self.fetch.pending == 0) {
                     unit = unit.min((self.all / TRIAL).max(1));
+                    self.trial = true;
                 }
             }
             let own = (self.fetch.pending + unit) as f64 / here;
@@ -180,7 +204,8 @@ impl Division {
 
     /// That many fetched pages are done.
     pub fn fetched(&mut self, pages: u64, now: Duration) {
-        self.fetch.end(pages, now);
+        let seen = if std::mem::take(&mut self.trial) { pages * self.readers } else { pages };
+        self.fetch.end(pages, seen, now);
     }
 
     /// What the node is to do now. Not to be asked while an order is under way.
@@ -197,7 +222,11 @@ impl Division {
             return Turn::Wait;
         }
         let helped = here * SLOW >= there && self.fetch.works(now);
-        let share = if helped || slow { there / (there + here) * SHARED } else { ALONE };
+        let share = match helped || slow {
+            true => there / (there + here) * SHARED,
+            false if self.streams => SHARED,
+            false => ALONE,
+        };
         let most = if slow { shortest } else { f64::INFINITY };
         let first = if self.push.is_known() { f64::INFINITY } else { self.all as f64 / FIRST };
         let mut pages = (share * left).min(first).max(shortest).min(most);
@@ -227,7 +256,7 @@ impl Division {
     /// The order of so many pages is done.
     pub fn pushed(&mut self, pages: u64, now: Duration) {
         self.silent = None;
-        self.push.end(pages, now);
+        self.push.end(pages, pages, now);
     }
 
     /// The node does not do the order: its pages are in the queue again, and it gets no more.

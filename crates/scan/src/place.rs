@@ -236,7 +236,7 @@ impl Placed {
         }
         for Both { part, scan: of, fetch, push } in self.divided {
             let own = scan.of_parts(|other| other == part)?;
-            let divided = Arc::new(Divided::new(&own, &of, &fetch, &push));
+            let divided = Arc::new(Divided::new(&own, &of, (&fetch, &push), steps.is_empty()));
             let made = PushScan::new(&own, vec![part], steps.to_vec(), Vec::new(), Arc::clone(&schema), vec![push]);
             let Ok(push) = made else { return Ok(None) };
             own.note(vec![fetch]);

@@ -26,9 +26,16 @@ struct Flown {
 /// Pages a second of fetching and of pushing at each moment.
 type Paces<'a> = &'a dyn Fn(f64) -> (f64, f64);
 
-/// A scan with that belief in the paces, two units at a time here and an order at a time there.
+/// A scan with that belief in the paces, by one reader who reads a unit ahead, and an order at a time there, whose results come
+/// at its end.
 fn fly(believed: (f64, f64), speeds: Paces<'_>) -> Flown {
-    let mut division = Division::new(PAGES, believed.0, believed.1);
+    fly_by(1, false, believed, speeds)
+}
+
+/// The same by several readers, each of whom has his part of the pace and no unit ahead; and with results that come soon.
+fn fly_by(readers: usize, streams: bool, believed: (f64, f64), speeds: Paces<'_>) -> Flown {
+    let mut division = Division::new(PAGES, believed.0, believed.1).read_by(readers as u64).streamed(streams);
+    let most = if readers == 1 { 2 } else { readers };
     let mut flown = Flown::default();
     let mut units: Vec<(u64, f64)> = Vec::new();
     let mut order: Option<(u64, f64)> = None;
@@ -37,7 +44,7 @@ fn fly(believed: (f64, f64), speeds: Paces<'_>) -> Flown {
         let seconds = step as f64 * STEP;
         assert!(seconds < 600.0, "it has no end: {flown:?}");
         let now = Duration::from_secs_f64(seconds);
-        while fetching && units.len() < 2 {
+        while fetching && units.len() < most {
             match division.fetch(UNIT, now) {
                 Turn::Take(pages) => units.push((pages, pages as f64)),
                 Turn::TakeBack => flown.taken_back += order.take().expect("one is under way").0,
@@ -57,16 +64,19 @@ fn fly(believed: (f64, f64), speeds: Paces<'_>) -> Flown {
             return flown;
         }
         let (fetch, push) = speeds(seconds);
-        if let Some((pages, left)) = units.first_mut() {
-            *left -= fetch * STEP;
+        units.iter_mut().take(readers).for_each(|(_, left)| *left -= fetch * STEP / readers as f64);
+        units.retain(|(pages, left)| {
             if *left <= 0.0 {
                 flown.fetched += *pages;
                 division.fetched(*pages, now);
-                units.remove(0);
             }
-        }
+            *left > 0.0
+        });
         if let Some((pages, left)) = &mut order {
             *left -= push * STEP;
+            if streams && *left < 0.9 * *pages as f64 {
+                division.answered();
+            }
             if *left <= 0.0 {
                 flown.pushed += *pages;
                 division.pushed(*pages, now);
@@ -116,6 +126,46 @@ fn a_way_that_is_far_slower_keeps_out() {
     assert_eq!((flown.fetched, flown.pushed), (0, PAGES), "{flown:?}");
     let flown = fly((50_000.0, 950.0), &|_| (50_000.0, 950.0));
     assert_eq!((flown.fetched, flown.pushed), (PAGES, 0), "{flown:?}");
+}
+
+#[test]
+fn many_readers_are_judged_by_all_of_them_though_one_tries() {
+    // Each of sixteen is four times slower than the node, and all of them are four times faster.
+    let world = (6_400.0, 1_600.0);
+    for believed in [world, (800.0, 1_600.0)] {
+        let flown = fly_by(16, false, believed, &|_| world);
+        assert!(flown.seconds < 1.15 * better(world) + 0.05, "{believed:?}: {flown:?} instead of {}", better(world));
+    }
+}
+
+#[test]
+fn who_streams_results_is_not_behind_the_better_way_either() {
+    let name = "who_streams_results_is_not_behind_the_better_way_either";
+    seeded_runs(name, 100, |seed| {
+        let mut rng = seed.generator();
+        for world in WORLDS {
+            let mut wrong = |pace: f64| pace * 3_f64.powf(rng.f64() * 2.0 - 1.0);
+            let believed = (wrong(world.0), wrong(world.1));
+            let flown = fly_by(4, true, believed, &|_| world);
+            let behind = (flown.seconds - 0.05) / better(world);
+            assert!(behind <= 1.15, "{behind:.3} times the better: {world:?}, believed {believed:?}: {flown:?}");
+        }
+    });
+}
+
+#[test]
+fn a_node_that_becomes_slow_while_it_answers_keeps_what_it_has_and_no_more() {
+    let world = |now: f64| (300.0, if now < 0.1 { 3_000.0 } else { 300.0 });
+    let flown = fly_by(1, true, world(0.0), &world);
+    // Half of what was left then.
+    assert!(flown.fetched > PAGES / 4, "{flown:?}");
+}
+
+#[test]
+fn a_fetch_that_kept_out_is_tried_again() {
+    let world = |now: f64| (if now < 0.3 { 30.0 } else { 3_000.0 }, 600.0);
+    let flown = fly(world(0.0), &world);
+    assert!(flown.fetched > PAGES / 3, "{flown:?}");
 }
 
 #[test]
@@ -219,4 +269,10 @@ fn nobody_waits_for_a_way_that_is_not_there() {
     stuck.answered();
     assert_eq!(stuck.fetch(UNIT, Duration::from_millis(1)), Turn::Wait);
     assert_eq!(stuck.fetch(UNIT, Duration::from_mins(1)), Turn::Take(UNIT));
+    // Nor for who tries, and does not end.
+    let mut tried = Division::new(100 * PAGES, 1e3, 1e3);
+    assert!(matches!(tried.push(Duration::ZERO), Turn::Take(1..)));
+    assert!(matches!(tried.fetch(UNIT, Duration::ZERO), Turn::Take(1..)));
+    assert_eq!(tried.fetch(UNIT, Duration::from_millis(1)), Turn::Wait);
+    assert!(matches!(tried.fetch(UNIT, late), Turn::Take(1..)));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ishigaki_fabric::Security;
+use ishigaki_fabric::{Fabric, Security};
 use ishigaki_remote::{Client, ClientSettings, ReadQueue, RemoteDevice};
 
 use super::Load;
@@ -13,10 +13,17 @@ use crate::pace::{Pace, Round, Run, Times};
 use crate::{Error, Result};
 
 /// One round of all threads, each with a connection of its own.
-pub(super) fn round(pages: &Pages, node: &Node, load: Load, network_alone: bool, pace: Pace) -> Result<Run> {
-    let mut devices = Vec::new();
+pub(super) fn round(
+    pages: &Pages,
+    (node, fabric): (&Node, &Fabric),
+    load: Load,
+    network_alone: bool,
+    pace: Pace,
+) -> Result<Run> {
+    let (mut devices, mut settings) = (Vec::new(), ClientSettings::default());
+    settings.fabric.fabric = fabric.clone();
     for _ in 0..load.connections {
-        let client = Client::connect(node.address(), &ClientSettings::default(), &Security::Open)?;
+        let client = Client::connect(node.address(), &settings, &Security::Open)?;
         devices.push(Arc::new(client.directory("").open_device(FILE)?));
     }
     let body = |(number, device): (usize, Arc<RemoteDevice>)| {

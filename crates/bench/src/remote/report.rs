@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use ishigaki_base::ByteSize;
 
-use super::{Figures, Load, NAME, Settings, Side};
+use super::{Figures, Load, NAME, Settings, Side, Way};
 use crate::{Case, Line, Metric, Rounds, columns};
 
 /// What figures call a side.
-pub(super) fn name(side: Side) -> &'static str {
+pub(super) fn name(side: &Side) -> &'static str {
     match side {
         Side::Local => "local",
         Side::Network(_) => "network",
@@ -22,13 +22,13 @@ pub(super) fn lines(figures: &Figures, settings: &Settings) -> Vec<Line> {
     let local = figures.sides.iter().find(|(side, _)| *side == Side::Local).map(|(_, rounds)| rounds);
     let mut lines = Vec::new();
     for (side, rounds) in &figures.sides {
-        let case = case(load, settings, name(*side), *side);
+        let case = case(load, settings, name(side), side);
         lines.extend(rounds.lines(NAME, &case, origin));
         let bytes = rounds.throughput.iter().map(|reads| reads * load.size as f64).collect();
         lines.push(Line::new(NAME, case, Metric::Bandwidth, bytes, origin));
         if let (Side::Remote(_), Some(local)) = (side, local) {
-            lines.push(ratio(load, settings, *side, "throughput", (rounds, local), |of| &of.throughput));
-            lines.push(ratio(load, settings, *side, "latency_p50", (rounds, local), |of| &of.quantiles[0]));
+            lines.push(ratio(load, settings, side, "throughput", (rounds, local), |of| &of.throughput));
+            lines.push(ratio(load, settings, side, "latency_p50", (rounds, local), |of| &of.quantiles[0]));
         }
     }
     lines
@@ -37,7 +37,7 @@ pub(super) fn lines(figures: &Figures, settings: &Settings) -> Vec<Line> {
 fn ratio(
     load: Load,
     settings: &Settings,
-    side: Side,
+    side: &Side,
     of: &str,
     (remote, local): (&Rounds, &Rounds),
     values: impl Fn(&Rounds) -> &Vec<f64>,
@@ -48,7 +48,7 @@ fn ratio(
     Line::new(NAME, case, Metric::Ratio, runs, &settings.origin)
 }
 
-fn case(load: Load, settings: &Settings, target: &str, side: Side) -> Case {
+fn case(load: Load, settings: &Settings, target: &str, side: &Side) -> Case {
     let mut case = Case::from_iter([
         ("size".to_owned(), load.size.into()),
         ("connections".to_owned(), load.connections.into()),
@@ -56,8 +56,9 @@ fn case(load: Load, settings: &Settings, target: &str, side: Side) -> Case {
         ("target".to_owned(), target.into()),
         ("device".to_owned(), settings.data.display().to_string().into()),
     ]);
-    if let Side::Network(mode) | Side::Remote(mode) = side {
+    if let Side::Network(Way { mode, fabric }) | Side::Remote(Way { mode, fabric }) = side {
         case.insert("io".to_owned(), mode.to_string().into());
+        case.insert("fabric".to_owned(), fabric.to_string().into());
     }
     case
 }
@@ -74,6 +75,7 @@ pub fn table(lines: &[Line]) -> String {
         "conn",
         "depth",
         "io",
+        "fabric",
         "local/s",
         "network/s",
         "remote/s",
@@ -91,14 +93,16 @@ fn of(line: &Line, target: &str, of: &str) -> bool {
     line.case.get("target").is_some_and(|is| is == target) && line.case.get("of").is_some_and(|is| is == of)
 }
 
-fn row(lines: &[Line], ratio: &Line) -> [String; 11] {
+fn row(lines: &[Line], ratio: &Line) -> [String; 12] {
+    let word = |name: &str| ratio.case.get(name).and_then(|word| word.as_str()).unwrap_or_default().to_owned();
     let number = |name: &str| ratio.case.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
     let figure = |target: &str, metric: Metric| {
         let same = |line: &&Line| {
             line.metric == metric
                 && line.case.get("target").is_some_and(|is| is == target)
                 && ["size", "connections", "depth"].iter().all(|name| line.case.get(*name) == ratio.case.get(*name))
-                && (target == "local" || line.case.get("io") == ratio.case.get("io"))
+                && (target == "local"
+                    || ["io", "fabric"].iter().all(|name| line.case.get(*name) == ratio.case.get(*name)))
         };
         lines.iter().find(same).map_or(0.0, |line| line.median)
     };
@@ -108,7 +112,8 @@ fn row(lines: &[Line], ratio: &Line) -> [String; 11] {
         ByteSize(number("size")).to_string(),
         number("connections").to_string(),
         number("depth").to_string(),
-        ratio.case.get("io").and_then(|io| io.as_str()).unwrap_or_default().to_owned(),
+        word("io"),
+        word("fabric"),
         reads("local"),
         reads("network"),
         reads("remote"),

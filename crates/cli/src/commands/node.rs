@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
+use ishigaki_fabric::Fabric;
 use ishigaki_remote::{Access, Credentials, Export, Mode, NodeSettings, Status, StorageNode, Worker};
 use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use serde_json::{Value, json};
@@ -53,6 +54,11 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     files: Files,
+
+    /// What carries the bytes of clients that ask for it, beside TCP: ofi:PROVIDER, a provider of libfabric as `ishigaki media
+    /// probe --fabric` lists them. They write fabric=ofi:PROVIDER behind the location's `?`. What travels by it is not encrypted
+    #[arg(long, value_name = "NAME", default_value_t)]
+    fabric: Fabric,
 
     /// Connections at a time; who comes later is told so
     #[arg(long, value_name = "NUMBER", default_value_t = 1024)]
@@ -136,7 +142,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let credentials =
         Credentials::of(token_file, tls_ca, tls_cert, tls_key).map_err(|error| Failure::usage(error.to_string()))?;
     let security = credentials.security().map_err(failed)?;
-    let defaults = NodeSettings::default();
+    let (defaults, fabric) = (NodeSettings::default(), arguments.fabric);
     let settings = NodeSettings {
         listen,
         access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
@@ -146,7 +152,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         memory: arguments.max_memory,
         lease: arguments.lease,
         trace: arguments.trace,
-        fabric: ishigaki_fabric::Settings { window: arguments.max_requests, ..defaults.fabric },
+        fabric: ishigaki_fabric::Settings { window: arguments.max_requests, fabric: fabric.clone(), ..defaults.fabric },
     };
     // Before anybody can know of the node, so that no signal finds it unprepared.
     let ends = Ends::new(1)?;
@@ -156,7 +162,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let node = StorageNode::start_with(&export, settings, security, worker).map_err(failed)?;
     #[cfg(feature = "cluster")]
     let executor = arguments.executor.start(node.address())?;
-    let serving = Serving { node: &node, data: &data, read_only, credentials: &credentials };
+    let serving = Serving { node: &node, data: &data, read_only, credentials: &credentials, fabric: &fabric };
     say(&if json { serving.json().to_string() } else { serving.text() })?;
     ends.wait();
     if !json {
@@ -195,6 +201,7 @@ struct Serving<'a> {
     data: &'a Path,
     read_only: bool,
     credentials: &'a Credentials,
+    fabric: &'a Fabric,
 }
 
 impl Serving<'_> {
@@ -206,8 +213,12 @@ impl Serving<'_> {
             Credentials::Tls { .. } => "who has a certificate, by TLS",
         };
         let how = if self.read_only { "reading" } else { "reading and writing" };
+        let also = match self.fabric {
+            Fabric::Tcp => String::new(),
+            fabric => format!(", and node://{address}/?fabric={fabric} for bytes by that, which are not encrypted"),
+        };
         format!(
-            "Serving {} for {how} ({}), to {whom}.\nIts name is node://{address}/; Ctrl-C ends it.",
+            "Serving {} for {how} ({}), to {whom}.\nIts name is node://{address}/{also}; Ctrl-C ends it.",
             self.data.display(),
             self.node.mode()
         )
@@ -221,6 +232,7 @@ impl Serving<'_> {
             "data": self.data.display().to_string(),
             "access": if self.read_only { "read-only" } else { "read-write" },
             "io": self.node.mode().to_string(),
+            "fabric": self.fabric.to_string(),
             "security": self.credentials.to_string(),
             "pid": std::process::id(),
         })

@@ -3,6 +3,7 @@
 pub(crate) mod served;
 
 use std::fs;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -353,6 +354,34 @@ fn a_nodes_directory_can_be_probed_and_hold_a_log_like_any_other_place() {
     assert!(answer.stdout.contains(&place) && answer.stdout.contains("throughput"), "{}", answer.stdout);
     let directory = place.parse::<Anywhere>().and_then(|place| place.open()).expect("opened");
     assert_eq!(directory.list().expect("listed"), [""; 0], "nothing is left");
+}
+
+#[test]
+fn bytes_go_by_another_network_for_who_asks_for_it() {
+    let probed = Program::new().args(["media", "probe", "--fabric"]).succeeds().stdout;
+    if probed.contains("There is no libfabric") {
+        let _ = writeln!(io::stderr(), "SKIPPED: bytes by another network: {probed}");
+        return;
+    }
+    let folder = database();
+    let node = Served::start(folder.path(), &["--fabric", "ofi:tcp"]);
+    let ycsb = |place: &str| {
+        let few = ["bench", "ycsb", "--records", "1000", "--seconds", "0.1", "--rounds", "1", "--device", place];
+        Program::new().args(few)
+    };
+    let address = node.address();
+    ycsb(&format!("node://{address}/a?fabric=ofi:tcp")).succeeds();
+    ycsb(&format!("node://{address}/b")).succeeds();
+    let answer = ycsb(&format!("node://{address}/c?fabric=ofi:net")).start().ends();
+    assert!(answer.code != Some(0) && answer.stderr.contains("ofi:tcp"), "{}", answer.stderr);
+    let answer = Program::new()
+        .args(["bench", "remote", "--size", "4KiB", "--depth", "4", "--seconds", "0.05", "--rounds", "1"])
+        .args(["--file", "4MiB", "--io", "ring,static", "--fabric", "tcp,ofi:tcp", "--data"])
+        .arg(folder.path())
+        .succeeds();
+    let rows =
+        |fabric: &str| answer.stdout.lines().filter(|line| line.split_whitespace().any(|word| word == fabric)).count();
+    assert_eq!((rows("tcp"), rows("ofi:tcp")), (2, 2), "{}", answer.stdout);
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub(crate) struct Block {
     version: Version,
 }
 
+/// So many blocks are read at once, a mebibyte.
+const ROW: usize = 256;
+
 /// A block at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -53,9 +56,9 @@ impl Piece {
         next.block == self.block + 1 && at(next) == at(self) + BLOCK
     }
 
-    /// Reads blocks into the buffer of a request that begins at `from`: those that lie in a row at home, at once.
+    /// Reads blocks into the buffer of a request that begins at `from`: those that lie in a row at home, at once, up to [`ROW`].
     pub(crate) fn read_all(pieces: &[Self], base: &dyn Base, from: u64, buffer: &mut [u8]) -> Result<()> {
-        for row in pieces.chunk_by(|piece, next| piece.goes_on(*next)) {
+        for row in pieces.chunk_by(|piece, next| piece.goes_on(*next)).flat_map(|row| row.chunks(ROW)) {
             let mut bytes = vec![0; row.len() * BLOCK as usize];
             base.read(row[0].place, row[0].offset, &mut bytes)?;
             let begin = row[0].block * BLOCK;

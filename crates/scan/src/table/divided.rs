@@ -43,6 +43,10 @@ pub(crate) struct Divided {
     units: Vec<Unit>,
     /// What is believed of fetching and of pushing, in pages a second.
     paces: (f64, f64),
+    /// Who fetch side by side.
+    readers: u64,
+    /// Whether results of an order come while it is being done.
+    streams: bool,
     current: Mutex<Option<Current>>,
 }
 
@@ -104,21 +108,22 @@ impl fmt::Debug for Run {
 }
 
 impl Divided {
-    /// The units of a scan of one part, which was estimated so in both placements.
-    pub(crate) fn new(of: &PageScan, scan: &Scan, fetch: &Estimate, push: &Estimate) -> Self {
+    /// The units of a scan of one part, which was estimated so in both placements; `streams` if what is pushed of it gives rows
+    /// before its end.
+    pub(crate) fn new(of: &PageScan, scan: &Scan, (fetch, push): (&Estimate, &Estimate), streams: bool) -> Self {
         let kept = |unit: &Unit| unit.pages.clone().all(|page| of.table.keeps(unit.part, page));
         let (kept, rest): (Vec<Unit>, Vec<Unit>) = of.units.runs.iter().cloned().partition(kept);
         let pace = |estimate: &Estimate| scan.pages as f64 / estimate.time.as_secs_f64();
         let units = rest.into_iter().chain(kept).collect();
-        Self { units, paces: (pace(fetch), pace(push)), current: Mutex::default() }
+        let (paces, readers) = ((pace(fetch), pace(push)), of.units.partitions as u64);
+        Self { units, paces, readers, streams, current: Mutex::default() }
     }
 
     /// The run that this taker has not been in. Each execution of the operators is a run of its own.
     pub(super) fn join(&self, taker: Taker) -> Arc<Run> {
         let mut current = self.current.lock();
         let known = current.take().filter(|current| !current.takers.contains(&taker));
-        let mut joined = known
-            .unwrap_or_else(|| Current { run: Arc::new(Run::new(&self.units, self.paces)), takers: HashSet::new() });
+        let mut joined = known.unwrap_or_else(|| Current { run: Arc::new(Run::new(self)), takers: HashSet::new() });
         joined.takers.insert(taker);
         let run = Arc::clone(&joined.run);
         *current = Some(joined);
@@ -132,10 +137,10 @@ impl Divided {
 }
 
 impl Run {
-    fn new(units: &[Unit], (fetch, push): (f64, f64)) -> Self {
-        let pages = units.iter().map(Unit::count).sum();
-        let division = Division::new(pages, fetch, push);
-        let state = State { division, queue: units.iter().cloned().collect(), order: None, busy: false };
+    fn new(of: &Divided) -> Self {
+        let pages = of.units.iter().map(Unit::count).sum();
+        let division = Division::new(pages, of.paces.0, of.paces.1).read_by(of.readers).streamed(of.streams);
+        let state = State { division, queue: of.units.iter().cloned().collect(), order: None, busy: false };
         Self { begun: OnceLock::new(), state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -275,7 +280,7 @@ mod tests {
 
     fn divided(paces: (f64, f64)) -> Divided {
         let units = (0..100).map(|at| Unit { part: 0, pages: 8 * at..8 * at + 8 }).collect();
-        Divided { units, paces, current: Mutex::default() }
+        Divided { units, paces, readers: 1, streams: false, current: Mutex::default() }
     }
 
     fn pages(units: &[Unit]) -> Vec<u64> {

@@ -8,6 +8,7 @@ use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_bench::remote::{self, Settings};
 use ishigaki_bench::replay;
+use ishigaki_fabric::Fabric;
 use ishigaki_remote::Mode;
 use ishigaki_tpch::{Query, Recording, record};
 
@@ -31,7 +32,7 @@ pub(super) struct RemoteArguments {
     data: PathBuf,
 
     /// Do the page accesses of a query again, with and without the client's cache
-    #[arg(long, conflicts_with_all = ["size", "connections", "io", "file", "seconds"])]
+    #[arg(long, conflicts_with_all = ["size", "connections", "io", "fabric", "file", "seconds"])]
     replay: bool,
 
     /// With --replay: the query whose page accesses are done again
@@ -62,6 +63,10 @@ pub(super) struct RemoteArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "dynamic,static,ring")]
     io: Vec<Mode>,
 
+    /// What carries the bytes: tcp, or ofi:PROVIDER for those of libfabric that `ishigaki media probe --fabric` lists
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp")]
+    fabric: Vec<Fabric>,
+
     /// Bytes of the file that is read
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     file: ByteSize,
@@ -82,13 +87,14 @@ pub(super) fn run(arguments: RemoteArguments) -> Result<(), Failure> {
     if arguments.replay {
         return run_replay(&arguments);
     }
-    let RemoteArguments { data, size, connections, depth, io, file, seconds, rounds, report, .. } = arguments;
+    let RemoteArguments { data, size, connections, depth, io, fabric, file, seconds, rounds, report, .. } = arguments;
     let defaults = Settings::new(data, program()?, report.origin());
     let settings = Settings {
         sizes: size,
         connections,
         depths: if depth.is_empty() { defaults.depths.clone() } else { depth },
         modes: io,
+        fabrics: fabric,
         file,
         duration: seconds,
         rounds,
