@@ -67,6 +67,19 @@ const MOST_CONNECTIONS: usize = 1024;
 const KEYS: [&str; 8] = ["token-file", "tls-ca", "tls-cert", "tls-key", "fabric", "connections", "cache", "replica"];
 
 impl Location {
+    /// A node's folder itself, over TCP by one connection.
+    pub fn new(address: impl Into<String>, credentials: Credentials) -> Self {
+        Self {
+            address: address.into(),
+            directory: String::new(),
+            credentials,
+            fabric: Fabric::Tcp,
+            connections: 1,
+            cache: None,
+            replicas: Vec::new(),
+        }
+    }
+
     /// Connects as the location itself says. The connection lasts as long as the directory, or anything that was opened in
     /// it.
     pub fn connect(&self) -> Result<RemoteDirectory> {

@@ -32,14 +32,7 @@ pub enum Host {
 }
 
 fn place(node: &Node, credentials: Credentials) -> Location {
-    Location {
-        address: node.address().to_owned(),
-        directory: String::new(),
-        credentials,
-        connections: 1,
-        cache: None,
-        replicas: Vec::new(),
-    }
+    Location::new(node.address(), credentials)
 }
 
 /// A node that serves.

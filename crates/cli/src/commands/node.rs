@@ -215,7 +215,9 @@ impl Serving<'_> {
         let how = if self.read_only { "reading" } else { "reading and writing" };
         let also = match self.fabric {
             Fabric::Tcp => String::new(),
-            fabric => format!(", and node://{address}/?fabric={fabric} for bytes by that, which are not encrypted"),
+            fabric @ Fabric::Libfabric { .. } => {
+                format!(", and node://{address}/?fabric={fabric} for bytes by that, which are not encrypted")
+            }
         };
         format!(
             "Serving {} for {how} ({}), to {whom}.\nIts name is node://{address}/{also}; Ctrl-C ends it.",

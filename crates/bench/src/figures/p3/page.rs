@@ -27,7 +27,7 @@ pub(in crate::figures) fn page(lines: &[Line], plots: &[Plot]) -> String {
          | | machine |\n|---|---|\n| the thesis | {MACHINE} |\n{}\n{}\n\
          Medians over the rounds; all sides of a case alternate, in an order drawn anew for each round. Every read is checked \
          for the bytes that it should have brought, every answer for its rows: all placements and rounds must give the same. No \
-         page is kept in memory between queries, on neither side.\n",
+         page is kept in memory between queries, on neither side, except over a link.\n",
         machines(lines),
         notes::place(),
     );
