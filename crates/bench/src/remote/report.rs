@@ -127,6 +127,7 @@ fn row(lines: &[Line], ratio: &Line) -> [String; 12] {
 #[cfg(test)]
 mod tests {
     use ishigaki_base::random::Seed;
+    use ishigaki_fabric::Fabric;
     use ishigaki_remote::Mode;
 
     use super::*;
@@ -138,10 +139,11 @@ mod tests {
             throughput: throughput.to_vec(),
             quantiles: [p50.to_vec(), p50.to_vec(), p50.to_vec()],
         };
+        let way = || Way { mode: Mode::Ring, fabric: Fabric::Tcp };
         let sides = vec![
             (Side::Local, rounds(&[100.0, 1000.0, 200.0], &[1e-4, 1e-4, 1e-4])),
-            (Side::Network(Mode::Ring), rounds(&[400.0; 3], &[1e-5; 3])),
-            (Side::Remote(Mode::Ring), rounds(&[50.0, 900.0, 180.0], &[2e-4, 2e-4, 2e-4])),
+            (Side::Network(way()), rounds(&[400.0; 3], &[1e-5; 3])),
+            (Side::Remote(way()), rounds(&[50.0, 900.0, 180.0], &[2e-4, 2e-4, 2e-4])),
         ];
         let origin = Origin { machine: "a machine".into(), commit: "abc".into(), seed: Seed(7) };
         let settings = Settings::new("/srv/data", "ishigaki", origin);
@@ -150,7 +152,7 @@ mod tests {
         assert_eq!((ratio.runs.as_slice(), ratio.median), ([0.5, 0.9, 0.9].as_slice(), 0.9));
         let text = table(&lines);
         let row: Vec<_> = text.lines().nth(2).expect("a row").split_whitespace().collect();
-        assert_eq!(row[2..9], ["1", "64", "ring", "200", "400", "180", "0.90"], "{text}");
-        assert_eq!(row[9..], ["0.50-0.90", "100", "us", "200", "us"], "{text}");
+        assert_eq!(row[2..10], ["1", "64", "ring", "tcp", "200", "400", "180", "0.90"], "{text}");
+        assert_eq!(row[10..], ["0.50-0.90", "100", "us", "200", "us"], "{text}");
     }
 }
