@@ -181,7 +181,8 @@ impl Division {
         if !self.closed {
             if self.push.works(now) {
                 let known = self.fetch.is_known();
-                let slow = here * if known { SLOW } else { HOPELESS } < there;
+                // One trial that takes long says little of all readers.
+                let slow = if known { here * SLOW < there } else { self.fetch.usual() * HOPELESS < there };
                 let again = known && self.fetch.pending == 0 && now > self.fetch.since + AGAIN;
                 let tried = self.trial && now <= self.fetch.since + AGAIN;
                 if tried || (slow && !again) {
