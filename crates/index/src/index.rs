@@ -8,7 +8,7 @@ use sdd::Guard;
 
 use crate::node::MAX_PAYLOAD;
 use crate::seen::{Change, Seen};
-use crate::tree::Tree;
+use crate::tree::{Leaf, Tree};
 
 /// A range of keys by reference.
 pub type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -74,6 +74,13 @@ impl Index {
         self.tree.get(key, Some(seen), guard)
     }
 
+    /// The number of a key, without a guard, in one attempt; `None` if that does not do: then [`get`](Self::get) it. Nothing
+    /// holds what the number stands for: see [`Glance`].
+    #[inline]
+    pub fn glance(&self, key: &[u8]) -> Option<Glance<'_>> {
+        self.tree.glance(key).ok().map(|(leaf, number)| Glance { number, leaf })
+    }
+
     /// Tells `found` of each key its place in `keys` and its number, as [`get`](Self::get) would, but looks them up side by
     /// side: with many keys in the index, which no cache holds, that takes a fraction of the time.
     pub fn get_each<K: AsRef<[u8]>>(&self, keys: &[K], guard: &Guard, found: impl FnMut(usize, Option<u64>)) {
@@ -127,6 +134,56 @@ impl Index {
     /// Memory of the nodes, without keys that lie beside their nodes.
     pub fn memory(&self) -> ByteSize {
         ByteSize::b(self.tree.bytes())
+    }
+}
+
+/// What a look without a guard has shown.
+///
+/// When the key is removed, what its number stands for may become something else at once. So whoever looks at that asks
+/// afterwards whether the key [still](Self::is_still_so) has the number: if so, he saw what is the key's; if not, or if he
+/// did not know what to make of what he saw, he forgets it and begins again. That is cheaper than a [`Guard`], which others
+/// must see, and of use only for things that can be looked at whatever becomes of them.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use ishigaki_index::{Guard, Index};
+///
+/// let (index, things) = (Index::new(), [AtomicU64::new(70), AtomicU64::new(71)]);
+/// index.insert(b"a", 1, &Guard::new()).unwrap();
+///
+/// let glance = index.glance(b"a").unwrap();
+/// let thing = things[glance.number().unwrap() as usize].load(Ordering::Acquire);
+/// assert!(glance.is_still_so() && thing == 71);
+///
+/// index.remove_if(b"a", |_| true, &Guard::new());
+/// things[1].store(80, Ordering::Release);
+/// assert!(!glance.is_still_so());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Glance<'i> {
+    number: Option<u64>,
+    leaf: Leaf<'i>,
+}
+
+impl Glance<'_> {
+    /// The number of the key, if there is one.
+    #[inline]
+    pub fn number(&self) -> Option<u64> {
+        self.number
+    }
+
+    /// True if the key has had this number, or none, all the time. False may be wrong: another key came or went.
+    ///
+    /// Whatever was seen, by loads of at least `Acquire`, of what happened behind a removal makes this false.
+    #[inline]
+    pub fn is_still_so(&self) -> bool {
+        self.leaf.is_unchanged()
+    }
+
+    /// `seen` will tell whether the key still has no number.
+    pub fn see(&self, seen: &mut Seen) {
+        seen.add(self.leaf.sight());
     }
 }
 

@@ -15,6 +15,7 @@
 //!    restructure      splits and merges
 //!    walk             ranges
 //!  seen             what a search relied on, and whether it still holds
+//!  shelter          a search's guard, or none
 //!  node             sorted slots in cache lines; long keys beside them
 //!  probe            a key as eight bytes and the rest
 //!  pool             where nodes come from
@@ -43,10 +44,11 @@ mod pool;
 mod prefetch;
 mod probe;
 mod seen;
+mod shelter;
 mod tree;
 mod version;
 
-pub use index::{Index, KeyRange};
+pub use index::{Glance, Index, KeyRange};
 pub use prefetch::prefetch_soon;
 pub use sdd::Guard;
 pub use seen::{Change, Seen};

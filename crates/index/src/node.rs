@@ -37,6 +37,7 @@ pub(crate) use long::Long;
 
 use crate::prefetch::prefetch_soon;
 use crate::probe::{KeyBytes, LONG, Probe};
+use crate::shelter::Shelter;
 use crate::version::{Restart, Stamp, Version};
 
 /// Groups of a node. The model checker has small nodes.
@@ -223,7 +224,7 @@ impl<const G: usize> Node<G> {
 
     /// Finds a key. What it says holds only if the node is checked afterwards.
     #[inline]
-    pub(crate) fn find(&self, probe: &Probe<'_>, stamp: Stamp, guard: &Guard) -> Result<Found, Restart> {
+    pub(crate) fn find(&self, probe: &Probe<'_>, stamp: Stamp, shelter: &impl Shelter) -> Result<Found, Restart> {
         let at = self.first_at_least(probe.head);
         let (head, word) = self.slot(at);
         if head != probe.head {
@@ -234,17 +235,23 @@ impl<const G: usize> Node<G> {
         }
         if word.class() == LONG && probe.class == LONG {
             self.check(stamp)?;
-            let long = Long::of(word, guard);
+            let long = Long::of(word, shelter.guard()?);
             if long.key() == probe.key {
                 return Ok(Found { at, payload: Some(long.payload()) });
             }
         }
-        self.find_among(at, probe, stamp, guard)
+        self.find_among(at, probe, stamp, shelter)
     }
 
     /// Finds a key among those with the same head, of which `low` is the first.
     #[cold]
-    fn find_among(&self, mut low: usize, probe: &Probe, stamp: Stamp, guard: &Guard) -> Result<Found, Restart> {
+    fn find_among(
+        &self,
+        mut low: usize,
+        probe: &Probe<'_>,
+        stamp: Stamp,
+        shelter: &impl Shelter,
+    ) -> Result<Found, Restart> {
         let count = self.meta().count();
         let mut high = probe.head.checked_add(1).map_or(count, |next| self.first_at_least(next)).min(count);
         while low < high {
@@ -253,7 +260,7 @@ impl<const G: usize> Node<G> {
             let order = match word.class().cmp(&probe.class) {
                 Order::Equal if probe.class == LONG => {
                     self.check(stamp)?;
-                    let long = Long::of(word, guard);
+                    let long = Long::of(word, shelter.guard()?);
                     match long.key().cmp(probe.key) {
                         Order::Equal => return Ok(Found { at: middle, payload: Some(long.payload()) }),
                         order => order,
@@ -277,7 +284,7 @@ impl<const G: usize> Node<G> {
 
     /// In an inner node the slot of the child whose range a key lies in, and its word, neither of them checked.
     #[inline]
-    pub(crate) fn route(&self, probe: &Probe<'_>, stamp: Stamp, guard: &Guard) -> Result<usize, Restart> {
+    pub(crate) fn route(&self, probe: &Probe<'_>, stamp: Stamp, shelter: &impl Shelter) -> Result<usize, Restart> {
         let at = self.first_at_least(probe.head);
         let (head, word) = self.slot(at);
         if head != probe.head {
@@ -286,7 +293,7 @@ impl<const G: usize> Node<G> {
         if word.is(probe) {
             return Ok(at);
         }
-        let found = self.find_among(at, probe, stamp, guard)?;
+        let found = self.find_among(at, probe, stamp, shelter)?;
         Ok(if found.payload.is_some() { found.at } else { found.at.saturating_sub(1) })
     }
 }
@@ -296,6 +303,12 @@ impl Word {
     #[inline]
     pub(crate) fn payload(self, guard: &Guard) -> u64 {
         if self.class() == LONG { Long::of(self, guard).payload() } else { self.address() }
+    }
+
+    /// The same for a search.
+    #[inline]
+    pub(crate) fn reach(self, shelter: &impl Shelter) -> Result<u64, Restart> {
+        self.payload_at_hand().map_or_else(|| Ok(self.payload(shelter.guard()?)), Ok)
     }
 
     /// What the slot leads to, if that lies in the slot itself.

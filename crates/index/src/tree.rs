@@ -17,6 +17,7 @@ use crate::node::{Item, Node};
 use crate::pool::{Pool, address};
 use crate::probe::{KeyBytes, Probe};
 use crate::seen::{Change, Leaves, Seen, Sight};
+use crate::shelter::Bare;
 use crate::version::{Restart, Stamp};
 
 /// Slots of a group in a leaf: 28 slots in 512 bytes. A group is one cache line, and a whole leaf can be under way at once.
@@ -46,6 +47,25 @@ impl Default for Tree {
         top.fill([Item::new(KeyBytes::new(), payload)]);
         top.publish();
         Self { anchor, inners: Pool::default(), leaves }
+    }
+}
+
+/// A leaf, and how it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf<'t> {
+    node: &'t Node<LEAF>,
+    stamp: Stamp,
+}
+
+impl Leaf<'_> {
+    /// True if it holds the same keys as it did.
+    #[inline]
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.node.version().is(self.stamp)
+    }
+
+    pub(crate) fn sight(&self) -> Sight {
+        sight(self.node, self.stamp)
     }
 }
 
@@ -94,6 +114,17 @@ impl Tree {
             seen.add(sight(leaf, stamp));
         }
         payload
+    }
+
+    /// The leaf where a key is or would be, how it was, and the key's payload: by one attempt without a guard, which fails
+    /// where a key lies outside of its node.
+    #[inline]
+    pub(crate) fn glance(&self, key: &[u8]) -> Result<(Leaf<'_>, Option<u64>), Restart> {
+        let mut probe = Probe::new(key);
+        let (node, stamp) = self.leaf(&mut probe, &Bare)?;
+        let found = node.find(&probe, stamp, &Bare)?;
+        node.check(stamp)?;
+        Ok((Leaf { node, stamp }, found.payload))
     }
 
     /// Adds a key, or returns the payload that it has.

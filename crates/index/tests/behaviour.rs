@@ -46,6 +46,32 @@ fn the_empty_key_is_a_key_like_others() {
 }
 
 #[test]
+fn a_glance_tells_whether_it_still_holds() {
+    let (index, guard) = (index(0..500), Guard::new());
+    let glances: Vec<_> = (0..600_u64).map(|key| index.glance(&key.to_be_bytes()).expect("no key is long")).collect();
+    for (key, glance) in (0..).zip(&glances) {
+        assert_eq!((glance.number(), glance.is_still_so()), ((key < 500).then_some(key), true));
+    }
+    let mut seen = Seen::new();
+    glances[550].see(&mut seen);
+    assert!(index.unchanged(&seen));
+    assert!(index.remove_if(&3_u64.to_be_bytes(), |_| true, &guard).is_some());
+    assert!(!glances[3].is_still_so() && glances[400].is_still_so());
+    assert!(index.insert(&550_u64.to_be_bytes(), 550, &guard).is_ok());
+    assert!(!glances[550].is_still_so() && !index.unchanged(&seen));
+}
+
+#[test]
+fn who_looks_without_a_guard_is_told_nothing_of_long_keys() {
+    let (index, guard) = (Index::new(), Guard::new());
+    for (number, key) in [b"long enough".as_slice(), b"longer than that"].into_iter().enumerate() {
+        assert!(index.insert(key, number as u64, &guard).is_ok());
+        assert!(index.glance(key).is_none() && index.get(key, &guard).is_some());
+    }
+    assert!(index.glance(b"short").is_some_and(|glance| glance.number().is_none()));
+}
+
+#[test]
 fn keys_of_any_length_are_kept_apart() {
     let (index, guard) = (Index::new(), Guard::new());
     let lengths = [0, 1, 7, 8, 9, 16, 100, 65_535, 65_536, 65_537, 200_000];

@@ -14,6 +14,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ishigaki_index::{Guard, Index, Seen};
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 /// How often one thread may be interrupted by the other in the middle of something.
@@ -211,5 +212,31 @@ fn of_two_that_saw_nothing_and_insert_one_notices() {
         });
         let this = attempt(2, 4)(&index);
         assert!(!(this && other.join().unwrap()), "both have seen nothing of the other");
+    });
+}
+
+/// What a key's number stands for may become something else as soon as the key is removed.
+#[test]
+fn who_looks_without_a_guard_knows_whose_it_was() {
+    model(|| {
+        let index = index([1, 2]);
+        let owner = Arc::new(AtomicU64::new(1));
+        let given = Arc::clone(&owner);
+        beside(
+            &index,
+            move |index| {
+                assert!(remove(index, 1));
+                given.store(3, Ordering::Release);
+                assert!(insert(index, 3));
+            },
+            |index| {
+                let Some(glance) = index.glance(&[1]) else { return };
+                let seen = owner.load(Ordering::Acquire);
+                if glance.is_still_so() {
+                    assert_eq!((glance.number(), seen), (Some(1), 1));
+                }
+            },
+        );
+        assert_eq!(index.glance(&[1]).map(|glance| glance.number()), Some(None));
     });
 }

@@ -16,6 +16,7 @@ use super::{INNER, LEAF, Tree};
 use crate::node::{Node, Word};
 use crate::prefetch::prefetch;
 use crate::probe::{KeyBytes, Probe};
+use crate::shelter::Shelter;
 use crate::version::{Restart, Stamp};
 
 /// A slot whose key bounds a node's keys.
@@ -63,8 +64,8 @@ impl<'t> Halt<'t> {
 
     /// The way to the child on the way to a key.
     #[inline]
-    pub(super) fn onward(self, probe: &Probe<'_>, guard: &Guard) -> Result<Way<'t>, Restart> {
-        let at = self.node.route(probe, self.stamp, guard)?;
+    pub(super) fn onward(self, probe: &Probe<'_>, shelter: &impl Shelter) -> Result<Way<'t>, Restart> {
+        let at = self.node.route(probe, self.stamp, shelter)?;
         self.leave(at)
     }
 }
@@ -114,18 +115,18 @@ impl Path<'_> {
 impl Tree {
     /// The leaf where a key is or would be.
     #[inline]
-    pub(super) fn leaf(&self, probe: &mut Probe<'_>, guard: &Guard) -> Result<(&Node<LEAF>, Stamp), Restart> {
-        let way = self.way(probe, guard)?;
-        self.arrive(way, probe, guard)
+    pub(super) fn leaf(&self, probe: &mut Probe<'_>, shelter: &impl Shelter) -> Result<(&Node<LEAF>, Stamp), Restart> {
+        let way = self.way(probe, shelter)?;
+        self.arrive(way, probe, shelter)
     }
 
     /// Goes down to where the leaf of a key is known, and asks for the leaf's memory.
     #[inline]
-    fn way(&self, probe: &mut Probe<'_>, guard: &Guard) -> Result<Way<'_>, Restart> {
+    fn way(&self, probe: &mut Probe<'_>, shelter: &impl Shelter) -> Result<Way<'_>, Restart> {
         let mut way = self.start()?;
         while !way.leads_to_leaf() {
-            let halt = self.enter(way, probe, guard)?;
-            way = halt.onward(probe, guard)?;
+            let halt = self.enter(way, probe, shelter)?;
+            way = halt.onward(probe, shelter)?;
         }
         Ok(way)
     }
@@ -140,8 +141,13 @@ impl Tree {
 
     /// Takes a way to an inner node.
     #[inline]
-    pub(super) fn enter<'t>(&'t self, way: Way<'t>, probe: &mut Probe<'_>, guard: &Guard) -> Result<Halt<'t>, Restart> {
-        let node = self.inner_at(way.word.payload(guard));
+    pub(super) fn enter<'t>(
+        &'t self,
+        way: Way<'t>,
+        probe: &mut Probe<'_>,
+        shelter: &impl Shelter,
+    ) -> Result<Halt<'t>, Restart> {
+        let node = self.inner_at(way.word.reach(shelter)?);
         let stamp = node.version().read()?;
         way.parent.check(way.stamp)?;
         probe.fit(node.meta().prefix());
@@ -154,9 +160,9 @@ impl Tree {
         &self,
         way: Way<'_>,
         probe: &mut Probe<'_>,
-        guard: &Guard,
+        shelter: &impl Shelter,
     ) -> Result<(&Node<LEAF>, Stamp), Restart> {
-        let leaf = self.leaf_at(way.word.payload(guard));
+        let leaf = self.leaf_at(way.word.reach(shelter)?);
         let stamp = leaf.version().read()?;
         way.parent.check(way.stamp)?;
         probe.fit(leaf.meta().prefix());
