@@ -22,7 +22,7 @@ use ishigaki_txn::{Database, TableId};
 
 use crate::oltp::{Batch, Experiment, Stop, Sweep, fill};
 use crate::{Case, Error, Line, Progress, Result};
-use client::Reader;
+use client::{Draws, Reader, Written};
 use record::{NOBODY, Stamp};
 use zipf::Zipf;
 
@@ -152,16 +152,17 @@ impl Experiment for Work {
 
     fn client(&self, database: &Database, number: u32, seed: Seed) -> Result<Reader, Stop> {
         let Self { workload, zipf, records, payload, operations, prefetch, .. } = *self;
-        let (table, random) = (find(database)?, seed.generator());
-        Ok(Reader::new(table, workload, zipf, number, random, records as usize, operations, payload, prefetch))
+        let draws = Draws { workload, zipf, random: seed.generator() };
+        Ok(Reader::new(find(database)?, number, draws, (records as usize, operations, payload), prefetch))
     }
 
     fn check(&self, database: &Database, clients: &[Reader]) -> Result<(), Stop> {
         let table = find(database)?;
+        let written: Vec<Written> = clients.iter().map(Reader::written).collect();
         database.session().run(|transaction| {
             let (mut next, mut modified, mut wrong) = (0, 0, None);
             transaction.scan(table, (Bound::Unbounded, Bound::Unbounded), |key, record| {
-                wrong = match judge(next, key, record, clients) {
+                wrong = match judge(next, key, record, &written) {
                     Ok(times) => {
                         modified += times;
                         None
@@ -174,7 +175,7 @@ impl Experiment for Work {
             if let Some(reason) = wrong {
                 return Err(Stop::Wrong(reason));
             }
-            let expected: u64 = clients.iter().map(|client| client.modified).sum();
+            let expected: u64 = written.iter().map(|client| client.modified).sum();
             if (next, modified) != (self.records, expected) {
                 let should = format!("{} records, modified {expected} times", self.records);
                 return Err(Stop::Wrong(format!(
@@ -192,20 +193,20 @@ fn find(database: &Database) -> Result<TableId, Stop> {
 }
 
 /// How often the record was modified, if it is the one of that key, whole, and its writer's last.
-fn judge(expected: u64, key: &[u8], record: &[u8], clients: &[Reader]) -> std::result::Result<u64, String> {
+fn judge(expected: u64, key: &[u8], record: &[u8], written: &[Written]) -> std::result::Result<u64, String> {
     if key != expected.to_be_bytes() {
         return Err(format!("record {expected} is not there, but {key:02x?}"));
     }
     let stamp = Stamp::read(expected, record).ok_or_else(|| format!("record {expected} was not written whole"))?;
-    let last = |client: &Reader| client.last[expected as usize];
+    let last = |client: &Written| client.last[expected as usize];
     let (writer, sequence) = (stamp.writer.get(), stamp.sequence.get());
-    match clients.get(writer as usize) {
+    match written.get(writer as usize) {
         Some(client) if last(client) == sequence => Ok(stamp.modified.get()),
         Some(client) => Err(format!(
             "record {expected} has write {sequence} of worker {writer}, whose last one was {}",
             last(client)
         )),
-        None if writer == NOBODY && clients.iter().all(|client| last(client) == 0) => Ok(stamp.modified.get()),
+        None if writer == NOBODY && written.iter().all(|client| last(client) == 0) => Ok(stamp.modified.get()),
         None => Err(format!("record {expected} lost all writes, or is by worker {writer}, which there is not")),
     }
 }
@@ -245,10 +246,11 @@ mod tests {
             let work = work(workload);
             let (database, clients) = worked(&work);
             work.check(&database, &clients).unwrap();
-            let modified: u64 = clients.iter().map(|client| client.modified).sum();
+            let written: Vec<Written> = clients.iter().map(Reader::written).collect();
+            let modified: u64 = written.iter().map(|client| client.modified).sum();
             assert_eq!(modified > 0, workload == Workload::F);
-            let written = clients.iter().any(|client| client.last.iter().any(|last| *last > 0));
-            assert_eq!(written, workload != Workload::C);
+            let any = written.iter().any(|client| client.last.iter().any(|last| *last > 0));
+            assert_eq!(any, workload != Workload::C);
         }
     }
 
@@ -256,9 +258,10 @@ mod tests {
     fn lost_torn_and_foreign_writes_are_found() {
         let work = work(Workload::F);
         let (database, clients) = worked(&work);
+        let written: Vec<Written> = clients.iter().map(Reader::written).collect();
         let table = find(&database).unwrap();
         let (key, writer) = (0..50)
-            .find_map(|key| (0..2).find(|&writer| clients[writer].last[key] > 0).map(|writer| (key as u64, writer)))
+            .find_map(|key| (0..2).find(|&writer| written[writer].last[key] > 0).map(|writer| (key as u64, writer)))
             .unwrap();
         let get = || database.session().run(|transaction| transaction.get(table, &key.to_be_bytes())).unwrap().unwrap();
         let put = |record: &[u8]| {
@@ -272,7 +275,7 @@ mod tests {
         };
         let right = get();
         let stamp = Stamp::read(key, &right).unwrap();
-        let last = clients[writer].last[key as usize];
+        let last = written[writer].last[key as usize];
         assert!(found(Stamp::new(writer as u32, last + 1, 1)).contains("whose last one was"));
         assert!(found(Stamp::new(NOBODY, 0, 0)).contains("lost all writes"));
         assert!(found(Stamp::new(2, 1, 0)).contains("which there is not"));

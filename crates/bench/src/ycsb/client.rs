@@ -10,16 +10,43 @@ use super::workload::{Operation, Workload};
 use super::zipf::Zipf;
 use crate::oltp::{Client, Ended, Stop};
 
+/// Draws transactions, the same ones each time that it begins in the same way.
+#[derive(Clone, Debug)]
+pub(super) struct Draws {
+    pub(super) workload: Workload,
+    pub(super) zipf: Zipf,
+    pub(super) random: Rng,
+}
+
+impl Draws {
+    /// Operations by their keys.
+    fn draw(&mut self, operations: &mut [(u64, Operation)]) {
+        for operation in operations {
+            *operation = (self.zipf.draw(&mut self.random), self.workload.draw(&mut self.random));
+        }
+    }
+}
+
+/// What a worker's transactions have written, when all that were drawn have committed.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// By record: the last transaction that wrote it, 0 for none.
+    pub(super) last: Vec<u32>,
+    /// How many records were modified.
+    pub(super) modified: u64,
+}
+
 /// One worker's side.
 #[derive(Debug)]
 pub(super) struct Reader {
-    pub(super) table: TableId,
-    pub(super) workload: Workload,
-    pub(super) zipf: Zipf,
-    pub(super) number: u32,
-    pub(super) random: Rng,
-    /// Operations of the transaction that is to be attempted, by their keys; as many as each has.
-    pub(super) operations: Vec<(u64, Operation)>,
+    table: TableId,
+    number: u32,
+    records: usize,
+    /// As they were in the beginning.
+    beginning: Draws,
+    draws: Draws,
+    /// Operations of the transaction that is to be attempted; as many as each has.
+    operations: Vec<(u64, Operation)>,
     /// Whether the engine is told of all keys before the first one is used.
     prefetch: bool,
     /// The keys, for that.
@@ -27,40 +54,45 @@ pub(super) struct Reader {
     /// What is written, and what was read.
     buffer: Vec<u8>,
     /// The number of that transaction; they count from 1.
-    pub(super) sequence: u32,
-    /// By record: the last of its transactions that wrote it, 0 for none.
-    pub(super) last: Vec<u32>,
-    /// How many records were modified by those that were drawn.
-    pub(super) modified: u64,
+    sequence: u32,
 }
 
 impl Reader {
-    #[expect(clippy::too_many_arguments, reason = "a client is all this")]
     pub(super) fn new(
         table: TableId,
-        workload: Workload,
-        zipf: Zipf,
         number: u32,
-        random: Rng,
-        records: usize,
-        operations: usize,
-        payload: usize,
+        draws: Draws,
+        (records, operations, payload): (usize, usize, usize),
         prefetch: bool,
     ) -> Self {
         Self {
             table,
-            workload,
-            zipf,
             number,
-            random,
+            records,
+            beginning: draws.clone(),
+            draws,
             operations: vec![(0, Operation::Read); operations],
             prefetch,
             keys: Vec::with_capacity(operations),
             buffer: vec![0; payload],
             sequence: 0,
-            last: vec![0; records],
-            modified: 0,
         }
+    }
+
+    /// What its transactions have written: draws them again, so that nothing has to be noted while they run.
+    pub(super) fn written(&self) -> Written {
+        let (mut draws, mut operations) = (self.beginning.clone(), self.operations.clone());
+        let mut written = Written { last: vec![0; self.records], modified: 0 };
+        for sequence in 1..=self.sequence {
+            draws.draw(&mut operations);
+            for (key, operation) in &operations {
+                if *operation != Operation::Read {
+                    written.last[*key as usize] = sequence;
+                }
+                written.modified += u64::from(*operation == Operation::Modify);
+            }
+        }
+        written
     }
 
     /// Reads a record whole; how often it was modified.
@@ -92,15 +124,9 @@ impl Client for Reader {
     type Receipt = ();
 
     fn draw(&mut self) -> usize {
+        // It is attempted until it commits, so it counts as written.
         self.sequence += 1;
-        for operation in &mut self.operations {
-            *operation = (self.zipf.draw(&mut self.random), self.workload.draw(&mut self.random));
-            // It is attempted until it commits, so this will be true.
-            if operation.1 != Operation::Read {
-                self.last[operation.0 as usize] = self.sequence;
-            }
-            self.modified += u64::from(operation.1 == Operation::Modify);
-        }
+        self.draws.draw(&mut self.operations);
         0
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Zipf {
     eta: f64,
     /// The sum of all weights, the first one's being one.
     zeta: f64,
+    /// The sum of the first two.
+    first_two: f64,
 }
 
 impl Zipf {
@@ -24,16 +26,19 @@ impl Zipf {
         let zeta: f64 = (1..=count).map(weight).sum();
         let count = count as f64;
         let eta = (1.0 - (2.0 / count).powf(1.0 - skew)) / (1.0 - (1.0 + weight(2)) / zeta);
-        Self { count, skew, alpha: 1.0 / (1.0 - skew), eta, zeta }
+        Self { count, skew, alpha: 1.0 / (1.0 - skew), eta, zeta, first_two: 1.0 + 0.5_f64.powf(skew) }
     }
 
     pub(super) fn draw(&self, random: &mut Rng) -> u64 {
         let drawn = random.f64();
+        if self.skew == 0.0 {
+            return ((self.count * drawn) as u64).min(self.count as u64 - 1);
+        }
         let scaled = drawn * self.zeta;
         if scaled < 1.0 {
             return 0;
         }
-        if scaled < 1.0 + 0.5_f64.powf(self.skew) {
+        if scaled < self.first_two {
             return 1;
         }
         let number = self.count * (self.eta * drawn - self.eta + 1.0).powf(self.alpha);
