@@ -31,8 +31,8 @@ use crate::version::{self, Retired, Version};
 const CELL: usize = size_of::<u64>();
 
 /// Cells of a value in the head, and in each line behind it.
-const IN_HEAD: usize = 5;
-const IN_LINE: usize = 8;
+pub(crate) const IN_HEAD: usize = 5;
+pub(crate) const IN_LINE: usize = 8;
 
 /// A cache line of a value.
 #[derive(Debug, Default)]
@@ -45,19 +45,37 @@ pub(crate) struct Line([AtomicU64; IN_LINE]);
 #[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
 #[repr(C, align(64))]
 pub(crate) struct Head {
-    pub(crate) word: Word,
+    word: Word,
     position: AtomicU64,
     /// Zero, `length << 1 | 1`, or the address of a version.
     form: AtomicU64,
     value: [AtomicU64; IN_HEAD],
 }
 
-/// A record.
+/// A record as it lies in memory: `L` is the lines behind its head.
+#[derive(Debug)]
+#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
+#[repr(C)]
+pub(crate) struct Laid<L: ?Sized> {
+    head: Head,
+    tail: L,
+}
+
+/// A record: two words, which are handed on in registers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
-    pub(crate) word: &'a Word,
-    head: &'a Head,
-    tail: &'a [Line],
+pub(crate) struct Record<'a>(&'a Laid<[Line]>);
+
+impl<const L: usize> Default for Laid<[Line; L]> {
+    fn default() -> Self {
+        Self { head: Head::default(), tail: std::array::from_fn(|_| Line::default()) }
+    }
+}
+
+impl<const L: usize> Laid<[Line; L]> {
+    #[inline]
+    pub(crate) fn record(&self) -> Record<'_> {
+        Record(self)
+    }
 }
 
 /// What a record held at one moment.
@@ -82,8 +100,10 @@ pub(crate) const MOST_LINES: usize = 15;
 const WRITING: u64 = u64::MAX;
 
 impl<'a> Record<'a> {
-    pub(crate) fn new(head: &'a Head, tail: &'a [Line]) -> Self {
-        Self { word: &head.word, head, tail }
+    /// The word of the optimistic protocol.
+    #[inline]
+    pub(crate) fn word(self) -> &'a Word {
+        &self.0.head.word
     }
 
     /// Bytes of a value that a record with so many lines behind its head has room for.
@@ -95,42 +115,52 @@ impl<'a> Record<'a> {
     pub(crate) const LARGEST: usize = Self::room(MOST_LINES);
 
     pub(crate) fn has_room_for(&self, length: usize) -> bool {
-        length <= Self::room(self.tail.len())
+        length <= Self::room(self.0.tail.len())
     }
 
     /// Asks for its memory.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch_soon(self.head);
-        prefetch_soon(self.tail);
+        prefetch_soon(self.0);
     }
 
     /// Where the last writer's record is in the log.
     #[inline]
     pub(crate) fn position(&self) -> Position {
-        Position::from_bits(self.head.position.load(Ordering::Relaxed))
+        Position::from_bits(self.0.head.position.load(Ordering::Relaxed))
     }
 
     /// True if there is no value.
     pub(crate) fn is_absent(&self) -> bool {
-        self.head.form.load(Ordering::Acquire) == 0
+        self.0.head.form.load(Ordering::Acquire) == 0
     }
 
     /// What belongs together of its word and its value; `None` while somebody has the word locked.
     #[inline]
     pub(crate) fn read<'c>(&'c self, copied: &'c mut Copied, guard: &'c Guard) -> Option<(Stamp, Option<Row<'c>>)> {
-        let (stamp, (position, form)) = self.word.read(|| self.copy(copied))?;
+        let (stamp, (position, form)) = self.word().read(|| self.copy(copied))?;
         Some((stamp, show(position, form, copied, guard)))
+    }
+
+    /// The same without a guard; `None` also if the value lies outside of the record.
+    #[inline]
+    pub(crate) fn read_here<'c>(&self, copied: &'c mut Copied) -> Option<(Stamp, Option<Row<'c>>)> {
+        let (stamp, (position, form)) = self.word().read(|| self.copy(copied))?;
+        let value = match form {
+            0 => return Some((stamp, None)),
+            form => copied.bytes(length_of(form)?),
+        };
+        Some((stamp, Some(Row { position: Position::from_bits(position), value })))
     }
 
     /// The value, whoever may be about to write another one.
     pub(crate) fn settled<'c>(&'c self, copied: &'c mut Copied, guard: &'c Guard) -> Option<Row<'c>> {
         loop {
-            let before = self.head.position.load(Ordering::Acquire);
+            let before = self.0.head.position.load(Ordering::Acquire);
             if before != WRITING {
                 let (_, form) = self.copy(copied);
                 fence(Ordering::Acquire);
-                if self.head.position.load(Ordering::Relaxed) == before {
+                if self.0.head.position.load(Ordering::Relaxed) == before {
                     return show(before, form, copied, guard);
                 }
             }
@@ -139,18 +169,17 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Position and form; the value is in `copied`, if it lies here. Each of them may be of another moment.
+    /// Position and form; the value is in `copied`, if it lies here. Each of them may be of another moment. A line is copied
+    /// whole: then the compiler knows of how many words.
     #[inline]
     fn copy(&self, copied: &mut Copied) -> (u64, u64) {
-        let position = self.head.position.load(Ordering::Relaxed);
-        let form = self.head.form.load(Ordering::Acquire);
-        if form & 1 == 1 {
-            let words = ((form >> 1) as usize).div_ceil(CELL);
-            let (first, rest) = copied.words().split_at_mut(self.head.value.len());
-            copy_cells(&self.head.value, first);
-            if words > first.len() {
-                let lines = (words - first.len()).div_ceil(IN_LINE);
-                for (Line(cells), words) in self.tail.iter().zip(rest.as_chunks_mut::<IN_LINE>().0).take(lines) {
+        let position = self.0.head.position.load(Ordering::Relaxed);
+        let form = self.0.head.form.load(Ordering::Acquire);
+        if let Some(length) = length_of(form) {
+            copy_cells(&self.0.head.value, &mut copied.head);
+            if length > size_of_val(&copied.head) {
+                let lines = (length - size_of_val(&copied.head)).div_ceil(size_of::<Line>());
+                for (Line(cells), words) in self.0.tail.iter().take(lines).zip(&mut copied.tail) {
                     copy_cells(cells, words);
                 }
             }
@@ -161,7 +190,7 @@ impl<'a> Record<'a> {
     /// Puts a value, or none, in place of the last one. Only for whoever may write, and locked for all who read by the word.
     pub(crate) fn write(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
         // Whoever sees any of this sees the lock, too.
-        self.head.position.store(WRITING, Ordering::Release);
+        self.0.head.position.store(WRITING, Ordering::Release);
         fence(Ordering::Release);
         let form = match value {
             None => 0,
@@ -169,15 +198,17 @@ impl<'a> Record<'a> {
             Some(Value::Bytes(bytes)) if !self.has_room_for(bytes.len()) => Version::new(bytes).into_form(),
             Some(Value::Bytes(bytes)) => {
                 let (first, rest) = bytes.split_at(bytes.len().min(IN_HEAD * CELL));
-                store_cells(&self.head.value, first);
-                for (Line(cells), bytes) in self.tail.iter().zip(rest.chunks(IN_LINE * CELL)) {
+                store_cells(&self.0.head.value, first);
+                for (Line(cells), bytes) in self.0.tail.iter().zip(rest.chunks(IN_LINE * CELL)) {
                     store_cells(cells, bytes);
                 }
                 (bytes.len() as u64) << 1 | 1
             }
         };
-        let old = self.head.form.swap(form, Ordering::AcqRel);
-        self.head.position.store(position.to_bits(), Ordering::Release);
+        // Nobody else writes: an exchange would only cost more.
+        let old = self.0.head.form.load(Ordering::Relaxed);
+        self.0.head.form.store(form, Ordering::Release);
+        self.0.head.position.store(position.to_bits(), Ordering::Release);
         version::retired(old)
     }
 
@@ -185,19 +216,19 @@ impl<'a> Record<'a> {
     /// transactions. For whoever may write.
     pub(crate) fn overwrite(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
         let old = self.write(value, position);
-        self.word.renew();
+        self.0.head.word.renew();
         old
     }
 
     /// Bytes of the value that lie outside of the record, with what they cost besides.
     pub(crate) fn outside(&self, guard: &Guard) -> u64 {
-        let form = self.head.form.load(Ordering::Acquire);
+        let form = self.0.head.form.load(Ordering::Acquire);
         version::of_form(form, guard).map_or(0, |version| memory::value_cost(version.value()))
     }
 
     /// Forgets the value. Only for whoever has the record for himself.
     pub(crate) fn clear(&self) {
-        drop(version::owned(self.head.form.swap(0, Ordering::AcqRel)));
+        drop(version::owned(self.0.head.form.swap(0, Ordering::AcqRel)));
     }
 }
 
@@ -206,22 +237,33 @@ pub(crate) fn outside_cost(record: Record<'_>, value: &[u8]) -> u64 {
     if record.has_room_for(value.len()) { 0 } else { memory::value_cost(value) }
 }
 
-fn store_cells(cells: &[AtomicU64], bytes: &[u8]) {
+/// Stores bytes in the first cells.
+#[inline]
+fn store_cells<const N: usize>(cells: &[AtomicU64; N], bytes: &[u8]) {
     let (words, rest) = bytes.as_chunks::<CELL>();
-    for (cell, word) in cells.iter().zip(words) {
-        cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    let store = |(cell, word): (&AtomicU64, &[u8; CELL])| cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    if let Some(words) = words.first_chunk::<N>() {
+        return cells.iter().zip(words).for_each(store);
     }
+    cells.iter().zip(words).for_each(store);
     if let (false, Some(cell)) = (rest.is_empty(), cells.get(words.len())) {
         let mut last = [0; CELL];
         last[..rest.len()].copy_from_slice(rest);
-        cell.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        store((cell, &last));
     }
 }
 
-fn copy_cells(cells: &[AtomicU64], words: &mut [u64]) {
+#[inline]
+fn copy_cells<const N: usize>(cells: &[AtomicU64; N], words: &mut [u64; N]) {
     for (word, cell) in words.iter_mut().zip(cells) {
         *word = cell.load(Ordering::Relaxed);
     }
+}
+
+/// How long the value is, if it lies in the record.
+#[inline]
+fn length_of(form: u64) -> Option<usize> {
+    (form & 1 == 1).then_some((form >> 1) as usize)
 }
 
 /// What was copied.
@@ -229,15 +271,17 @@ fn copy_cells(cells: &[AtomicU64], words: &mut [u64]) {
 fn show<'c>(position: u64, form: u64, copied: &'c Copied, guard: &'c Guard) -> Option<Row<'c>> {
     let value = match form {
         0 => return None,
-        inline if inline & 1 == 1 => copied.bytes((inline >> 1) as usize),
-        outside => version::of_form(outside, guard)?.value(),
+        form => match length_of(form) {
+            Some(length) => copied.bytes(length),
+            None => version::of_form(form, guard)?.value(),
+        },
     };
     Some(Row { position: Position::from_bits(position), value })
 }
 
 /// What the model checker gets to see.
 pub(crate) mod model {
-    use super::{CELL, Copied, Guard, Head, Position, Record, Row, Value};
+    use super::{CELL, Copied, Guard, Laid, Line, Position, Record, Row, Value};
     use crate::protocol::Stamp;
     use ishigaki_base::{Lsn, StreamId};
 
@@ -246,7 +290,7 @@ pub(crate) mod model {
 
     /// A record of one line, whose values are two words.
     #[derive(Debug, Default)]
-    pub struct Pair(Head);
+    pub struct Pair(Laid<[Line; 0]>);
 
     impl Pair {
         /// Writes the LSN twice, as a protocol does that has no use for the word.
@@ -257,13 +301,13 @@ pub(crate) mod model {
         /// Writes the LSN twice, as a protocol does that has locked the word, and makes it the version of that time.
         pub fn install(&self, lsn: u64) {
             drop(self.record().write(Some(Value::Bytes(&value_of(lsn))), position(lsn)));
-            self.0.word.store(Stamp::new(lsn, false).locked());
-            self.0.word.store(Stamp::new(lsn, false));
+            self.record().word().store(Stamp::new(lsn, false).locked());
+            self.record().word().store(Stamp::new(lsn, false));
         }
 
         /// Locks the word; false if somebody else has.
         pub fn lock(&self) -> bool {
-            self.0.word.try_lock().is_ok()
+            self.record().word().try_lock().is_ok()
         }
 
         /// What it shows without any right.
@@ -278,7 +322,7 @@ pub(crate) mod model {
         }
 
         fn record(&self) -> Record<'_> {
-            Record::new(&self.0, &[])
+            self.0.record()
         }
     }
 
@@ -311,8 +355,8 @@ mod tests {
 
     #[test]
     fn a_record_keeps_values_of_any_length() {
-        let (head, tail) = (Head::default(), [Line::default(), Line::default()]);
-        let record = Record::new(&head, &tail);
+        let laid = Laid::<[Line; 2]>::default();
+        let record = laid.record();
         let (guard, mut copied) = (Guard::new(), Copied::borrow());
         assert!(record.settled(&mut copied, &guard).is_none() && record.is_absent());
         for length in (0..=200).chain([1000, 1001, 5000, 3]) {
@@ -330,19 +374,19 @@ mod tests {
 
     #[test]
     fn what_is_there_before_all_transactions_is_there_for_them_whatever_the_record_was() {
-        let head = Head::default();
-        let record = Record::new(&head, &[]);
+        let laid = Laid::<[Line; 0]>::default();
+        let record = laid.record();
         let gone = Stamp::new(7, true).dead();
-        record.word.store(gone);
+        record.word().store(gone);
         drop(record.overwrite(Some(Value::Bytes(b"value")), position(1)));
-        let stamp = record.word.load();
+        let stamp = record.word().load();
         assert!(!stamp.is_dead() && !stamp.is_absent() && !stamp.is_locked() && stamp.wts() > gone.wts());
     }
 
     #[test]
     fn who_reads_without_any_right_sees_one_write_whole() {
-        let (head, tail) = (Head::default(), [Line::default()]);
-        let record = Record::new(&head, &tail);
+        let laid = Laid::<[Line; 1]>::default();
+        let record = laid.record();
         let values: Vec<Vec<u8>> = (0..200_usize).map(|n| vec![n as u8; n * 37 % 140]).collect();
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ use ishigaki_base::Grown;
 use parking_lot::Mutex;
 
 use crate::protocol::RecordLock;
-use crate::record::{Head, Line, MOST_LINES, Record};
+use crate::record::{Head, Laid, Line, MOST_LINES, Record};
 use locks::Locks;
 
 /// The number of a record in its table: its size, and its number among those of that size.
@@ -26,27 +26,12 @@ pub(crate) struct RecordId(pub(crate) u64);
 /// Bits of a number that say the size.
 const SIZE_BITS: u32 = 4;
 
-/// A record with room for values in so many lines behind its head.
-#[derive(Debug)]
-#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
-#[repr(C)]
-struct Sized<const L: usize> {
-    head: Head,
-    tail: [Line; L],
-}
-
-impl<const L: usize> Default for Sized<L> {
-    fn default() -> Self {
-        Self { head: Head::default(), tail: std::array::from_fn(|_| Line::default()) }
-    }
-}
-
 /// As many parts of records are more than memory can hold.
 const PARTS: usize = 26;
 
 /// Records of one size; `2^FIRST` of them make up the first part.
 struct Slab<const L: usize, const FIRST: u32> {
-    records: Grown<Sized<L>, FIRST, PARTS>,
+    records: Grown<Laid<[Line; L]>, FIRST, PARTS>,
     locks: Locks,
     unclaimed: Unclaimed,
 }
@@ -71,8 +56,7 @@ impl<const L: usize, const FIRST: u32> Default for Slab<L, FIRST> {
 impl<const L: usize, const FIRST: u32> Slab<L, FIRST> {
     #[inline]
     fn at(&self, number: usize) -> Record<'_> {
-        let Sized { head, tail } = self.records.get(number).expect("the number was claimed here");
-        Record::new(head, tail)
+        self.records.get(number).expect("the number was claimed here").record()
     }
 
     fn claim(&self) -> (usize, bool) {
@@ -100,8 +84,8 @@ impl<const L: usize, const FIRST: u32> Slab<L, FIRST> {
 impl<const L: usize, const FIRST: u32> Drop for Slab<L, FIRST> {
     fn drop(&mut self) {
         for number in 0..*self.unclaimed.next.get_mut() {
-            if let Some(Sized { head, tail }) = self.records.get(number) {
-                Record::new(head, tail).clear();
+            if let Some(laid) = self.records.get(number) {
+                laid.record().clear();
             }
         }
     }

@@ -74,7 +74,10 @@ impl Encoder {
         self.named(DROP, table, name);
     }
 
+    #[inline]
     pub(crate) fn write(&mut self, table: TableId, key: &Key, value: Option<&[u8]>) {
+        // Once for all of it: a tag and two lengths take few bytes.
+        self.bytes.reserve(key.len() + value.map_or(0, <[u8]>::len) + 32);
         if self.table != Some(table) {
             self.bytes.push(TABLE);
             self.number(u64::from(table.0));
@@ -98,11 +101,13 @@ impl Encoder {
         self.run(name);
     }
 
+    #[inline]
     fn run(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
+    #[inline]
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.bytes.push(number as u8 | 0x80);

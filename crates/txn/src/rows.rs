@@ -7,7 +7,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use ishigaki_index::{Change, Index, Seen, prefetch_soon};
+use ishigaki_index::{Change, Glance, Index, Seen, prefetch_soon};
 use sdd::Guard;
 
 use crate::key::{Key, KeyRange};
@@ -48,6 +48,14 @@ impl Rows {
     #[inline]
     pub(crate) fn find_or_see(&self, key: &[u8], seen: &mut Seen, guard: &Guard) -> Option<(RecordId, Record<'_>)> {
         self.index.get_or_see(key, seen, guard).map(|number| self.record(number))
+    }
+
+    /// The record of a key, without a guard, if one attempt does. It is the key's if that is
+    /// [still so](Glance::is_still_so) when it has been looked at.
+    #[inline]
+    pub(crate) fn glance(&self, key: &[u8]) -> Option<(Glance<'_>, Option<(RecordId, Record<'_>)>)> {
+        let glance = self.index.glance(key)?;
+        Some((glance, glance.number().map(|number| self.record(number))))
     }
 
     /// Looks up several keys side by side, tells `found` of each that there is its place in `keys` and its record, and asks
@@ -107,7 +115,7 @@ impl Rows {
         mut visit: impl FnMut(&[u8], (RecordId, Record<'_>), &Guard) -> ControlFlow<B>,
     ) -> Walked<B> {
         let guard = Guard::new();
-        let soon = |number| prefetch_soon(self.records.at(RecordId(number)).word);
+        let soon = |number| prefetch_soon(self.records.at(RecordId(number)).word());
         self.index.walk(range, seen, &guard, soon, |key, number| match visit(key, self.record(number), &guard) {
             ControlFlow::Continue(()) => ControlFlow::Continue(()),
             ControlFlow::Break(why) => ControlFlow::Break((Key::of_bound(key), why)),
@@ -123,7 +131,7 @@ impl Rows {
 
     /// Unless it is worn out: its timestamps can not grow.
     fn give_back(&self, id: RecordId) {
-        if self.at(id).word.can_begin_again() {
+        if self.at(id).word().can_begin_again() {
             self.records.give_back(id);
         }
     }
@@ -173,7 +181,7 @@ mod tests {
         let (rows, guard) = (Arc::new(Rows::default()), Guard::new());
         let [_, living] = [(LAST, b"worn"), (LAST - 1, b"once")].map(|(last, key)| {
             let (id, record, _) = rows.claim(8);
-            record.word.store(Stamp::new(last, true).dead());
+            record.word().store(Stamp::new(last, true).dead());
             assert!(rows.insert(key, id, &guard).is_some() && rows.remove(key, id, &guard));
             id
         });

@@ -26,6 +26,7 @@ use crate::memory::Purse;
 use crate::protocol::{Age, Chosen, Intent, Interrupt, Protocol, Reserved, TransactionId};
 use crate::records::RecordId;
 use crate::session::Home;
+use crate::spare::Loan;
 use crate::table::{TableId, TableRef};
 use crate::write_set::{self, Place, Write, WriteSet};
 use crate::{ConflictReason, Error, Result};
@@ -69,7 +70,7 @@ pub struct Transaction {
     home: Arc<Home>,
     id: TransactionId,
     protocol: Chosen,
-    writes: WriteSet,
+    writes: Loan<WriteSet>,
     purse: Purse,
     /// Tables used so far.
     tables: SmallVec<[TableRef; 4]>,
@@ -81,6 +82,8 @@ pub struct Transaction {
     journaling: AtomicBool,
     /// Why the transaction is dead.
     dead: Option<ConflictReason>,
+    /// It holds nothing any more.
+    ended: bool,
 }
 
 /// A moment of a transaction to go back to: see [`Transaction::savepoint`].
@@ -101,13 +104,14 @@ impl Transaction {
             home,
             id,
             protocol,
-            writes: WriteSet::spare(),
+            writes: Loan::take(),
             purse,
             tables: SmallVec::new(),
             created: Vec::new(),
             dropped: Vec::new(),
             journaling: AtomicBool::new(false),
             dead: None,
+            ended: false,
         }
     }
 
@@ -224,7 +228,18 @@ impl Transaction {
     }
 
     /// The place of a table in `tables`.
+    #[inline]
     fn enter(&mut self, id: TableId) -> Result<usize> {
+        // One that is dead has no tables.
+        match self.tables.iter().position(|table| table.id == id) {
+            Some(slot) if self.dropped.is_empty() && id != TableId::SYSTEM => Ok(slot),
+            _ => self.enter_first(id),
+        }
+    }
+
+    /// The same for a table that was not used yet, or must not be.
+    #[cold]
+    fn enter_first(&mut self, id: TableId) -> Result<usize> {
         self.check_alive()?;
         if self.dropped.contains(&id) || id == TableId::SYSTEM {
             return Err(Error::no_such_id(id));
@@ -254,6 +269,7 @@ impl Transaction {
     }
 
     /// Stores a value; false, and no effect, if it was to be inserted and is there.
+    #[inline]
     fn store(&mut self, slot: usize, key: &[u8], value: &[u8], intent: Intent) -> Result<bool> {
         key::check_value(value)?;
         self.change(slot, key, Some(value), intent)
@@ -283,6 +299,7 @@ impl Transaction {
     }
 
     /// The record to change, if `intent` fits what is there for this transaction.
+    #[inline]
     fn may_change(
         &mut self,
         (slot, place): (usize, Place),
@@ -305,12 +322,18 @@ impl Transaction {
     }
 
     /// A conflict ends the transaction at once, so that it is in nobody's way until its owner lets go of it.
+    #[inline]
     fn settle<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(Error::Conflict { reason }) = result {
-            self.end();
-            self.dead = Some(reason);
+            self.die(reason);
         }
         result
+    }
+
+    #[cold]
+    fn die(&mut self, reason: ConflictReason) {
+        self.end();
+        self.dead = Some(reason);
     }
 
     /// Forgets what was not installed and lets go of everything.
@@ -326,14 +349,15 @@ impl Transaction {
         self.purse.empty(&self.home.float, &self.home.database.memory);
         self.tables.clear();
         self.created.clear();
+        self.ended = true;
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // Does nothing after a commit or a conflict: then there is nothing left.
-        self.end();
-        self.writes.give_back();
+        if !self.ended {
+            self.end();
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use hashbrown::HashTable;
 
@@ -21,7 +22,7 @@ use crate::key::{self, Key, KeyRange};
 use crate::memory::{self, Purse};
 use crate::record::Value;
 use crate::records::RecordId;
-use crate::spare::{self, Spare};
+use crate::spare::{Lend, Spare};
 use crate::table::{TableId, TableRef};
 use values::{Buffered, Mark, Values};
 
@@ -80,6 +81,20 @@ thread_local! {
     static SPARE: Spare<WriteSet> = const { Spare::new(None) };
 }
 
+impl Lend for WriteSet {
+    fn spare() -> &'static LocalKey<Spare<Self>> {
+        &SPARE
+    }
+
+    fn tidy(&mut self) -> bool {
+        self.clear();
+        if self.redo.capacity() > Self::KEPT * 64 {
+            self.redo = Vec::new();
+        }
+        true
+    }
+}
+
 /// Where a key is in a write set, or would be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -112,6 +127,7 @@ impl Entry {
         }
     }
 
+    #[inline]
     fn write<'a>(&'a self, values: &'a Values) -> Option<Write<'a>> {
         let value = match &self.state {
             State::Void => return None,
@@ -131,6 +147,7 @@ impl TableWrites {
     }
 
     /// The place of a key.
+    #[inline]
     fn position(&self, fingerprint: u64, key: &[u8]) -> Option<usize> {
         let is = |entry: &Entry| entry.fingerprint == fingerprint && *entry.key == *key;
         if self.entries.len() <= Self::FEW {
@@ -178,20 +195,6 @@ impl WriteSet {
     const KEPT: usize = 256;
     const IDLE: usize = 16;
 
-    /// An empty one.
-    pub(crate) fn spare() -> Self {
-        spare::take(&SPARE).unwrap_or_default()
-    }
-
-    /// An empty one is left, and its memory for the thread's next transaction.
-    pub(crate) fn give_back(&mut self) {
-        self.clear();
-        if self.redo.capacity() > Self::KEPT * 64 {
-            self.redo = Vec::new();
-        }
-        spare::put(&SPARE, std::mem::take(self));
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.iter().flat_map(|table| &table.entries).all(|entry| matches!(entry.state, State::Void))
     }
@@ -199,10 +202,13 @@ impl WriteSet {
     /// The own write to a key.
     #[inline]
     pub(crate) fn get(&self, table: TableId, key: &[u8]) -> Option<Write<'_>> {
-        if self.tables.is_empty() { None } else { self.at(self.find(table, key)) }
+        let writes = self.tables.iter().find(|writes| writes.table.id == table)?;
+        let at = writes.position(key::fingerprint(key), key)?;
+        writes.entries[at].write(&self.values)
     }
 
     /// Where a key of a table is, or would be.
+    #[inline]
     pub(crate) fn find(&self, table: TableId, key: &[u8]) -> Place {
         let fingerprint = key::fingerprint(key);
         let slot = self.tables.iter().position(|writes| writes.table.id == table);
@@ -211,6 +217,7 @@ impl WriteSet {
     }
 
     /// The own write there.
+    #[inline]
     pub(crate) fn at(&self, place: Place) -> Option<Write<'_>> {
         let (slot, entry) = place.slot.zip(place.entry)?;
         self.tables[slot].entries[entry].write(&self.values)
@@ -302,7 +309,7 @@ impl WriteSet {
                     State::Void => continue,
                     State::Delete => None,
                     State::Put(Buffered::Long(version)) => Some(Value::Outside(version)),
-                    State::Put(Buffered::Short(place)) => Some(Value::Bytes(self.values.at(&place))),
+                    State::Put(Buffered::Short(place)) => Some(Value::Bytes(self.values.at(place))),
                 };
                 install(&writes.table, &key, record, value);
             }
@@ -311,7 +318,15 @@ impl WriteSet {
     }
 
     /// Forgets everything.
+    #[inline]
     pub(crate) fn clear(&mut self) {
+        // Whatever there is, it is of a table.
+        if !self.tables.is_empty() {
+            self.clear_tables();
+        }
+    }
+
+    fn clear_tables(&mut self) {
         self.journal.clear();
         for TableWrites { mut entries, .. } in self.tables.drain(..) {
             if entries.capacity() <= Self::KEPT && self.idle.len() < Self::IDLE {

@@ -24,7 +24,16 @@ pub struct Dependencies(SmallVec<[Position; 4]>);
 
 impl Dependencies {
     /// Depends on that record, too. [`Position::NONE`] is nothing to depend on.
+    #[inline]
     pub fn add(&mut self, position: Position) {
+        match self.0.as_mut_slice() {
+            // More often than not the last one's stream writes again.
+            [.., last] if last.stream() == position.stream() => *last = position.max(*last),
+            _ => self.add_apart(position),
+        }
+    }
+
+    fn add_apart(&mut self, position: Position) {
         if position == Position::NONE {
             return;
         }

@@ -32,6 +32,7 @@
 //! he sees before that must bear it ([`Session::run`](crate::Session::run) does).
 
 pub(crate) mod absences;
+mod glance;
 mod known;
 mod read_set;
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod write_locks;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use ishigaki_base::Position;
 use ishigaki_index::Seen;
@@ -55,10 +57,11 @@ use crate::memory::Purse;
 use crate::record::{Record, Value};
 use crate::records::RecordId;
 use crate::rows::{Walked, behind};
-use crate::spare::{self, Spare};
+use crate::spare::{Lend, Loan, Spare};
 use crate::table::{Table, TableRef};
 use crate::version::Retired;
 use crate::{ConflictReason, Error, Result};
+use glance::Unsure;
 use known::Known;
 use read_set::{Reached, ReadSet};
 use word::{Refused, Stamp, Timestamp};
@@ -73,7 +76,7 @@ pub(crate) struct TicToc {
     patience: Patience,
     range_protection: bool,
     depends_on: Dependencies,
-    sets: Sets,
+    sets: Loan<Sets>,
     /// What it must commit with at least, as what it has locked says.
     least: Timestamp,
     /// What it commits with.
@@ -87,6 +90,8 @@ pub(crate) struct Sets {
     reads: ReadSet,
     writes: WriteLocks,
     known: Known,
+    /// What was read last.
+    copied: Copied,
 }
 
 /// The write locks of a transaction that has committed. Whoever has them lets go of them.
@@ -141,7 +146,7 @@ impl TicToc {
             patience,
             range_protection,
             depends_on: Dependencies::default(),
-            sets: Sets::spare(),
+            sets: Loan::take(),
             least: 0,
             timestamp: 0,
         }
@@ -153,11 +158,16 @@ impl TicToc {
         Held { tables: std::mem::take(&mut self.sets.tables), writes: std::mem::take(&mut self.sets.writes) }
     }
 
-    /// The place of a table among those touched. What comes first is a look whether it is there.
+    /// The place of a table among those touched.
+    #[inline]
     fn touch(&mut self, table: &TableRef) -> Result<usize> {
-        if let Some(slot) = self.sets.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table)) {
-            return Ok(slot);
-        }
+        let known = self.sets.tables.iter().position(|touched| Arc::ptr_eq(&touched.table, table));
+        known.map_or_else(|| self.touch_first(table), Ok)
+    }
+
+    /// What comes first is a look whether it is there.
+    #[cold]
+    fn touch_first(&mut self, table: &TableRef) -> Result<usize> {
         let mut pauses = Pauses::default();
         let stamp = loop {
             let stamp = table.word.load();
@@ -181,18 +191,8 @@ impl TicToc {
         Ok(self.sets.tables.len() - 1)
     }
 
-    /// The version of a record was read.
-    fn add_version(&mut self, slot: usize, id: RecordId, stamp: Stamp, position: Position) {
-        self.sets.reads.add(slot, id, stamp);
-        if stamp.is_absent() {
-            let table = Arc::clone(&self.sets.tables[slot].table);
-            self.depend_on_absence(&table);
-        } else {
-            self.depends_on.add(position);
-        }
-    }
-
     /// The record of a key. That there is none is read.
+    #[inline]
     fn find<'t>(&mut self, table: &'t Table, slot: usize, key: &[u8], guard: &Guard) -> Option<(RecordId, Record<'t>)> {
         if !self.range_protection {
             return table.rows.find(key, guard);
@@ -206,15 +206,40 @@ impl TicToc {
         found
     }
 
+    /// Reads the value of a key, wherever it lies, as soon as nobody is in the middle of writing it.
+    #[cold]
+    fn read_guarded<R>(
+        &mut self,
+        (slot, table): (usize, &TableRef),
+        key: &[u8],
+        visit: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
+        let mut pauses = Pauses::default();
+        loop {
+            let guard = Guard::new();
+            let Some((id, record)) = self.find(table, slot, key, &guard) else { return Ok(visit(None)) };
+            let Sets { reads, copied, .. } = &mut *self.sets;
+            let read = record.read(copied, &guard);
+            // One that is dead is not the key's any more.
+            if let Some((stamp, row)) = read.filter(|(stamp, _)| !stamp.is_dead()) {
+                let position = row.map_or(Position::NONE, |row| row.position);
+                Sets::add_version((reads, &mut self.depends_on), (slot, table), (id, stamp), position);
+                return Ok(visit(row.map(|row| row.value)));
+            }
+            drop(guard);
+            self.patience.pause(&mut pauses)?;
+        }
+    }
+
     /// Puts an absent record into the index; false if somebody else was faster.
     fn plant(&mut self, slot: usize, key: &Key, room: usize, purse: &mut Purse) -> Result<bool> {
         let Touched { table, seen, .. } = &mut self.sets.tables[slot];
         let mut least = 0;
-        let planted = table.plant((key, room), purse, |_, record| least = record.word.begin_again())?;
+        let planted = table.plant((key, room), purse, |_, record| least = record.word().begin_again())?;
         let Some((id, change)) = planted else { return Ok(false) };
         seen.absorb(&change);
         let stamp = table.absences.of_new_record(least);
-        table.rows.at(id).word.store(stamp);
+        table.rows.at(id).word().store(stamp);
         self.sets.writes.add(slot, key, id, stamp, true);
         Ok(true)
     }
@@ -267,9 +292,20 @@ impl Sets {
     /// The most that is kept, in entries.
     const KEPT: usize = 1 << 16;
 
-    /// Empty ones.
-    fn spare() -> Self {
-        spare::take(&SPARE).unwrap_or_default()
+    /// The version of a record was read.
+    #[inline]
+    fn add_version(
+        (reads, depends_on): (&mut ReadSet, &mut Dependencies),
+        (slot, table): (usize, &Table),
+        (id, stamp): (RecordId, Stamp),
+        position: Position,
+    ) {
+        reads.add(slot, id, stamp);
+        if stamp.is_absent() {
+            reads.add_absence(table, depends_on);
+        } else {
+            depends_on.add(position);
+        }
     }
 
     fn walk_stretch(
@@ -322,13 +358,14 @@ impl Sets {
     }
 }
 
-impl Drop for TicToc {
-    fn drop(&mut self) {
-        let mut sets = std::mem::take(&mut self.sets);
-        sets.clear();
-        if sets.reads.capacity().max(sets.writes.capacity()) <= Sets::KEPT {
-            spare::put(&SPARE, sets);
-        }
+impl Lend for Sets {
+    fn spare() -> &'static LocalKey<Spare<Self>> {
+        &SPARE
+    }
+
+    fn tidy(&mut self) -> bool {
+        self.clear();
+        self.reads.capacity().max(self.writes.capacity()) <= Self::KEPT
     }
 }
 
@@ -339,30 +376,9 @@ impl Protocol for TicToc {
 
     fn read<R>(&mut self, table: &TableRef, key: &[u8], visit: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let slot = self.touch(table)?;
-        let mut pauses = Pauses::default();
-        let mut known = self.sets.known.of_ahead(slot, key);
-        loop {
-            let guard = Guard::new();
-            let (id, record, is) = match known.take() {
-                Some((id, stamp)) => (id, table.rows.at(id), Some(stamp)),
-                None => match self.find(table, slot, key, &guard) {
-                    Some((id, record)) => (id, record, None),
-                    None => return Ok(visit(None)),
-                },
-            };
-            let mut copied = Copied::borrow();
-            let read = record.read(&mut copied, &guard);
-            if let Some((stamp, row)) = read.filter(|(stamp, _)| is_still(*stamp, is)) {
-                self.add_version(slot, id, stamp, row.map_or(Position::NONE, |row| row.position));
-                if is.is_none() {
-                    self.sets.known.note(slot, key, id, stamp);
-                }
-                return Ok(visit(row.map(|row| row.value)));
-            }
-            drop(guard);
-            if is.is_none() {
-                self.patience.pause(&mut pauses)?;
-            }
+        match self.sets.glance(&mut self.depends_on, (slot, table), key, self.range_protection) {
+            Ok(value) => Ok(visit(value)),
+            Err(Unsure) => self.read_guarded((slot, table), key, visit),
         }
     }
 
@@ -398,14 +414,13 @@ impl Protocol for TicToc {
         purse: &mut Purse,
     ) -> Result<Option<Reserved>> {
         let slot = self.touch(table)?;
-        let mut pauses = Pauses::default();
-        if let (Intent::Put, Some((id, seen))) = (intent, self.sets.known.of(slot, key)) {
-            let stamp = table.rows.at(id).word.load();
-            if !stamp.is_locked() && stamp.is_same_version(seen) {
-                self.sets.writes.add(slot, key, id, stamp, false);
-                return Ok(Some(Reserved { record: id, present: true }));
-            }
+        if intent == Intent::Put
+            && let Ok((id, stamp)) = self.sets.find_at_a_glance(slot, table, key)
+        {
+            self.sets.writes.add(slot, key, id, stamp, false);
+            return Ok(Some(Reserved { record: id, present: !stamp.is_absent() }));
         }
+        let mut pauses = Pauses::default();
         loop {
             let guard = Guard::new();
             let found = match intent {
@@ -425,7 +440,7 @@ impl Protocol for TicToc {
             };
             // All of it: what lies behind the word is written when the transaction commits.
             record.prefetch();
-            let read = record.word.read(|| record.position());
+            let read = record.word().read(|| record.position());
             let Some((stamp, position)) = read.filter(|(stamp, _)| !stamp.is_dead()) else {
                 drop(guard);
                 self.patience.pause(&mut pauses)?;
@@ -433,7 +448,8 @@ impl Protocol for TicToc {
             };
             let present = !stamp.is_absent();
             if intent != Intent::Put {
-                self.add_version(slot, id, stamp, position);
+                let read = (&mut self.sets.reads, &mut self.depends_on);
+                Sets::add_version(read, (slot, table), (id, stamp), position);
             }
             match intent {
                 Intent::Delete if !present => return Ok(None),
@@ -451,7 +467,8 @@ impl Protocol for TicToc {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let least = self.sets.writes.lock(&self.sets.tables, &self.patience)?;
+        let Sets { tables, writes, .. } = &mut *self.sets;
+        let least = writes.lock(tables, &self.patience)?;
         self.least = self.lock_tables(least)?;
         Ok(())
     }
@@ -470,8 +487,7 @@ impl Protocol for TicToc {
     }
 
     fn depend_on_absence(&mut self, table: &Table) {
-        self.sets.reads.floor = self.sets.reads.floor.max(table.absences.since());
-        table.deletions().for_each(|position| self.depends_on.add(position));
+        self.sets.reads.add_absence(table, &mut self.depends_on);
     }
 
     fn depends_on(&self) -> &Dependencies {
@@ -482,7 +498,7 @@ impl Protocol for TicToc {
         // Of one that is absent now the absences learn when it leaves the index; it is locked until then.
         let stamp = Stamp::new(self.timestamp, value.is_none());
         let old = record.write(value, position);
-        record.word.store(stamp.locked());
+        record.word().store(stamp.locked());
         old
     }
 
@@ -503,17 +519,10 @@ impl Protocol for TicToc {
 
     fn release(&mut self, dropped: impl Fn(&Table) -> bool) {
         self.sets.end_monopolies(self.timestamp, dropped);
-        let Sets { tables, writes, .. } = &mut self.sets;
+        let Sets { tables, writes, .. } = &mut *self.sets;
         writes.release(tables);
         self.sets.clear();
     }
-}
-
-/// True if what was read is of the record that was meant: one that was found just now and has not left the index, or one
-/// that was known and still has the same version.
-#[inline]
-fn is_still(stamp: Stamp, known: Option<Stamp>) -> bool {
-    known.map_or(!stamp.is_dead(), |known| known.is_same_version(stamp))
 }
 
 /// The error of who meets somebody else's lock, or a newer version.

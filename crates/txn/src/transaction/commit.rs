@@ -250,7 +250,7 @@ mod tests {
             let x = late.home().table(table).unwrap();
             let is_locked = || {
                 let (_, record) = x.rows.find(b"x", &Guard::new()).unwrap();
-                record.word.load().is_locked()
+                record.word().load().is_locked()
             };
             let committed = std::thread::scope(|scope| {
                 if !cuts {

@@ -47,7 +47,7 @@ fn key(n: usize) -> Vec<u8> {
 fn run(seed: Seed, keys: usize, journal: bool) {
     let memory = Arc::new(Memory::new(ByteSize::mib(16)));
     let table: TableRef = Arc::new(Table::new(TableId(1), 1, &memory));
-    let (mut writes, mut purse, mut random) = (WriteSet::spare(), Purse::default(), seed.generator());
+    let (mut writes, mut purse, mut random) = (WriteSet::default(), Purse::default(), seed.generator());
     let (mut model, mut marks) = (Model::new(), Vec::new());
     for step in 0..6 * keys {
         let longest = if random.u8(..20) == 0 { 2000 } else { 50 };
@@ -77,7 +77,7 @@ fn run(seed: Seed, keys: usize, journal: bool) {
         check(&writes, &Model::new(), keys);
         assert_eq!(purse.spent(), 0);
     }
-    writes.give_back();
+    writes.tidy();
 }
 
 #[test]

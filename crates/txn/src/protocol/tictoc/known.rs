@@ -6,13 +6,13 @@
 
 use super::TicToc;
 use super::word::Stamp;
-use crate::key::{self, Key};
+use crate::key::{Key, ShortKey};
 use crate::records::RecordId;
 use crate::table::TableRef;
 use sdd::Guard;
 use smallvec::SmallVec;
 
-/// Room for as many records, each at the place that its key's fingerprint says; a newer one takes it from an older one.
+/// Room for as many records with short keys, each at the place that its key says; a newer one takes it from an older one.
 const PLACES: usize = 64;
 
 /// See the module.
@@ -25,45 +25,42 @@ pub(super) struct Known {
     ahead: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
     round: u64,
-    fingerprint: u64,
     slot: usize,
     id: RecordId,
     stamp: Stamp,
-    key: Key,
+    key: ShortKey,
 }
 
 impl Known {
     /// The record of a key was found, in that version.
     #[inline]
     pub(super) fn note(&mut self, slot: usize, key: &[u8], id: RecordId, stamp: Stamp) {
+        let Some(key) = ShortKey::new(key) else { return };
         if stamp.is_absent() || stamp.is_dead() {
             return;
         }
-        let fingerprint = key::fingerprint(key);
-        let place = Place { round: self.round, fingerprint, slot, id, stamp, key: Key::of_bound(key) };
         if self.places.is_empty() {
-            self.places.resize_with(PLACES, Place::empty);
+            self.places.resize(PLACES, Place::empty());
         }
-        self.places[at(fingerprint)] = place;
+        self.places[place_of(&key)] = Place { round: self.round, slot, id, stamp, key };
     }
 
     /// The record of a key, if it is known, and the version that it had when it was.
     #[inline]
-    pub(super) fn of(&self, slot: usize, key: &[u8]) -> Option<(RecordId, Stamp)> {
-        let fingerprint = key::fingerprint(key);
-        let place = self.places.get(at(fingerprint))?;
-        let is =
-            place.round == self.round && place.fingerprint == fingerprint && place.slot == slot && *place.key == *key;
+    pub(super) fn of(&self, slot: usize, key: &Key) -> Option<(RecordId, Stamp)> {
+        let Key::Short(key) = key else { return None };
+        let place = self.places.get(place_of(key))?;
+        let is = place.round == self.round && place.slot == slot && place.key == *key;
         is.then_some((place.id, place.stamp))
     }
 
     /// The same, if anybody has looked ahead: who reads a key has seldom read it before.
     #[inline]
     pub(super) fn of_ahead(&self, slot: usize, key: &[u8]) -> Option<(RecordId, Stamp)> {
-        if self.ahead { self.of(slot, key) } else { None }
+        if self.ahead { self.of(slot, &Key::Short(ShortKey::new(key)?)) } else { None }
     }
 
     pub(super) fn clear(&mut self) {
@@ -75,15 +72,13 @@ impl Known {
 impl Place {
     /// No round is like that.
     fn empty() -> Self {
-        let (id, key) = (RecordId(0), Key::of_bound(&[]));
-        Self { round: u64::MAX, fingerprint: 0, slot: 0, id, stamp: Stamp::default(), key }
+        Self { round: u64::MAX, slot: 0, id: RecordId(0), stamp: Stamp::default(), key: ShortKey::EMPTY }
     }
 }
 
-/// The upper bits are the better ones.
 #[inline]
-fn at(fingerprint: u64) -> usize {
-    (fingerprint >> (u64::BITS - PLACES.ilog2())) as usize
+fn place_of(key: &ShortKey) -> usize {
+    (key.mixed() >> (u64::BITS - PLACES.ilog2())) as usize
 }
 
 impl TicToc {
@@ -96,7 +91,7 @@ impl TicToc {
             table.rows.find_each(keys, &guard, |at, id| found.push((at, id)));
             // The first ones are here by now.
             for (at, id) in found {
-                known.note(slot, keys[at].as_ref(), id, table.rows.at(id).word.load());
+                known.note(slot, keys[at].as_ref(), id, table.rows.at(id).word().load());
             }
         }
         known.ahead = true;

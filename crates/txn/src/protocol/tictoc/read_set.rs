@@ -6,9 +6,12 @@
 
 use std::ops::{Bound, Range};
 
+use ishigaki_wal::Dependencies;
+
 use super::word::{Stamp, Timestamp};
 use crate::key::{Key, KeyRange};
 use crate::records::RecordId;
+use crate::table::Table;
 
 /// All that was read.
 #[derive(Debug, Default)]
@@ -64,9 +67,16 @@ pub(super) enum Reached {
 
 impl ReadSet {
     /// A record was read.
+    #[inline]
     pub(super) fn add(&mut self, slot: usize, id: RecordId, stamp: Stamp) {
         self.floor = self.floor.max(stamp.wts());
         self.points.push(Point { slot, row: Row { id, stamp } });
+    }
+
+    /// That something is not in a table was read.
+    pub(super) fn add_absence(&mut self, table: &Table, depends_on: &mut Dependencies) {
+        self.floor = self.floor.max(table.absences.since());
+        table.deletions().for_each(|position| depends_on.add(position));
     }
 
     /// A key was read that has no record.

@@ -233,7 +233,7 @@ fn a_record_that_has_just_left_the_index_is_not_read() {
     let table = table();
     let mut writer = Steps::begin(&table);
     let id = writer.reserve(b"key", Intent::Put);
-    let word = &table.rows.at(id).word;
+    let word = table.rows.at(id).word();
     word.store(word.load().dead());
     let mut reader = Steps::begin(&table);
     assert!(is_conflict(&reader.txn.read(&table, b"key", |_| ())), "he waits until another look shows what is there");

@@ -87,6 +87,9 @@ impl Sets {
 
     /// Nothing has come into what was read, and nothing that was read has gone.
     fn validate_absences(&self, timestamp: Timestamp) -> Result<()> {
+        if self.reads.scans.is_empty() && self.reads.nothings.is_empty() {
+            return Ok(());
+        }
         let is_unchanged = |slot, touched: &Touched| {
             touched.table.rows.unchanged(&touched.seen) && !self.writes.was_overtaken(slot, &touched.table)
         };
@@ -113,7 +116,7 @@ impl Sets {
 
     /// A version that was read: it must be valid at the timestamp, or the one that this transaction overwrites.
     fn validate_row(&self, slot: usize, Row { id, stamp }: Row, timestamp: Timestamp) -> Result<(), Refused> {
-        let extended = self.tables[slot].table.rows.at(id).word.extend(stamp, timestamp);
+        let extended = self.tables[slot].table.rows.at(id).word().extend(stamp, timestamp);
         // It is the same version, then, and the lock may be this transaction's own.
         if extended == Err(Refused::Locked) && self.writes.before(slot, id).is_some() { Ok(()) } else { extended }
     }
@@ -154,7 +157,7 @@ fn meet_again<'a>(
     rows: &mut impl Iterator<Item = &'a Row>,
     timestamp: Timestamp,
 ) -> Result<(), Refused> {
-    let stamp = own.unwrap_or_else(|| record.word.load());
+    let stamp = own.unwrap_or_else(|| record.word().load());
     if stamp.is_dead() {
         // It is about to leave; whether that matters, the absences tell.
         return Ok(());
@@ -167,7 +170,7 @@ fn meet_again<'a>(
     if !stamp.is_absent() && !rows.next().is_some_and(is_next) {
         return Err(Refused::Changed);
     }
-    if own.is_some() { Ok(()) } else { record.word.extend(stamp, timestamp) }
+    if own.is_some() { Ok(()) } else { record.word().extend(stamp, timestamp) }
 }
 
 /// A record where there was none: it must be absent, and stay so up to the timestamp.
@@ -175,14 +178,14 @@ fn validate_absent(own: Option<Stamp>, record: Record<'_>, timestamp: Timestamp)
     if let Some(before) = own {
         return if before.is_absent() { Ok(()) } else { Err(Refused::Changed) };
     }
-    let stamp = record.word.load();
+    let stamp = record.word().load();
     if stamp.is_dead() {
         return Ok(());
     }
     if stamp.is_locked() {
         return Err(Refused::Locked);
     }
-    if stamp.is_absent() { record.word.extend(stamp, timestamp) } else { Err(Refused::Changed) }
+    if stamp.is_absent() { record.word().extend(stamp, timestamp) } else { Err(Refused::Changed) }
 }
 
 /// The largest timestamp that anything in a table is valid at.
@@ -193,7 +196,7 @@ fn last_in(table: &Table, is_own: impl Fn(RecordId) -> bool) -> Result<Timestamp
         let start = reached.as_ref().map_or(std::ops::Bound::Unbounded, |key| std::ops::Bound::Excluded(&**key));
         let mut seen = 0;
         let walked = table.rows.walk((start, std::ops::Bound::Unbounded), None, |_, (id, record), _| {
-            let stamp = record.word.load();
+            let stamp = record.word().load();
             if stamp.is_locked() && !is_own(id) {
                 return ControlFlow::Break(Some(Refused::Locked));
             }
@@ -212,7 +215,7 @@ fn last_in(table: &Table, is_own: impl Fn(RecordId) -> bool) -> Result<Timestamp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Head;
+    use crate::record::{Laid, Line};
 
     #[test]
     fn when_all_timestamps_are_used_commits_are_refused() {
@@ -229,13 +232,13 @@ mod tests {
     #[test]
     fn another_key_of_the_same_writer_is_another_row() {
         let stamp = Stamp::new(1, false);
-        let heads = [Head::default(), Head::default()];
-        let [seen, missed] = heads.each_ref().map(|head| Record::new(head, &[]));
-        seen.word.store(stamp);
-        missed.word.store(stamp);
+        let laid: [Laid<[Line; 0]>; 2] = Default::default();
+        let [seen, missed] = laid.each_ref().map(Laid::record);
+        seen.word().store(stamp);
+        missed.word().store(stamp);
         let rows = [Row { id: RecordId(7), stamp }];
         assert_eq!(meet_again(None, (RecordId(7), seen), &mut rows.iter(), 3), Ok(()));
-        assert_eq!(seen.word.load().rts(), 3);
+        assert_eq!(seen.word().load().rts(), 3);
         assert_eq!(meet_again(None, (RecordId(8), missed), &mut rows.iter(), 3), Err(Refused::Changed));
         assert_eq!(meet_again(None, (RecordId(7), seen), &mut [].iter(), 3), Err(Refused::Changed));
     }

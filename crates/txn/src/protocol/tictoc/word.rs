@@ -41,31 +41,37 @@ pub struct Stamp(u64);
 
 impl Stamp {
     /// Of a version valid at `wts` only.
+    #[inline]
     pub fn new(wts: Timestamp, absent: bool) -> Self {
         Self(wts | if absent { ABSENT } else { 0 })
     }
 
     /// When the version was written.
+    #[inline]
     pub fn wts(self) -> Timestamp {
         self.0 & LAST
     }
 
     /// Up to when the version is valid, at least.
+    #[inline]
     pub fn rts(self) -> Timestamp {
         self.wts() + (self.0 >> WTS_BITS & DELTA)
     }
 
     /// Somebody is writing, or about to.
+    #[inline]
     pub fn is_locked(self) -> bool {
         self.0 & LOCK != 0
     }
 
     /// There is no value.
+    #[inline]
     pub fn is_absent(self) -> bool {
         self.0 & ABSENT != 0
     }
 
     /// The record has left the index.
+    #[inline]
     pub fn is_dead(self) -> bool {
         self.0 & DEAD != 0
     }
@@ -83,12 +89,14 @@ impl Stamp {
 
     /// The same and locked.
     #[must_use]
+    #[inline]
     pub fn locked(self) -> Self {
         Self(self.0 | LOCK)
     }
 
     /// The same and not locked.
     #[must_use]
+    #[inline]
     pub fn unlocked(self) -> Self {
         Self(self.0 & !LOCK)
     }
@@ -100,6 +108,7 @@ impl Stamp {
     }
 
     /// True if both are of the same version of one key.
+    #[inline]
     pub fn is_same_version(self, other: Self) -> bool {
         (self.0 ^ other.0) & (ABSENT | DEAD | LAST) == 0
     }
@@ -126,6 +135,7 @@ impl Word {
     }
 
     /// What it says now.
+    #[inline]
     pub fn load(&self) -> Stamp {
         Stamp(self.0.load(Ordering::Acquire))
     }
@@ -133,6 +143,7 @@ impl Word {
     /// Looks at what the word protects. `None` if somebody was writing meanwhile, and `look` may then have seen parts of two
     /// versions. Whoever has the lock has a release fence between locking and writing: then, if `look` saw anything of a new
     /// version, the second look at the word, behind an acquire fence, sees the lock that was taken before.
+    #[inline]
     pub fn read<R>(&self, look: impl FnOnce() -> R) -> Option<(Stamp, R)> {
         let before = self.load();
         if before.is_locked() {
@@ -150,10 +161,12 @@ impl Word {
     }
 
     /// Takes the lock if the version is still that one, and does not touch it if not.
+    #[inline]
     pub(crate) fn try_lock_version(&self, seen: Stamp) -> Result<Stamp, Refused> {
         self.try_lock_if(|now| now.is_same_version(seen))
     }
 
+    #[inline]
     fn try_lock_if(&self, is_right: impl Fn(Stamp) -> bool) -> Result<Stamp, Refused> {
         let mut stamp = self.load();
         loop {
@@ -172,6 +185,7 @@ impl Word {
 
     /// Makes the version that `seen` is of valid up to `rts`. Somebody else's lock is in the way only if it is not yet: he
     /// will commit behind what it is valid for.
+    #[inline]
     pub fn extend(&self, seen: Stamp, rts: Timestamp) -> Result<(), Refused> {
         let mut stamp = self.load();
         loop {
@@ -213,10 +227,12 @@ impl Word {
     }
 
     /// Says something new. Only for whoever has the lock, or the record for himself.
+    #[inline]
     pub fn store(&self, stamp: Stamp) {
         self.0.store(stamp.0, Ordering::Release);
     }
 
+    #[inline]
     fn exchange(&self, from: Stamp, to: Stamp) -> Result<(), Stamp> {
         let exchanged = self.0.compare_exchange_weak(from.0, to.0, Ordering::AcqRel, Ordering::Acquire);
         exchanged.map(drop).map_err(Stamp)

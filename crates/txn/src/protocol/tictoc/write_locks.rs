@@ -13,15 +13,20 @@ use crate::table::Table;
 
 /// The records to be written; after `lock` in the order of their numbers, each once.
 #[derive(Debug, Default)]
-pub(super) struct WriteLocks(Vec<WriteLock>);
+pub(super) struct WriteLocks {
+    locks: Vec<WriteLock>,
+    /// Apart, since locks are sorted.
+    keys: Vec<Key>,
+}
 
 /// One record to be written.
 #[derive(Debug)]
-pub(super) struct WriteLock {
+struct WriteLock {
     /// Its table, among those touched.
-    slot: usize,
+    slot: u32,
+    /// Its key, among those of the set.
+    key: u32,
     id: RecordId,
-    key: Key,
     /// What its word said when it was found by its key.
     found: Stamp,
     /// This transaction has put it into the index.
@@ -31,25 +36,30 @@ pub(super) struct WriteLock {
 }
 
 impl WriteLocks {
+    #[inline]
     pub(super) fn add(&mut self, slot: usize, key: &Key, id: RecordId, found: Stamp, planted: bool) {
-        self.0.push(WriteLock { slot, id, key: key.clone(), found, planted, before: None });
+        let place = self.keys.len() as u32;
+        self.keys.push(key.clone());
+        self.locks.push(WriteLock { slot: slot as u32, key: place, id, found, planted, before: None });
     }
 
     /// Locks all of them, or returns a conflict; then some may be locked. Says the least timestamp that is behind everything
     /// that they are valid for.
     pub(super) fn lock(&mut self, tables: &[Touched], patience: &Patience) -> Result<Timestamp> {
+        let Self { locks, keys } = self;
         // Of two for one record the planted one comes first, and stays.
-        self.0.sort_unstable_by_key(|lock| (lock.slot, lock.id, !lock.planted));
-        // A record that was found for one key, left it, and was found for another: for one of them it is the wrong one.
-        let is_of_two =
-            |pair: &[WriteLock]| (pair[0].slot, pair[0].id) == (pair[1].slot, pair[1].id) && pair[0].key != pair[1].key;
-        if self.0.windows(2).any(is_of_two) {
-            return Err(conflict(Refused::Changed));
+        locks.sort_unstable_by_key(|lock| (lock.slot, lock.id, !lock.planted));
+        if locks.windows(2).any(|pair| pair[0].of() == pair[1].of()) {
+            // A record that was found for one key, left it, and was found for another: for one of them it is the wrong one.
+            let key = |lock: &WriteLock| &keys[lock.key as usize];
+            if locks.windows(2).any(|pair| pair[0].of() == pair[1].of() && key(&pair[0]) != key(&pair[1])) {
+                return Err(conflict(Refused::Changed));
+            }
+            locks.dedup_by_key(|lock| lock.of());
         }
-        self.0.dedup_by_key(|lock| (lock.slot, lock.id));
         let mut least = 0;
-        for lock in &mut self.0 {
-            let before = lock.acquire(&tables[lock.slot].table, patience)?;
+        for lock in locks {
+            let before = lock.acquire(lock.table(tables), &keys[lock.key as usize], patience)?;
             lock.before = Some(before);
             least = least.max(before.rts() + 1);
         }
@@ -58,26 +68,26 @@ impl WriteLocks {
 
     /// What a record said before it was locked, if it is among them.
     pub(super) fn before(&self, slot: usize, id: RecordId) -> Option<Stamp> {
-        let place = self.0.binary_search_by_key(&(slot, id), |lock| (lock.slot, lock.id)).ok()?;
-        self.0[place].before
+        let place = self.locks.binary_search_by_key(&(slot as u32, id), WriteLock::of).ok()?;
+        self.locks[place].before
     }
 
     /// True if somebody else has written a record that this transaction has put into the index of a table. That is no change
     /// of the index, but what had been absent is not so any more.
     pub(super) fn was_overtaken(&self, slot: usize, table: &Table) -> bool {
-        let planted = self.0.iter().filter(|lock| lock.planted && lock.slot == slot);
-        planted.into_iter().any(|lock| !table.rows.at(lock.id).word.load().is_same_version(lock.found))
+        let planted = self.locks.iter().filter(|lock| lock.planted && lock.slot as usize == slot);
+        planted.into_iter().any(|lock| !table.rows.at(lock.id).word().load().is_same_version(lock.found))
     }
 
     /// Unlocks all. A record that is absent now leaves the index.
     pub(super) fn release(&mut self, tables: &[Touched]) {
-        for lock in self.0.drain(..) {
-            let table = &tables[lock.slot].table;
+        for lock in self.locks.drain(..) {
+            let table = lock.table(tables);
             let record = table.rows.at(lock.id);
             let stamp = match lock.before {
-                Some(_) => record.word.load(),
+                Some(_) => record.word().load(),
                 // Nobody else removes what was planted and never locked.
-                None if lock.planted => match record.word.try_lock_version(lock.found) {
+                None if lock.planted => match record.word().try_lock_version(lock.found) {
                     Ok(stamp) => stamp,
                     // Whoever has it will see to it; or somebody has written it: whatever became of that, it is his.
                     Err(Refused::Locked | Refused::Changed) => continue,
@@ -85,30 +95,44 @@ impl WriteLocks {
                 None => continue,
             };
             if stamp.is_absent() {
-                lock.remove(table, record, stamp);
+                lock.remove(table, &self.keys[lock.key as usize], record, stamp);
             } else {
-                record.word.store(stamp.unlocked());
+                record.word().store(stamp.unlocked());
             }
         }
+        self.keys.clear();
     }
 
     /// How many there is room for.
     pub(super) fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.locks.capacity()
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.locks.clear();
+        self.keys.clear();
     }
 }
 
 impl WriteLock {
+    /// Which record it is.
+    #[inline]
+    fn of(&self) -> (u32, RecordId) {
+        (self.slot, self.id)
+    }
+
+    #[inline]
+    fn table<'t>(&self, tables: &'t [Touched]) -> &'t Table {
+        &tables[self.slot as usize].table
+    }
+
     /// Takes the lock, if the record is still that of the key, which it may have left since it was found. Says what its word
     /// said before.
-    fn acquire(&self, table: &Table, patience: &Patience) -> Result<Stamp> {
+    #[inline]
+    fn acquire(&self, table: &Table, key: &Key, patience: &Patience) -> Result<Stamp> {
         let record = table.rows.at(self.id);
-        let attempt = || match record.word.try_lock_version(self.found) {
-            Err(Refused::Changed) => self.acquire_newer(table, record),
+        let attempt = || match record.word().try_lock_version(self.found) {
+            Err(Refused::Changed) => self.acquire_newer(table, key, record),
             outcome => outcome,
         };
         let locked = attempt().or_else(|refused| {
@@ -120,23 +144,23 @@ impl WriteLock {
 
     /// The same for a record that has another version than when it was found.
     #[cold]
-    fn acquire_newer(&self, table: &Table, record: Record<'_>) -> Result<Stamp, Refused> {
+    fn acquire_newer(&self, table: &Table, key: &Key, record: Record<'_>) -> Result<Stamp, Refused> {
         // As long as this is there, a record that is its key's now can leave the index, but not be another key's.
         let guard = Guard::new();
-        if table.rows.find(&self.key, &guard).is_none_or(|(id, _)| id != self.id) {
+        if table.rows.find(key, &guard).is_none_or(|(id, _)| id != self.id) {
             return Err(Refused::Changed);
         }
-        record.word.try_lock()
+        record.word().try_lock()
     }
 
     /// Takes a locked record out of the index.
-    fn remove(&self, table: &Table, record: Record<'_>, stamp: Stamp) {
+    fn remove(&self, table: &Table, key: &Key, record: Record<'_>, stamp: Stamp) {
         let guard = Guard::new();
         table.absences.take_over(stamp);
-        if table.remove(&self.key, self.id, &guard) {
-            table.give_back(table.cost(&self.key, self.id.bytes()));
+        if table.remove(key, self.id, &guard) {
+            table.give_back(table.cost(key, self.id.bytes()));
         }
         // Before the guard is gone: after that the record may be another key's.
-        record.word.store(stamp.dead());
+        record.word().store(stamp.dead());
     }
 }
