@@ -66,7 +66,7 @@ impl Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            ishigaki_scan::end_runtime(runtime);
         }
     }
 }

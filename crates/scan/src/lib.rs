@@ -28,6 +28,7 @@ mod node_side;
 mod operator;
 pub mod place;
 pub mod placement;
+mod runtime;
 pub mod table;
 pub mod worker;
 
@@ -37,5 +38,6 @@ pub use meter::LinkMeter;
 pub use node_side::NodeSide;
 pub use place::{PlaceScans, ScanOptions};
 pub use placement::{Placement, UnknownPlacement, Wish};
+pub use runtime::end_runtime;
 pub use table::{Nodes, OrdersExec, PageCache, PagedTable, Part, PushFailed, TallyPages, labelled};
 pub use worker::{FragmentWorker, WorkerSettings};

@@ -30,6 +30,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::PageCache;
 use crate::fragment::{Fragment, Site};
+use crate::runtime::end_runtime;
 
 /// What fragments may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl FragmentWorker {
 impl Drop for FragmentWorker {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            end_runtime(runtime);
         }
     }
 }

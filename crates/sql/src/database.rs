@@ -148,7 +148,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            ishigaki_scan::end_runtime(runtime);
         }
     }
 }
