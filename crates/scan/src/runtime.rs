@@ -56,7 +56,9 @@ mod tests {
         let (begun, ended) = (Arc::clone(living), Arc::clone(living));
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
-            .on_thread_start(move || drop(begun.fetch_add(1, Ordering::SeqCst)))
+            .on_thread_start(move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+            })
             .on_thread_stop(move || {
                 std::thread::sleep(Duration::from_millis(20));
                 ended.fetch_sub(1, Ordering::SeqCst);
@@ -91,11 +93,11 @@ mod tests {
     fn who_is_in_the_middle_of_something_holds_nobody_up_for_long() {
         let living = Arc::default();
         let runtime = runtime(&living);
-        let (hold, held) = std::sync::mpsc::channel::<()>();
-        drop(runtime.spawn_blocking(move || held.recv()));
+        let (let_go, wait) = std::sync::mpsc::channel::<()>();
+        drop(runtime.spawn_blocking(move || wait.recv()));
         let begun = Instant::now();
         end_runtime(runtime);
         assert!((LONGEST..20 * LONGEST).contains(&begun.elapsed()));
-        drop(hold);
+        drop(let_go);
     }
 }
