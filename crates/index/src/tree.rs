@@ -17,7 +17,7 @@ use crate::node::{Item, Node};
 use crate::pool::{Pool, address};
 use crate::probe::{KeyBytes, Probe};
 use crate::seen::{Change, Leaves, Seen, Sight};
-use crate::shelter::Bare;
+use crate::shelter::{Bare, Shelter};
 use crate::version::{Restart, Stamp};
 
 /// Slots of a group in a leaf: 28 slots in 512 bytes. A group is one cache line, and a whole leaf can be under way at once.
@@ -101,28 +101,27 @@ impl Tree {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], seen: Option<&mut Seen>, guard: &Guard) -> Option<u64> {
         let mut probe = Probe::new(key);
-        let (payload, leaf, stamp) = insist(|| {
-            let (leaf, stamp) = self.leaf(&mut probe, guard)?;
-            let found = leaf.find(&probe, stamp, guard)?;
-            leaf.check(stamp)?;
-            Ok((found.payload, leaf, stamp))
-        });
+        let (leaf, payload) = insist(|| self.look(&mut probe, guard));
         if payload.is_none()
             && let Some(seen) = seen
         {
             // The number of a node is the same in all its lives.
-            seen.add(sight(leaf, stamp));
+            seen.add(leaf.sight());
         }
         payload
     }
 
-    /// The leaf where a key is or would be, how it was, and the key's payload: by one attempt without a guard, which fails
-    /// where a key lies outside of its node.
+    /// What one attempt finds without a guard; it fails where a key lies outside of its node.
     #[inline]
     pub(crate) fn glance(&self, key: &[u8]) -> Result<(Leaf<'_>, Option<u64>), Restart> {
-        let mut probe = Probe::new(key);
-        let (node, stamp) = self.leaf(&mut probe, &Bare)?;
-        let found = node.find(&probe, stamp, &Bare)?;
+        self.look(&mut Probe::new(key), &Bare)
+    }
+
+    /// One attempt to find the leaf where a key is or would be, how it was, and the key's payload.
+    #[inline]
+    fn look(&self, probe: &mut Probe<'_>, shelter: &impl Shelter) -> Result<(Leaf<'_>, Option<u64>), Restart> {
+        let (node, stamp) = self.leaf(probe, shelter)?;
+        let found = node.find(probe, stamp, shelter)?;
         node.check(stamp)?;
         Ok((Leaf { node, stamp }, found.payload))
     }

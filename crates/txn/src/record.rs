@@ -216,7 +216,7 @@ impl<'a> Record<'a> {
     /// transactions. For whoever may write.
     pub(crate) fn overwrite(&self, value: Option<Value<'_>>, position: Position) -> Option<Retired> {
         let old = self.write(value, position);
-        self.0.head.word.renew();
+        self.word().renew();
         old
     }
 
