@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use ishigaki_device::AlignedBuffer;
 use ishigaki_fabric::{
-    Call, Caller, Endpoint, Error, Event, Fabric, Listener, Outgoing, RegionKey, Result, Security, Settings, Target,
-    Wait, connect,
+    Call, Caller, Endpoint, Error, Event, Fabric, Libfabric, Listener, Outgoing, RegionKey, Result, Security, Settings,
+    Target, Wait, connect,
 };
 
 /// Of a page.
@@ -34,7 +34,9 @@ fn main() -> Result<()> {
     let own = std::env::current_exe().map_err(invalid)?;
     let words =
         if words.is_empty() { vec!["tcp".to_owned(), "ofi:tcp".to_owned(), "ofi:shm".to_owned()] } else { words };
-    let fabrics = words.iter().map(|word| word.parse()).collect::<Result<Vec<Fabric>>>()?;
+    let mut fabrics = words.iter().map(|word| word.parse()).collect::<Result<Vec<Fabric>>>()?;
+    let known = Libfabric::probe()?;
+    fabrics.retain(|fabric| is_here(fabric, known.as_ref()));
     let mut seen = vec![(Vec::new(), Vec::new()); fabrics.len()];
     for _ in 0..3 {
         for (fabric, (trips, writes)) in fabrics.iter().zip(&mut seen) {
@@ -62,6 +64,17 @@ fn main() -> Result<()> {
         println!("{:<16} {:>11.1} us {:>18.0}/s", fabric.to_string(), trips[1], writes[1]);
     }
     Ok(())
+}
+
+/// Whether this host has the transport; if not, says so.
+fn is_here(fabric: &Fabric, known: Option<&Libfabric>) -> bool {
+    let Fabric::Libfabric { provider } = fabric else { return true };
+    match known {
+        None => println!("SKIPPED: {fabric}: there is no libfabric on this host (Debian: libfabric1)"),
+        Some(known) if known.has(provider) => return true,
+        Some(_) => println!("SKIPPED: {fabric}: libfabric has no provider {provider} here"),
+    }
+    false
 }
 
 /// The other process: serves one connection.

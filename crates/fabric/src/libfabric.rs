@@ -74,6 +74,11 @@ impl Libfabric {
     pub fn probe() -> Result<Option<Self>> {
         library::probe().map_err(|reason| Error::Invalid { reason: format!("libfabric: {reason}") })
     }
+
+    /// Whether there is a provider of this name, alone or as a layer of another.
+    pub fn has(&self, provider: &str) -> bool {
+        self.providers.iter().any(|found| found.name.split(';').any(|layer| layer == provider))
+    }
 }
 
 #[cfg(test)]

@@ -230,7 +230,7 @@ pub(crate) fn transports_of(providers: &[&str]) -> Vec<Kind> {
         return kinds;
     };
     for &provider in providers {
-        if libfabric.providers.iter().any(|found| found.name.split(';').any(|layer| layer == provider)) {
+        if libfabric.has(provider) {
             let fabric = Fabric::Libfabric { provider: provider.to_owned() };
             kinds.push(Kind { security: Security::Open, fabric });
         } else {

@@ -2,10 +2,14 @@
 //!
 //! The tree itself is all Rust. A few dependencies bring C or assembly (zstd for Parquet, the stack switching under
 //! `DataFusion`'s recursion guard), so there must be a C compiler with the C library's headers; the compiler also links.
-//! The test of raw block devices makes itself one with `losetup`; those of the interactive shell get a terminal from
-//! `script`. rustfmt and clippy are components of the toolchain.
+//! Tests call programs of the system, and libfabric is loaded where there is one. rustfmt and clippy are components of the
+//! toolchain.
 //!
-//! As root, missing packages are installed with apt-get; otherwise the exact command is shown.
+//! As root, missing packages are installed with apt-get; otherwise the exact command is shown. What only some tests want
+//! stops nothing when it can not be had: those tests print `SKIPPED`. The list, [`NEEDS`], is complete: a test below reads
+//! the sources for the programs and libraries that they name.
+
+mod needs;
 
 use std::io::Write;
 use std::path::Path;
@@ -13,55 +17,28 @@ use std::process::{Command, Stdio};
 
 use super::cargo::{self, Cargo};
 use crate::Failure;
-
-/// Something the system must have.
-struct Need {
-    what: &'static str,
-    /// Who asks for it.
-    why: &'static str,
-    is_there: fn() -> bool,
-    /// The Debian packages that bring it.
-    packages: &'static [&'static str],
-}
-
-const NEEDS: &[Need] = &[
-    Need {
-        what: "a C compiler and linker with the C library's headers",
-        why: "dependencies in C and assembly (zstd, psm, stacker), and linking",
-        is_there: compiles_c,
-        packages: &["gcc", "libc6-dev"],
-    },
-    Need { what: "a C++ compiler", why: "the fuzzer, which is in C++", is_there: compiles_cxx, packages: &["g++"] },
-    Need {
-        what: "losetup",
-        why: "the test of raw block devices, which makes one of a file",
-        is_there: || in_path("losetup"),
-        packages: &["mount"],
-    },
-    Need {
-        what: "script",
-        why: "the tests of the interactive shell, which give it a terminal",
-        is_there: || in_path("script"),
-        packages: &["bsdutils"],
-    },
-];
+use needs::{NEEDS, Need, Without};
 
 /// Makes sure that everything is there, or says what is not.
 pub(crate) fn prepare(cargo: &Cargo) -> Result<(), Failure> {
-    if !missing().is_empty() {
-        install(&missing())?;
-    }
-    let still_missing = missing();
-    if !still_missing.is_empty() {
-        return Err(complaint(&still_missing));
+    let missing_at_first = missing();
+    let installed = if missing_at_first.is_empty() { Ok(()) } else { install(&missing_at_first) };
+    let (vital, wanted): (Vec<_>, Vec<_>) = missing().into_iter().partition(|need| need.without == Without::Fails);
+    if !vital.is_empty() {
+        return Err(installed.err().unwrap_or_else(|| complaint(&vital)));
     }
     components(cargo)?;
-    println!("everything is there");
+    for need in &wanted {
+        println!("SKIPPED: {}: {} is missing (Debian: {})", need.why, need.what, need.packages.join(" "));
+    }
+    if wanted.is_empty() {
+        println!("everything is there");
+    }
     Ok(())
 }
 
 fn missing() -> Vec<&'static Need> {
-    NEEDS.iter().filter(|need| !(need.is_there)()).collect()
+    NEEDS.iter().filter(|need| need.installs && !need.is_there()).collect()
 }
 
 fn complaint(needs: &[&Need]) -> Failure {
@@ -140,7 +117,7 @@ fn compiles(variable: &str, usual: &str, language: &str, program: &str) -> bool 
     child.wait().is_ok_and(|status| status.success()) && written
 }
 
-/// Looks where root would, too: `losetup` lies in `/sbin`, which is not in everyone's path.
+/// Looks where root would, too: `losetup` lies in `/sbin`, which is not in everyone's path. A path stands for itself.
 fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain(["/sbin".into(), "/usr/sbin".into()]);
@@ -156,11 +133,20 @@ fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::needs::Means;
     use super::*;
 
     #[test]
     fn a_complaint_names_what_is_missing_why_and_the_package() {
-        let need = Need { what: "a thing", why: "a test", is_there: || false, packages: &["thing", "thing-dev"] };
+        let need = Need {
+            what: "a thing",
+            why: "a test",
+            means: Means::Trial(|| false),
+            packages: &["thing", "thing-dev"],
+            without: Without::Fails,
+            installs: true,
+        };
+        assert!(!need.is_there());
         let text = complaint(&[&need]);
         assert!(text.contains("a thing is missing; needed for a test"), "{text}");
         assert!(text.contains("apt-get install thing thing-dev"), "{text}");
