@@ -150,8 +150,9 @@ pub(crate) trait Protocol: Sized + Send {
     /// Gets a whole table for this transaction alone.
     fn monopolize(&mut self, table: &TableRef) -> Result<()>;
 
-    /// Makes sure that nobody else writes what this transaction is going to write.
-    fn prepare(&mut self) -> Result<()>;
+    /// Makes sure that nobody else writes what this transaction is going to write: as many records as `count` says, those of
+    /// which `is_written` is true. It may have reserved more than that, and taken the writes back since.
+    fn prepare(&mut self, count: usize, is_written: impl Fn(&Table, &Key, RecordId) -> bool) -> Result<()>;
 
     /// Decides whether the transaction may commit, with a timestamp of at least `floor` where the protocol has them. After
     /// this succeeded nothing but the log can refuse it; then it may be asked again.

@@ -196,7 +196,13 @@ impl WriteSet {
     const IDLE: usize = 16;
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.iter().flat_map(|table| &table.entries).all(|entry| matches!(entry.state, State::Void))
+        self.len() == 0
+    }
+
+    /// How many keys are written.
+    pub(crate) fn len(&self) -> usize {
+        let entries = self.tables.iter().flat_map(|table| &table.entries);
+        entries.filter(|entry| !matches!(entry.state, State::Void)).count()
     }
 
     /// The own write to a key.

@@ -10,6 +10,7 @@ use crate::Result;
 use crate::key::{Key, KeyRange};
 use crate::memory::Purse;
 use crate::record::{Record, Value};
+use crate::records::RecordId;
 use crate::table::{Table, TableRef};
 use crate::version::Retired;
 
@@ -80,8 +81,8 @@ impl Protocol for Chosen {
         each!(self, protocol => protocol.monopolize(table))
     }
 
-    fn prepare(&mut self) -> Result<()> {
-        each!(self, protocol => protocol.prepare())
+    fn prepare(&mut self, count: usize, is_written: impl Fn(&Table, &Key, RecordId) -> bool) -> Result<()> {
+        each!(self, protocol => protocol.prepare(count, is_written))
     }
 
     fn decide(&mut self, floor: Timestamp) -> Result<()> {

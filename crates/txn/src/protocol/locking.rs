@@ -167,8 +167,8 @@ impl Protocol for Locking {
         result
     }
 
-    fn prepare(&mut self) -> Result<()> {
-        // Every lock is held already.
+    fn prepare(&mut self, _: usize, _: impl Fn(&Table, &Key, RecordId) -> bool) -> Result<()> {
+        // Every lock is held already, and stays, whatever was taken back.
         Ok(())
     }
 

@@ -20,6 +20,8 @@
 //!   value comes, and so does the record of a deleted key. Whoever unlocks an absent record removes it.
 //! - *What is not there* has a range of timestamps, too ([`absences`]), the same for all keys of a table that have no record.
 //! - *Phantoms*: a range that was scanned is scanned again and must show the same versions ([`validate`]).
+//! - *A write that was taken back* (a savepoint) leaves its record locked, and that is all: what was read of the record must be
+//!   valid at the timestamp like anything else. No writer comes behind it for that reason, so its range is extended under the lock.
 //! - *A table* has a word that says whether it is there. Transactions look at it first and last and never write it; who drops
 //!   the table locks it, then takes a timestamp behind everything in the table.
 //!
@@ -466,8 +468,9 @@ impl Protocol for TicToc {
         Ok(())
     }
 
-    fn prepare(&mut self) -> Result<()> {
+    fn prepare(&mut self, count: usize, is_written: impl Fn(&Table, &Key, RecordId) -> bool) -> Result<()> {
         let Sets { tables, writes, .. } = &mut *self.sets;
+        writes.settle(tables, count, is_written)?;
         let least = writes.lock(tables, &self.patience)?;
         self.least = self.lock_tables(least)?;
         Ok(())

@@ -25,7 +25,10 @@ impl Transaction {
     /// already, or a log that failed, was closed, or has no space left.
     pub fn commit(mut self) -> Result<Ticket> {
         self.check_alive()?;
-        self.protocol.prepare()?;
+        let Self { protocol, writes, .. } = &mut self;
+        protocol.prepare(writes.len(), |table, key, record| {
+            writes.get(table.id, key).is_some_and(|write| write.record == record)
+        })?;
         let home = Arc::clone(&self.home);
         let receipt = if self.writes.is_empty() {
             // It comes between others wherever it fits: what a snapshot shows is not its business.

@@ -77,6 +77,45 @@ fn a_write_skew_does_not_happen() {
     assert!(!(a.commit() & b.commit()));
 }
 
+/// A key that was read, written and taken back is a key that was read, whatever it takes to take it back.
+#[test]
+fn a_write_skew_over_a_write_that_was_taken_back_does_not_happen() {
+    type Act = fn(&mut Transaction, TableId) -> Result<(), Error>;
+    let get: Act = |txn, table| txn.get(table, b"x").map(drop);
+    let scan: Act = |txn, table| txn.scan(table, ALL, |_, _| ControlFlow::Continue(()));
+    let put: Act = |txn, table| txn.put(table, b"x", b"undone");
+    let delete: Act = |txn, table| txn.delete(table, b"x").map(drop);
+    let insert: Act = |txn, table| txn.insert(table, b"x", b"undone").or(Ok(()));
+    let insert_and_delete: Act = |txn, table| {
+        txn.put(table, b"x", b"undone")?;
+        txn.delete(table, b"x").map(drop)
+    };
+    let nothing: Act = |_, _| Ok(());
+    let looks = [(get, nothing), (nothing, get), (scan, nothing), (nothing, scan), (get, scan)];
+    let changes = [put, delete, insert, insert_and_delete];
+    let cases = looks.iter().flat_map(|look| changes.iter().map(move |change| (look, change)));
+    for (number, ((before, behind), change)) in cases.enumerate() {
+        for is_there in [false, true] {
+            let (database, table) = with(if is_there { &[b"x", b"y"] } else { &[b"y"] });
+            // By timestamps, `y` is younger than whatever is known of `x`.
+            (0..9).for_each(|_| drop(super::put(&database.session(), table, b"y")));
+            let (mut a, mut b) = (Player::begin(&database), Player::begin(&database));
+            a.act(|txn| before(txn, table));
+            a.act(|txn| {
+                let savepoint = txn.savepoint();
+                change(txn, table)?;
+                txn.rollback_to(&savepoint);
+                behind(txn, table)
+            });
+            b.read(table, b"y");
+            a.write(table, b"y", b"a");
+            b.write(table, b"x", b"b");
+            let both = a.commit() & b.commit();
+            assert!(!both, "case {number}, x is there: {is_there}");
+        }
+    }
+}
+
 #[test]
 fn a_read_skew_does_not_happen() {
     let (database, table) = with(&[b"x", b"y"]);

@@ -60,9 +60,21 @@ impl Steps {
         record
     }
 
+    /// Takes the last write back; its record stays reserved.
+    fn take_back(mut self) -> Self {
+        self.writes.pop().expect("there is a write");
+        self
+    }
+
+    /// Locks what it writes and has written.
+    fn prepare(&mut self) -> Result<()> {
+        let writes: Vec<_> = self.writes.iter().map(|(record, _)| *record).collect();
+        self.txn.prepare(writes.len(), |_, _, record| writes.contains(&record))
+    }
+
     /// Decides; commits at `floor` or later.
     fn decide(&mut self, floor: Timestamp) -> Result<Timestamp> {
-        self.txn.prepare()?;
+        self.prepare()?;
         self.txn.decide(floor)?;
         Ok(self.txn.timestamp)
     }
@@ -289,7 +301,7 @@ fn who_has_read_what_another_one_has_locked_gives_way() {
     let mut reader = Steps::begin(&table);
     assert!(reader.get(b"x"));
     let mut writer = Steps::begin(&table).put(b"x");
-    writer.txn.prepare().unwrap();
+    writer.prepare().unwrap();
     assert!(is_conflict(&reader.commit(50)));
     writer.rollback();
 }
@@ -306,4 +318,55 @@ fn own_writes_to_what_was_read_are_in_nobodys_way_and_those_of_others_are() {
         }
         assert_eq!(is_conflict(&txn.put(b"a").commit(0)), others);
     }
+}
+
+/// No version comes behind the one that was read, so nothing but its own range keeps later writers behind the reader.
+#[test]
+fn what_was_read_and_not_written_after_all_is_overwritten_only_behind_it() {
+    let reads: [fn(&mut Steps) -> bool; 2] = [|reader| reader.get(b"key"), |reader| reader.count(b"key") > 0];
+    for read in reads {
+        for comes in [false, true] {
+            let table = table();
+            put(&table, b"key");
+            let mut reader = Steps::begin(&table);
+            assert!(read(&mut reader));
+            let mut reader = reader.put(b"key").take_back();
+            if comes {
+                // The index has changed, so that ranges are read again.
+                put(&table, b"other");
+                reader.reserve(b"more", Intent::Put);
+            }
+            let read = reader.commit(50).unwrap();
+            assert!(read >= 50 && put(&table, b"key") > read);
+        }
+    }
+}
+
+#[test]
+fn an_absence_that_was_read_and_not_ended_after_all_is_ended_only_behind_it() {
+    for others in [false, true] {
+        let table = table();
+        let passing = others.then(|| Steps::begin(&table).put(b"key"));
+        let mut reader = Steps::begin(&table);
+        if others {
+            assert!(!reader.get(b"key"));
+        }
+        let mut reader = reader.put(b"key").take_back();
+        assert!(!reader.get(b"key"));
+        let read = reader.commit(50).unwrap();
+        if let Some(passing) = passing {
+            passing.rollback();
+        }
+        assert!(read >= 50 && put(&table, b"key") > read);
+    }
+}
+
+#[test]
+fn what_was_not_written_after_all_needs_no_timestamp_behind_its_readers() {
+    let table = table();
+    put(&table, b"key");
+    let mut reader = Steps::begin(&table);
+    assert!(reader.get(b"key"));
+    assert_eq!(reader.commit(50).unwrap(), 50);
+    assert!(Steps::begin(&table).put(b"key").take_back().commit(0).unwrap() <= 50);
 }

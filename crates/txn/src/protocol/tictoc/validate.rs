@@ -13,7 +13,8 @@ use sdd::Guard;
 use smallvec::SmallVec;
 
 use super::read_set::{Row, Scan};
-use super::word::{LAST, Refused, Stamp, Timestamp};
+use super::word::{LAST, Refused, Timestamp};
+use super::write_locks::Own;
 use super::{Monopoly, STRIDE, Sets, TicToc, Touched, conflict};
 use crate::key::Key;
 use crate::record::Record;
@@ -38,7 +39,7 @@ impl TicToc {
             self.sets.tables[slot].monopoly = Monopoly::Held;
             fence(Ordering::SeqCst);
             let table = &self.sets.tables[slot].table;
-            let inside = last_in(table, |id| self.sets.writes.before(slot, id).is_some())?
+            let inside = last_in(table, |id| self.sets.writes.own(slot, id).is_some())?
                 .max(table.absences.last())
                 .max(before.rts());
             least = least.max(inside + 1);
@@ -107,7 +108,7 @@ impl Sets {
         let guard = Guard::new();
         for nothing in self.reads.nothings.iter().filter(|nothing| changed[nothing.slot]) {
             if let Some((id, record)) = self.tables[nothing.slot].table.rows.find(self.reads.key(nothing), &guard) {
-                let own = self.writes.before(nothing.slot, id);
+                let own = self.writes.own(nothing.slot, id);
                 validate_absent(own, record, timestamp).map_err(conflict)?;
             }
         }
@@ -116,9 +117,14 @@ impl Sets {
 
     /// A version that was read: it must be valid at the timestamp, or the one that this transaction overwrites.
     fn validate_row(&self, slot: usize, Row { id, stamp }: Row, timestamp: Timestamp) -> Result<(), Refused> {
-        let extended = self.tables[slot].table.rows.at(id).word().extend(stamp, timestamp);
-        // It is the same version, then, and the lock may be this transaction's own.
-        if extended == Err(Refused::Locked) && self.writes.before(slot, id).is_some() { Ok(()) } else { extended }
+        let record = self.tables[slot].table.rows.at(id);
+        record.word().extend(stamp, timestamp).or_else(|refused| match self.writes.own(slot, id) {
+            Some(own) if own.before.is_same_version(stamp) => {
+                own.extend(record, timestamp);
+                Ok(())
+            }
+            _ => Err(refused),
+        })
     }
 
     fn scan_again(&self, scan: &Scan, timestamp: Timestamp) -> Result<()> {
@@ -129,7 +135,7 @@ impl Sets {
         loop {
             let mut seen = 0;
             let walked: Walked<Option<Refused>> = table.rows.walk((start, end), None, |_, (id, record), _| {
-                let own = self.writes.before(scan.slot, id);
+                let own = self.writes.own(scan.slot, id);
                 if let Err(refused) = meet_again(own, (id, record), &mut rows, timestamp) {
                     return ControlFlow::Break(Some(refused));
                 }
@@ -150,14 +156,14 @@ impl Sets {
 }
 
 /// A record that lies in a range that was read: it must be the next one of `rows`, with the same version, or be absent.
-/// `own` is what its word said before this transaction locked it.
+/// `own` is there if this transaction has locked it.
 fn meet_again<'a>(
-    own: Option<Stamp>,
+    own: Option<Own>,
     (id, record): (RecordId, Record<'_>),
     rows: &mut impl Iterator<Item = &'a Row>,
     timestamp: Timestamp,
 ) -> Result<(), Refused> {
-    let stamp = own.unwrap_or_else(|| record.word().load());
+    let stamp = own.map_or_else(|| record.word().load(), |own| own.before);
     if stamp.is_dead() {
         // It is about to leave; whether that matters, the absences tell.
         return Ok(());
@@ -170,13 +176,23 @@ fn meet_again<'a>(
     if !stamp.is_absent() && !rows.next().is_some_and(is_next) {
         return Err(Refused::Changed);
     }
-    if own.is_some() { Ok(()) } else { record.word().extend(stamp, timestamp) }
+    match own {
+        Some(own) => {
+            own.extend(record, timestamp);
+            Ok(())
+        }
+        None => record.word().extend(stamp, timestamp),
+    }
 }
 
 /// A record where there was none: it must be absent, and stay so up to the timestamp.
-fn validate_absent(own: Option<Stamp>, record: Record<'_>, timestamp: Timestamp) -> Result<(), Refused> {
-    if let Some(before) = own {
-        return if before.is_absent() { Ok(()) } else { Err(Refused::Changed) };
+fn validate_absent(own: Option<Own>, record: Record<'_>, timestamp: Timestamp) -> Result<(), Refused> {
+    if let Some(own) = own {
+        if !own.before.is_absent() {
+            return Err(Refused::Changed);
+        }
+        own.extend(record, timestamp);
+        return Ok(());
     }
     let stamp = record.word().load();
     if stamp.is_dead() {
@@ -215,6 +231,7 @@ fn last_in(table: &Table, is_own: impl Fn(RecordId) -> bool) -> Result<Timestamp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Stamp;
     use crate::record::{Laid, Line};
 
     #[test]

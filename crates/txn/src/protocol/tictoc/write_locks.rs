@@ -31,8 +31,29 @@ struct WriteLock {
     found: Stamp,
     /// This transaction has put it into the index.
     planted: bool,
+    /// The transaction has taken its write back, or never came to it.
+    stray: bool,
     /// What its word said before it was locked, if it is.
     before: Option<Stamp>,
+}
+
+/// A record that the transaction has locked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    /// What its word said before.
+    pub(super) before: Stamp,
+    stray: bool,
+}
+
+impl Own {
+    /// Makes the version from before the lock valid up to `rts`. One that the transaction overwrites needs no more than the
+    /// lock: its next version begins behind all that it was valid for. One that stays as it is has no such next version.
+    pub(super) fn extend(self, record: Record<'_>, rts: Timestamp) {
+        if self.stray {
+            let word = record.word();
+            word.store(word.load().extended(rts));
+        }
+    }
 }
 
 impl WriteLocks {
@@ -40,12 +61,17 @@ impl WriteLocks {
     pub(super) fn add(&mut self, slot: usize, key: &Key, id: RecordId, found: Stamp, planted: bool) {
         let place = self.keys.len() as u32;
         self.keys.push(key.clone());
-        self.locks.push(WriteLock { slot: slot as u32, key: place, id, found, planted, before: None });
+        self.locks.push(WriteLock { slot: slot as u32, key: place, id, found, planted, stray: false, before: None });
     }
 
-    /// Locks all of them, or returns a conflict; then some may be locked. Says the least timestamp that is behind everything
-    /// that they are valid for.
-    pub(super) fn lock(&mut self, tables: &[Touched], patience: &Patience) -> Result<Timestamp> {
+    /// Makes one of all for the same record, and notes which of them are not written after all: if there are more than `count`,
+    /// those of which `is_written` says so.
+    pub(super) fn settle(
+        &mut self,
+        tables: &[Touched],
+        count: usize,
+        is_written: impl Fn(&Table, &Key, RecordId) -> bool,
+    ) -> Result<()> {
         let Self { locks, keys } = self;
         // Of two for one record the planted one comes first, and stays.
         locks.sort_unstable_by_key(|lock| (lock.slot, lock.id, !lock.planted));
@@ -57,19 +83,34 @@ impl WriteLocks {
             }
             locks.dedup_by_key(|lock| lock.of());
         }
+        if locks.len() > count {
+            for lock in locks {
+                lock.stray = !is_written(lock.table(tables), &keys[lock.key as usize], lock.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks all of them, or returns a conflict; then some may be locked. Says the least timestamp that is behind everything
+    /// that the written ones are valid for.
+    pub(super) fn lock(&mut self, tables: &[Touched], patience: &Patience) -> Result<Timestamp> {
+        let Self { locks, keys } = self;
         let mut least = 0;
         for lock in locks {
             let before = lock.acquire(lock.table(tables), &keys[lock.key as usize], patience)?;
             lock.before = Some(before);
-            least = least.max(before.rts() + 1);
+            if !lock.stray {
+                least = least.max(before.rts() + 1);
+            }
         }
         Ok(least)
     }
 
-    /// What a record said before it was locked, if it is among them.
-    pub(super) fn before(&self, slot: usize, id: RecordId) -> Option<Stamp> {
+    /// A record, if it is among those that are locked.
+    pub(super) fn own(&self, slot: usize, id: RecordId) -> Option<Own> {
         let place = self.locks.binary_search_by_key(&(slot as u32, id), WriteLock::of).ok()?;
-        self.locks[place].before
+        let WriteLock { before, stray, .. } = self.locks[place];
+        before.map(|before| Own { before, stray })
     }
 
     /// True if somebody else has written a record that this transaction has put into the index of a table. That is no change
