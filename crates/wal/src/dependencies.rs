@@ -63,7 +63,8 @@ impl Dependencies {
         self.0.len()
     }
 
-    /// Those for which `keep` holds. More than a record can name do not occur: there are at most as many streams.
+    /// Those for which `keep` holds. More than a record can name do not occur: a log has at most as many streams, and
+    /// [`Shared::check_drawn`](crate::log::Shared::check_drawn) refuses positions in others.
     pub(crate) fn filtered(&self, keep: impl Fn(Position) -> bool) -> Self {
         let kept: SmallVec<[Position; 4]> = self.iter().filter(|&position| keep(position)).collect();
         debug_assert!(kept.len() <= MAX_DEPENDENCIES);
@@ -111,6 +112,8 @@ impl Receipt {
 #[derive(Debug)]
 pub struct Standing {
     stream: StreamId,
+    /// The last LSN that the stream has drawn.
+    drawn: Line,
     /// All records of the stream up to here are durable.
     durable: Line,
     /// And everything that they depend on is.
@@ -128,7 +131,18 @@ impl Standing {
     /// Of a stream whose records up to `lsn` are all durable and settled.
     pub fn new(stream: StreamId, lsn: Lsn) -> Self {
         let line = || Line(AtomicU64::new(lsn.0));
-        Self { stream, durable: line(), settled: line(), pending: Mutex::new(VecDeque::new()) }
+        Self { stream, drawn: line(), durable: line(), settled: line(), pending: Mutex::new(VecDeque::new()) }
+    }
+
+    /// The stream has drawn that LSN. Called in LSN order, under the stream's lock.
+    pub(crate) fn draws(&self, lsn: Lsn) {
+        self.drawn.0.store(lsn.0, Ordering::Release);
+    }
+
+    /// The last LSN that the stream has drawn. Exact under the stream's lock; without it a thread that has learnt of a
+    /// record sees at least that one.
+    pub(crate) fn drawn(&self) -> Lsn {
+        Lsn(self.drawn.0.load(Ordering::Acquire))
     }
 
     /// Every record of the stream up to here is durable.

@@ -41,8 +41,9 @@ impl Epochs {
         *self.ended.lock()
     }
 
-    /// Returns when an epoch with that LSN has ended, or the log has failed.
+    /// Returns when an epoch has ended that has all that is drawn by now with LSNs up to `lsn`, or the log has failed.
     pub(crate) fn wait(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
+        let lsn = lsn.min(shared.last_drawn());
         let mut ended = self.ended.lock();
         while *ended < lsn {
             shared.check_alive()?;

@@ -152,6 +152,9 @@ impl Future for Settled {
             return Poll::Ready(self.shared.acknowledge(self.place, &self.receipt));
         }
         if !self.gave_way {
+            if let Err(invalid) = self.shared.check_receipt(&self.receipt) {
+                return Poll::Ready(Err(invalid));
+            }
             self.gave_way = true;
             self.shared.note_waiting(&self.receipt, true);
             context.waker().wake_by_ref();

@@ -1,5 +1,6 @@
 //! The log as a whole: its streams, its watermark, and how it opens, fails and closes.
 
+mod acknowledging;
 mod opening;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ use crate::serial::{self, SerialLog};
 use crate::space::{Pool, Space};
 use crate::stream::{State, refuse};
 use crate::watermark::Watermark;
-use crate::{Changes, CommitRule, Error, Receipt, Result, Settings, Start, Stream};
+use crate::{Changes, Error, Receipt, Result, Settings, Start, Stream};
 
 /// The parallel write-ahead log.
 ///
@@ -285,97 +286,9 @@ impl Shared {
         if self.failure.get().is_some() { self.watermark.reached() } else { self.watermark.observe() }
     }
 
-    /// See [`Stream::wait`].
-    pub(crate) fn wait(&self, own: usize, lsn: Lsn) -> Result<()> {
-        match &self.epochs {
-            Some(epochs) => epochs.wait(self, lsn),
-            None => self.make_durable(own, lsn),
-        }
-    }
-
-    /// Makes everything up to `lsn` durable, beginning with the stream of place `own`.
-    pub(crate) fn make_durable(&self, own: usize, lsn: Lsn) -> Result<()> {
-        if let Some(serial) = &self.serial {
-            return serial.wait(self, lsn);
-        }
-        if self.watermark.reached() >= lsn {
-            return Ok(());
-        }
-        let lsn = lsn.min(self.watermark.last_drawn());
-        self.streams[own].flush(self, lsn)?;
-        loop {
-            // The order matters: nothing that is settled after a failure is acknowledged.
-            let reached = self.observe();
-            self.check_alive()?;
-            if reached >= lsn {
-                return Ok(());
-            }
-            for stream in self.streams.iter().filter(|stream| self.watermark.bound(stream.id()) <= lsn) {
-                stream.flush(self, lsn)?;
-            }
-        }
-    }
-
-    /// Makes everything up to `lsn` durable in the stream of that place.
-    pub(crate) fn flush(&self, place: usize, lsn: Lsn) -> Result<()> {
-        match &self.serial {
-            Some(serial) => serial.wait(self, lsn),
-            None => self.streams[place].flush(self, lsn),
-        }
-    }
-
-    /// See [`Stream::settle`].
-    pub(crate) fn acknowledge(&self, own: usize, receipt: &Receipt) -> Result<()> {
-        if self.waits_for_all() {
-            return self.wait(own, receipt.lsn());
-        }
-        if receipt.position != Position::NONE {
-            let state = &self.streams[usize::from(receipt.position.stream().0)];
-            if state.standing().durable() < receipt.position.lsn() {
-                state.flush(self, receipt.position.lsn())?;
-            }
-        }
-        receipt.dependencies.iter().try_for_each(|position| self.settle(position))?;
-        // The order matters: nothing that is settled after a failure is acknowledged.
-        self.check_alive()
-    }
-
-    /// Whether [`acknowledge`](Self::acknowledge) would return at once with success.
-    pub(crate) fn is_acknowledged(&self, receipt: &Receipt) -> bool {
-        let (lsn, own) = (receipt.position.lsn(), usize::from(receipt.position.stream().0));
-        match &self.epochs {
-            Some(epochs) => epochs.ended() >= receipt.lsn(),
-            None if self.waits_for_all() => self.reaches(receipt.lsn()),
-            None => {
-                self.streams[own].standing().durable() >= lsn
-                    && receipt.dependencies.iter().all(|position| self.has_settled(position))
-            }
-        }
-    }
-
-    /// Whether a commit waits for everything with a smaller LSN.
-    fn waits_for_all(&self) -> bool {
-        self.settings.commit == CommitRule::Watermark || self.epochs.is_some() || self.serial.is_some()
-    }
-
     /// Closed by its owner.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
-    }
-
-    /// Returns when that record is durable with all that it depends on.
-    pub(crate) fn settle(&self, position: Position) -> Result<()> {
-        match self.streams.get(usize::from(position.stream().0)) {
-            Some(state) => state.settle(self, position.lsn()),
-            // Of a stream that there was before this generation: recovery has kept it.
-            None => Ok(()),
-        }
-    }
-
-    /// Whether that record is durable with all that it depends on. Never waits.
-    pub(crate) fn has_settled(&self, position: Position) -> bool {
-        let state = self.streams.get(usize::from(position.stream().0));
-        state.is_none_or(|state| state.standing().settled() >= position.lsn())
     }
 
     /// The stream of that place; or a free one if that one is writing for a few. For many it pays to share one write: what

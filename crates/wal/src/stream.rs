@@ -160,11 +160,13 @@ impl State {
         inner.spares.clear();
     }
 
-    /// Returns when every record of *this* stream with an LSN up to `lsn` is durable.
-    pub(crate) fn flush(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
+    /// Returns when every record of *this* stream that has an LSN up to `lsn` by now is durable.
+    pub(crate) fn flush(&self, shared: &Shared, mut lsn: Lsn) -> Result<()> {
         while shared.watermark.bound(self.id) <= lsn {
             let inner = self.inner.lock();
             shared.check_alive()?;
+            // What is drawn later is not waited for: else a stream that is never idle would hold the caller for ever.
+            lsn = lsn.min(self.standing.drawn());
             if shared.watermark.bound(self.id) > lsn {
                 break;
             }
@@ -181,8 +183,10 @@ impl State {
         Ok(())
     }
 
-    /// Returns when every record of this stream with an LSN up to `lsn` is durable with all that it depends on.
+    /// Returns when every record of this stream with an LSN up to `lsn`, which it has drawn, is durable with all that it
+    /// depends on.
     pub(crate) fn settle(&self, shared: &Shared, lsn: Lsn) -> Result<()> {
+        debug_assert!(lsn <= self.standing.drawn());
         while self.standing.settled() < lsn {
             if self.standing.durable() < lsn {
                 self.flush(shared, lsn)?;

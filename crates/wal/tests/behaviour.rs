@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ishigaki_base::{ByteSize, ErrorKind, Lsn, StreamId};
+use ishigaki_base::{ByteSize, ErrorKind, Lsn, Position, StreamId};
 use ishigaki_device::{Directory, Fault, MemoryDirectory, MemorySettings, SimDirectory};
-use ishigaki_wal::{CommitRule, Dependencies, Error, Group, Log, LogKind, Recovery, Settings, inspect};
+use ishigaki_wal::{CommitRule, Dependencies, Error, Group, Log, LogKind, Receipt, Recovery, Settings, inspect};
 
 type Records = Vec<(u64, Vec<u8>)>;
 
@@ -340,4 +340,103 @@ fn a_log_may_be_of_another_kind_at_each_opening() {
             }
         }
     }
+}
+
+/// Every kind of log, with threads of its own and without.
+fn kinds() -> impl Iterator<Item = Settings> {
+    let kinds = [LogKind::Parallel, LogKind::Serial, LogKind::Epoch { time: Duration::from_millis(2) }];
+    let rules = [CommitRule::Watermark, CommitRule::Dependencies];
+    kinds.into_iter().flat_map(move |kind| {
+        rules
+            .into_iter()
+            .flat_map(move |commit| [false, true].map(|background| Settings { kind, commit, background, ..quiet() }))
+    })
+}
+
+/// What a thread comes to that must not wait for ever.
+fn in_time<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(body()));
+    told.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what}: it waits for ever"))
+}
+
+fn on(lsn: Lsn, stream: u16) -> Dependencies {
+    let mut dependencies = Dependencies::default();
+    dependencies.add(Position::new(lsn, StreamId(stream)));
+    dependencies
+}
+
+#[test]
+fn waiting_for_an_lsn_that_was_not_drawn_waits_for_all_that_were() {
+    for settings in kinds() {
+        let (log, ..) = open(&Arc::new(MemoryDirectory::new()), settings.clone());
+        for lsn in [Lsn(1), Lsn(100), Position::MAX_LSN, Lsn::MAX] {
+            let stream = log.assign();
+            in_time(&format!("{lsn}, {settings:?}"), move || stream.wait(lsn)).unwrap();
+            let drawn = log.assign().append(b"drawn").unwrap();
+            let stream = log.assign();
+            in_time(&format!("{lsn}, {settings:?}"), move || stream.wait(lsn.max(Lsn(50)))).unwrap();
+            assert!(log.is_durable(drawn), "{settings:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_depends_on_a_record_that_is_not_there_nor_waits_for_it() {
+    for settings in kinds() {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (log, ..) = open(&directory, settings.clone());
+        let old = log.assign().append(b"of an older generation").unwrap();
+        log.close().unwrap();
+        drop(log);
+        let (log, ..) = open(&directory, settings.clone());
+        let streams = if settings.kind == LogKind::Serial { 1 } else { settings.all_streams() };
+        let stream = log.stream(StreamId(0)).unwrap();
+        let there = stream.append_after(&on(old, streams + 3), b"there").unwrap();
+        stream.append_after(there.dependencies(), b"there, too").unwrap();
+        let drawn = log.last_drawn();
+        let missing = [(drawn.next(), 0), (Position::MAX_LSN, 0), (drawn, streams), (there.lsn(), 255)];
+        let between = (drawn, streams - 1);
+        for (lsn, id) in missing.into_iter().chain((streams > 1).then_some(between)) {
+            let what = format!("{lsn} of stream {id}, {settings:?}");
+            let refused = in_time(&what, {
+                let stream = stream.clone();
+                move || stream.append_after(&on(lsn, id), b"too early")
+            });
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{what}: {refused:?}");
+            let refused = in_time(&what, {
+                let stream = stream.clone();
+                move || stream.settle(&Receipt::of_reader(on(lsn, id)))
+            });
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{what}: {refused:?}");
+            assert!(!log.has_settled(&Receipt::of_reader(on(lsn, id))), "{what}");
+        }
+        assert_eq!(log.last_drawn(), drawn, "{settings:?}: nothing was appended");
+        stream.settle(&there).unwrap();
+        log.close().unwrap();
+        drop((log, stream));
+        assert_eq!(open(&directory, settings).2.len(), 3);
+    }
+}
+
+#[test]
+fn a_record_may_depend_on_one_of_each_stream_of_the_largest_log() {
+    let settings = Settings { streams: 255, relief: 0, commit: CommitRule::Dependencies, ..quiet() };
+    let directory = Arc::new(MemoryDirectory::new());
+    let (log, ..) = open(&directory, settings.clone());
+    let mut all = Dependencies::default();
+    for id in 1..255 {
+        let receipt = log.stream(StreamId(id)).unwrap().append_after(&Dependencies::default(), b"one of each").unwrap();
+        all.add(receipt.position());
+    }
+    let stream = log.stream(StreamId(0)).unwrap();
+    // What the own stream holds needs a name when it waits for another stream itself.
+    all.add(stream.append_after(&all, b"after all others").unwrap().position());
+    let last = stream.append_after(&all, b"after all").unwrap();
+    assert_eq!(last.dependencies().iter().count(), 255);
+    stream.settle(&last).unwrap();
+    drop((log, stream));
+    let (_, recovery, records) = open(&directory, settings);
+    assert_eq!((records.len(), recovery.dropped), (256, 0));
+    assert_eq!(records[255].1, b"after all");
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
-use ishigaki_base::{Lsn, Position};
+use ishigaki_base::{Lsn, Position, StreamId};
 use ishigaki_device::{Fault, MemoryDirectory};
 use ishigaki_wal::{CommitRule, Dependencies, Error, Log, LogKind, Receipt, Settings};
 
@@ -121,5 +121,25 @@ fn closing_the_log_makes_durable_what_tasks_wait_for() {
         let receipt = stream.append_after(&Dependencies::default(), b"last words").unwrap();
         log.close().unwrap();
         run(vec![Box::pin(async move { stream.settled(receipt).await.unwrap() })]);
+    });
+}
+
+#[test]
+fn a_task_that_waits_for_a_record_that_is_not_there_is_told_so() {
+    every_way(|settings| {
+        let (log, _) = Log::open(Arc::new(MemoryDirectory::new()), settings, &mut |_, _| Ok(())).unwrap();
+        let stream = log.assign();
+        stream.append(b"there").unwrap();
+        let positions = [(Lsn(2), 0), (Position::MAX_LSN, 0), (Lsn(1), 200)];
+        run(positions
+            .map(|(lsn, id)| {
+                let (stream, mut missing) = (stream.clone(), Dependencies::default());
+                missing.add(Position::new(lsn, StreamId(id)));
+                Box::pin(async move {
+                    let error = stream.settled(Receipt::of_reader(missing)).await.unwrap_err();
+                    assert!(matches!(error, Error::Invalid { .. }), "{error}");
+                }) as Task
+            })
+            .into());
     });
 }

@@ -36,6 +36,7 @@ impl<'a> Drawn<'a> {
                 reason: format!("a record has at most {LONGEST_RECORD} bytes, not {payload}"),
             });
         }
+        shared.check_drawn(dependencies)?;
         let inner = state.reserve(shared, state.inner.lock(), payload, dependencies.len())?;
         // Looked at again under the lock: whoever closes the log flushes every stream after closing its door.
         shared.check_open()?;
@@ -45,6 +46,7 @@ impl<'a> Drawn<'a> {
         };
         let idle = inner.open.is_empty() && !inner.slot.is_taken();
         let lsn = shared.watermark.draw(state.id, idle);
+        state.standing.draws(lsn);
         let draw = Self { shared, state, inner, lsn, dependencies, room: payload, used: false };
         if !draw.dependencies.is_empty() {
             state.standing.expect(draw.receipt());

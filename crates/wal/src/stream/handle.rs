@@ -48,6 +48,11 @@ impl Stream {
     /// Appends a record that depends on others: it is kept by recovery only if they are. The receipt says what
     /// [`settle`](Self::settle) must wait for. Under [`CommitRule::Dependencies`](crate::CommitRule) the record goes to
     /// another stream if this one writes for a few at the moment and that one is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append), and [`Error::Invalid`] for a dependency on a record that was not appended to this log
+    /// before, of whatever stream. Nothing has been appended then.
     pub fn append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
         self.with_room(dependencies, payload.len(), || self.try_append_after(dependencies, payload))
     }
@@ -57,6 +62,7 @@ impl Stream {
     /// [`wait_for_room`](Self::wait_for_room) wait, and tries again.
     pub fn try_append_after(&self, dependencies: &Dependencies, payload: &[u8]) -> Result<Receipt> {
         if let Some(serial) = &self.shared.serial {
+            self.shared.check_drawn(dependencies)?;
             // Its order says enough: whatever the record depends on is durable before it.
             let position = Position::new(serial.append(&*self.shared, payload)?, SerialLog::STREAM);
             return Ok(Receipt { position, dependencies: Dependencies::default() });
@@ -133,7 +139,7 @@ impl Stream {
     }
 
     /// Returns when every record with an LSN up to `lsn`, of every stream, is durable (notification control, P-WAL
-    /// section 3).
+    /// section 3). Of LSNs that are not drawn yet there is no record to wait for.
     ///
     /// The caller writes its own stream's group itself if nobody else is at it, then sees to the streams that lag behind
     /// `lsn`: so no stream whose sessions fell silent can hold an acknowledgement back, and no thread needs to watch.
@@ -142,6 +148,10 @@ impl Stream {
     }
 
     /// Returns when the record of that receipt may be acknowledged, by the log's [`CommitRule`](crate::CommitRule).
+    ///
+    /// # Errors
+    ///
+    /// The failure that closed the log; [`Error::Invalid`] for a receipt that names a record which this log does not have.
     pub fn settle(&self, receipt: &Receipt) -> Result<()> {
         self.shared.note_waiting(receipt, false);
         self.shared.acknowledge(self.place, receipt)
