@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 
-use crate::format::{MAX_CHUNK, MIN_SEGMENT};
+use crate::format::{MAX_CHUNK, MAX_DEPENDENCIES, MIN_SEGMENT};
 use crate::{Error, Result};
 
 /// Segments of a stream, on average, that a log must be allowed to have: one that is written, one that is ready, one that is
@@ -21,7 +21,8 @@ pub struct Settings {
     pub kind: LogKind,
     /// When a commit is acknowledged, and what recovery keeps. Default: [`CommitRule::Dependencies`].
     pub commit: CommitRule,
-    /// Parallel streams that sessions are given in turn, 1 to 256. Streams are not threads: any number of sessions share
+    /// Parallel streams that sessions are given in turn, 1 to 255 with those for [`relief`](Self::relief): a record names
+    /// what it depends on in each of them, and counts that in a byte. Streams are not threads: any number of sessions share
     /// them. Default: one for every two cores, at most eight: more writes at once than that cost the processor more than
     /// they save the device.
     pub streams: u16,
@@ -176,9 +177,11 @@ impl Settings {
     /// Says what about the settings can not be.
     pub(crate) fn validate(&self) -> Result<()> {
         let invalid = |reason: String| Err(Error::Invalid { reason });
-        if self.streams == 0 || self.streams.saturating_add(self.relief) > 256 {
+        if self.streams == 0 || usize::from(self.streams.saturating_add(self.relief)) > MAX_DEPENDENCIES {
             let Self { streams, relief, .. } = self;
-            return invalid(format!("a log has 1 to 256 streams, not {streams} and {relief} for relief"));
+            return invalid(format!(
+                "a log has 1 to {MAX_DEPENDENCIES} streams, those for relief included, not {streams} and {relief} for relief"
+            ));
         }
         if self.segment.0 < MIN_SEGMENT || self.segment > ByteSize::gib(4) || !self.segment.0.is_multiple_of(4096) {
             let least = ByteSize(MIN_SEGMENT);
@@ -238,9 +241,21 @@ mod tests {
     #[test]
     fn impossible_settings_are_refused_with_a_reason() {
         let settings = Settings { streams: 0, ..Settings::default() };
-        assert!(settings.validate().unwrap_err().to_string().contains("1 to 256"));
+        assert!(settings.validate().unwrap_err().to_string().contains("1 to 255"));
         let settings = Settings { segment: ByteSize::kib(5), ..Settings::default() };
         assert!(settings.validate().unwrap_err().to_string().contains("not 5.0 KiB"));
+    }
+
+    #[test]
+    fn there_are_no_more_streams_than_a_record_can_name() {
+        let settings = |streams, relief| Settings { streams, relief, ..Settings::default() };
+        for (streams, relief) in [(1, 0), (255, 0), (254, 1), (1, 254)] {
+            assert!(settings(streams, relief).validate().is_ok(), "{streams} and {relief}");
+        }
+        for (streams, relief) in [(256, 0), (255, 1), (1, 255), (u16::MAX, u16::MAX)] {
+            let refused = settings(streams, relief).validate().unwrap_err().to_string();
+            assert!(refused.contains("1 to 255 streams"), "{refused}");
+        }
     }
 
     #[test]
