@@ -19,8 +19,11 @@ use rustix::io::Errno;
 use super::remedy;
 use crate::{AlignedBuffer, Error, FileDevice, Result};
 
-/// In place of a read's number: the watched descriptor is readable.
-const WATCH: u64 = u64::MAX;
+/// Numbers from here on are no reads: the watched descriptor is readable. Each that was ever watched has its own.
+const WATCH: u64 = 1 << 63;
+
+/// Nobody waits for the answer.
+const NOTHING: u64 = u64::MAX;
 
 /// Reads that one thread has begun and not seen the end of, each with something of the caller's own.
 ///
@@ -51,8 +54,13 @@ pub struct Reads<T> {
     flights: Vec<Option<Flight<T>>>,
     free: Vec<usize>,
     watched: Option<OwnedFd>,
-    /// The kernel was asked to tell when the watched descriptor is readable, and will go on telling.
+    /// By what number the kernel tells when the watched descriptor is readable.
+    watch: u64,
+    /// The kernel was asked to tell, and will go on telling.
     watching: bool,
+    /// So many requests fail before they reach the queue.
+    #[cfg(test)]
+    refusals: u32,
     /// A ring is its thread's own.
     _of_one_thread: PhantomData<*const ()>,
 }
@@ -101,8 +109,17 @@ impl<T> Reads<T> {
             .build(depth)
             .or_else(|_| IoUring::new(depth))
             .map_err(|error| no_ring(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        let (flights, free) = (Vec::new(), Vec::new());
-        Ok(Self { ring, flights, free, watched: None, watching: false, _of_one_thread: PhantomData })
+        Ok(Self {
+            ring,
+            flights: Vec::new(),
+            free: Vec::new(),
+            watched: None,
+            watch: WATCH,
+            watching: false,
+            #[cfg(test)]
+            refusals: 0,
+            _of_one_thread: PhantomData,
+        })
     }
 
     /// How many have begun and not landed.
@@ -131,13 +148,22 @@ impl<T> Reads<T> {
             self.flights.len() - 1
         });
         self.flights[number] = Some(flight);
-        self.push(number)
+        // What the queue does not have never lands: nothing is under way then.
+        self.push(number).inspect_err(|_| {
+            self.withdraw(number);
+        })
     }
 
     /// Also wakes [`wait`](Self::wait) when this descriptor becomes readable: a socket, for instance. In place of one that
     /// was given before.
     pub fn watch(&mut self, descriptor: BorrowedFd<'_>) -> Result<()> {
         let own = descriptor.try_clone_to_owned().map_err(|source| failed("watch", source))?;
+        if self.watching {
+            // What the kernel still says of the one before is passed over: it has another number.
+            self.queue(&opcode::PollRemove::new(self.watch).build().user_data(NOTHING))?;
+            self.watch += 1;
+            self.watching = false;
+        }
         self.watched = Some(own);
         Ok(())
     }
@@ -158,11 +184,11 @@ impl<T> Reads<T> {
     pub fn wait_for(&mut self, wanted: usize, landed: &mut Vec<Landed<T>>, timeout: Option<Duration>) -> Result<bool> {
         self.arm()?;
         let before = landed.len();
-        let mut readable = self.reap(landed)?;
+        let mut readable = self.reap(landed);
         let here = landed.len() - before + usize::from(readable);
         if here < wanted && (self.in_flight() > 0 || self.watching || timeout.is_some()) {
             self.enter(wanted - here, timeout)?;
-            readable |= self.reap(landed)?;
+            readable |= self.reap(landed);
         } else if !self.ring.submission().is_empty() {
             self.enter(0, None)?;
         }
@@ -179,17 +205,17 @@ impl<T> Reads<T> {
         if begun || there {
             self.enter(0, None)?;
         }
-        self.reap(landed)
+        Ok(self.reap(landed))
     }
 
     /// Asks the kernel to watch, if it does not.
     fn arm(&mut self) -> Result<()> {
         let Some(watched) = self.watched.as_ref().filter(|_| !self.watching) else { return Ok(()) };
         let flags = (rustix::event::PollFlags::IN | rustix::event::PollFlags::RDHUP).bits();
-        let entry =
-            opcode::PollAdd::new(types::Fd(watched.as_raw_fd()), u32::from(flags)).multi(true).build().user_data(WATCH);
+        let entry = opcode::PollAdd::new(types::Fd(watched.as_raw_fd()), u32::from(flags)).multi(true).build();
+        self.queue(&entry.user_data(self.watch))?;
         self.watching = true;
-        self.queue(&entry)
+        Ok(())
     }
 
     /// Puts what is missing of a read into the queue.
@@ -204,12 +230,19 @@ impl<T> Reads<T> {
         self.queue(&entry)
     }
 
+    /// After an error the kernel has not seen the entry and never will.
     fn queue(&mut self, entry: &squeue::Entry) -> Result<()> {
+        #[cfg(test)]
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            return Err(failed("submit", io::Error::other("refused by the test")));
+        }
         if self.ring.submission().is_full() {
             self.enter(0, None)?;
         }
         // SAFETY: an entry names a descriptor and, if it reads, memory. Both belong to `self.flights` or `self.watched`. A
-        // flight is taken out of its place only when the kernel has answered for it (`reap`), and `drop` waits for all
+        // flight is taken out of its place only when the kernel has answered for it (`reap`) or its entry did not get into
+        // the queue (`push` has failed, and the answer to the entry before it was taken), and `drop` waits for all
         // answers or forgets the flights, memory and descriptors with them. The memory is on the heap and does not move when
         // the flight does; nobody else has a reference to it, and nobody looks at it before the answer. `watched` is
         // replaced only by another descriptor; the kernel keeps the file of one that it watches by itself.
@@ -235,13 +268,16 @@ impl<T> Reads<T> {
         }
     }
 
-    /// Takes the answers that are there.
-    fn reap(&mut self, landed: &mut Vec<Landed<T>>) -> Result<bool> {
+    /// Takes the answers that are there. A read of which something is missing goes on; where it can not, it has landed
+    /// with the error.
+    fn reap(&mut self, landed: &mut Vec<Landed<T>>) -> bool {
         let (mut readable, mut again) = (false, Vec::new());
         for answer in self.ring.completion() {
-            if answer.user_data() == WATCH {
-                readable = true;
-                self.watching = io_uring::cqueue::more(answer.flags());
+            if answer.user_data() >= WATCH {
+                if answer.user_data() == self.watch {
+                    readable = true;
+                    self.watching = io_uring::cqueue::more(answer.flags());
+                }
                 continue;
             }
             let number = answer.user_data() as usize;
@@ -270,8 +306,21 @@ impl<T> Reads<T> {
                 landed.push(Landed { token, buffer, outcome });
             }
         }
-        again.into_iter().try_for_each(|number| self.push(number))?;
-        Ok(readable)
+        for number in again {
+            if let Err(error) = self.push(number)
+                && let Some(Flight { buffer, token, .. }) = self.withdraw(number)
+            {
+                landed.push(Landed { token, buffer, outcome: Err(error) });
+            }
+        }
+        readable
+    }
+
+    /// Takes a flight out of its place: the kernel has nothing of it.
+    fn withdraw(&mut self, number: usize) -> Option<Flight<T>> {
+        let flight = self.flights[number].take()?;
+        self.free.push(number);
+        Some(flight)
     }
 }
 
@@ -286,11 +335,12 @@ impl<T> Drop for Reads<T> {
     fn drop(&mut self) {
         let mut landed = Vec::new();
         while self.in_flight() > 0 {
-            if self.enter(1, None).and_then(|()| self.reap(&mut landed)).is_err() {
+            if self.enter(1, None).is_err() {
                 // The kernel may still write there: nobody else may ever get this memory.
                 std::mem::forget(std::mem::take(&mut self.flights));
                 return;
             }
+            self.reap(&mut landed);
             landed.clear();
         }
     }
@@ -303,103 +353,4 @@ impl<T> fmt::Debug for Reads<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd;
-
-    use super::*;
-    use crate::{Directory, FileDirectory};
-
-    fn device(pages: u64) -> Option<(tempfile::TempDir, Arc<FileDevice>)> {
-        let place = tempfile::tempdir().expect("a place");
-        let created = FileDirectory::open(place.path()).expect("opened").create("f", pages * 4096).expect("created");
-        let mut page = AlignedBuffer::zeroed(4096);
-        for number in 0..pages {
-            page.fill(number as u8);
-            created.write_at(number * 4096, &page).expect("written");
-        }
-        let device = FileDevice::open_path(place.path().join("f")).expect("opened");
-        match Reads::<()>::new(1) {
-            Ok(_) => Some((place, Arc::new(device))),
-            Err(error) => {
-                println!("SKIPPED: {error}");
-                None
-            }
-        }
-    }
-
-    #[test]
-    fn every_read_lands_once_with_its_own_bytes_however_many_are_begun() {
-        let Some((_place, device)) = device(200) else { return };
-        let mut reads = Reads::new(4).expect("a ring");
-        for page in 0..200_u64 {
-            reads.begin(&device, page * 4096, AlignedBuffer::zeroed(8192), 4096, page).expect("begun");
-        }
-        let mut landed = Vec::new();
-        while reads.in_flight() > 0 {
-            reads.wait(&mut landed, None).expect("waited");
-        }
-        landed.sort_by_key(|read| read.token);
-        assert_eq!(landed.len(), 200);
-        for (page, read) in landed.iter().enumerate() {
-            assert_eq!(read.token, page as u64);
-            assert!(read.outcome.is_ok() && read.buffer[..4096].iter().all(|&byte| byte == page as u8), "{page}");
-            assert!(read.buffer[4096..].iter().all(|&byte| byte == 0), "only what was asked for");
-        }
-    }
-
-    #[test]
-    fn a_read_that_no_device_could_serve_is_refused_at_once() {
-        let Some((_place, device)) = device(1) else { return };
-        let mut reads = Reads::new(4).expect("a ring");
-        for (offset, length) in [(0, 8192), (4096, 4096), (1, 4096), (0, 100)] {
-            let outcome = reads.begin(&device, offset, AlignedBuffer::zeroed(4096), length, ());
-            assert!(matches!(outcome, Err(Error::Invalid { .. })), "{length} at {offset}");
-        }
-        assert_eq!(reads.in_flight(), 0);
-    }
-
-    #[test]
-    fn a_file_that_was_cut_short_is_an_error_of_that_read_alone() {
-        let Some((place, device)) = device(4) else { return };
-        let file = std::fs::OpenOptions::new().write(true).open(place.path().join("f")).expect("opened");
-        file.set_len(4096).expect("cut short");
-        let mut reads = Reads::new(4).expect("a ring");
-        for page in [0, 2] {
-            reads.begin(&device, page * 4096, AlignedBuffer::zeroed(4096), 4096, page).expect("begun");
-        }
-        let mut landed = Vec::new();
-        while reads.in_flight() > 0 {
-            reads.wait(&mut landed, None).expect("waited");
-        }
-        landed.sort_by_key(|read| read.token);
-        assert!(landed[0].outcome.is_ok() && landed[1].outcome.is_err());
-    }
-
-    #[test]
-    fn waiting_ends_with_its_time_and_when_the_watched_descriptor_is_readable() {
-        let Some((_place, _device)) = device(1) else { return };
-        let (mut writer, reader) = std::os::unix::net::UnixStream::pair().expect("a pair");
-        let mut reads = Reads::<()>::new(4).expect("a ring");
-        reads.watch(reader.as_fd()).expect("watched");
-        let mut landed = Vec::new();
-        assert!(!reads.wait(&mut landed, Some(Duration::from_millis(5))).expect("waited"));
-        for _ in 0..3 {
-            io::Write::write_all(&mut writer, b"x").expect("written");
-            assert!(reads.wait(&mut landed, Some(Duration::from_secs(5))).expect("waited"));
-            io::Read::read_exact(&mut &reader, &mut [0]).expect("read");
-        }
-    }
-
-    #[test]
-    fn reads_that_are_dropped_in_flight_are_waited_for() {
-        let Some((_place, device)) = device(64) else { return };
-        for _ in 0..20 {
-            let mut reads = Reads::new(64).expect("a ring");
-            for page in 0..64 {
-                reads.begin(&device, page * 4096, AlignedBuffer::zeroed(4096), 4096, ()).expect("begun");
-            }
-            reads.submit().expect("submitted");
-        }
-        assert_eq!(Arc::strong_count(&device), 1, "every read has let go of the device");
-    }
-}
+mod tests;
