@@ -107,9 +107,8 @@ fn in_time(body: impl FnOnce() + Send + 'static) {
         body();
         let _ = tell.send(());
     });
-    if told.recv_timeout(Duration::from_secs(20)) == Err(mpsc::RecvTimeoutError::Timeout) {
-        panic!("a read that is not under way is waited for");
-    }
+    let ended = told.recv_timeout(Duration::from_secs(20));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "a read that is not under way is waited for");
     runner.join().expect("the test succeeds");
 }
 
