@@ -13,7 +13,8 @@
 //!   them that touched a key that one of the two wrote (at [`Level::Recent`]).
 //!
 //! The history is serializable iff the graph has no cycle and no committed transaction saw a version of an aborted one (G1a), an
-//! intermediate version (G1b) or one that nobody wrote, and every transaction saw its own writes.
+//! intermediate version (G1b), one that was taken back by a savepoint or one that was never written, and every transaction saw
+//! its own writes. A write that was taken back counts for nothing, and a read between it and its savepoint like any other.
 //!
 //! # How the order of versions is known
 //! The adaptor gives each committed writer its place in the commit order ([`Trace::commit`], in practice the commit LSN).
@@ -46,6 +47,7 @@
 
 mod check;
 mod graph;
+mod own;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -55,7 +57,7 @@ use std::fmt;
 use std::ops::Range;
 
 pub use graph::Dependency;
-pub use record::{Recorder, Trace};
+pub use record::{Recorder, Trace, TraceSavepoint};
 pub use violation::{Edge, Violation};
 
 /// A key of the history. Engines with byte keys use its big-endian bytes, which keep the order.
@@ -153,6 +155,11 @@ pub enum Operation {
         /// The key.
         key: Key,
     },
+    /// Took back what it had written since an earlier operation. What it had read since then stays read.
+    RollBack {
+        /// The index of the first operation whose write is taken back.
+        to: usize,
+    },
 }
 
 impl fmt::Display for Operation {
@@ -169,6 +176,7 @@ impl fmt::Display for Operation {
             }
             Self::Write { key, version } => write!(f, "write {key} as {version}"),
             Self::Delete { key } => write!(f, "delete {key}"),
+            Self::RollBack { to } => write!(f, "take back writes from operation {to} on"),
         }
     }
 }

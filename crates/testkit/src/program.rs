@@ -17,6 +17,7 @@
 //!
 //! impl Target for Serial<'_> {
 //!     type Error = Infallible;
+//!     type Savepoint = BTreeMap<Key, Vec<u8>>;
 //!     fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Infallible> {
 //!         Ok(self.0.get(&key).cloned())
 //!     }
@@ -35,6 +36,13 @@
 //!     fn scan(&mut self, range: Range<Key>) -> Result<Vec<(Key, Vec<u8>)>, Infallible> {
 //!         Ok(self.0.range(range).map(|(key, value)| (*key, value.clone())).collect())
 //!     }
+//!     fn savepoint(&mut self) -> Result<Self::Savepoint, Infallible> {
+//!         Ok(self.0.clone())
+//!     }
+//!     fn roll_back_to(&mut self, savepoint: &Self::Savepoint) -> Result<(), Infallible> {
+//!         self.0.clone_from(savepoint);
+//!         Ok(())
+//!     }
 //! }
 //!
 //! let recorder = Recorder::new();
@@ -49,11 +57,12 @@
 //! recorder.finish().check(Level::Strict).unwrap();
 //! ```
 
-use std::ops::{Range, RangeInclusive};
+mod shape;
 
-use ishigaki_base::random::Seed;
+use std::ops::Range;
 
-use crate::history::{Key, Trace};
+use crate::history::{Key, Trace, TraceSavepoint};
+pub use shape::Shape;
 
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +77,13 @@ pub enum Step {
     Delete(Key),
     /// Read every key of a range.
     Scan(Range<Key>),
+    /// Take a savepoint.
+    Savepoint,
+    /// Go back to a savepoint: the one of that number among those that there are, from the oldest on. It stays; those behind
+    /// it are gone.
+    RollBack(usize),
+    /// A statement of several steps that fails: all that it has written is taken back at once.
+    Failing(Vec<Self>),
 }
 
 /// One transaction: what it does, and whether it means to commit.
@@ -85,6 +101,8 @@ pub struct Program {
 pub trait Target {
     /// What the engine says when it can not go on, for example that the transaction conflicts.
     type Error;
+    /// A moment to go back to.
+    type Savepoint;
 
     /// The value of `key`.
     fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Self::Error>;
@@ -96,161 +114,86 @@ pub trait Target {
     fn delete(&mut self, key: Key) -> Result<bool, Self::Error>;
     /// Every key of the range with its value, in ascending order.
     fn scan(&mut self, range: Range<Key>) -> Result<Vec<(Key, Vec<u8>)>, Self::Error>;
+    /// Takes a savepoint.
+    fn savepoint(&mut self) -> Result<Self::Savepoint, Self::Error>;
+    /// Takes back all that was written since then.
+    fn roll_back_to(&mut self, savepoint: &Self::Savepoint) -> Result<(), Self::Error>;
+}
+
+/// The savepoints of one transaction, the engine's and the trace's.
+#[derive(Debug)]
+pub struct Savepoints<S>(Vec<(S, TraceSavepoint)>);
+
+impl<S> Default for Savepoints<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
 }
 
 impl Program {
     /// Executes the steps on `target` and records them in `trace`. What came of it at the end is the caller's to record:
     /// [`Trace::commit`] after the engine's commit returned, [`Trace::abort`] (or a drop) in every other case.
     pub fn run<T: Target>(&self, target: &mut T, trace: &mut Trace<'_>) -> Result<(), T::Error> {
-        for step in &self.steps {
-            match step {
-                Step::Read(key) => {
-                    let value = target.read(*key)?;
-                    trace.read(*key, value.as_deref());
+        let mut savepoints = Savepoints::default();
+        self.steps.iter().try_for_each(|step| step.run(target, trace, &mut savepoints))
+    }
+}
+
+impl Step {
+    /// Executes one step of a transaction that has these savepoints. [`Program::run`] runs all steps of a program so.
+    ///
+    /// # Panics
+    ///
+    /// When it goes back to a savepoint that is not there.
+    pub fn run<T: Target>(
+        &self,
+        target: &mut T,
+        trace: &mut Trace<'_>,
+        savepoints: &mut Savepoints<T::Savepoint>,
+    ) -> Result<(), T::Error> {
+        match self {
+            Self::Read(key) => {
+                let value = target.read(*key)?;
+                trace.read(*key, value.as_deref());
+            }
+            // A write is recorded before it is made: even one that fails may, in a broken engine, be seen by others.
+            Self::Put(key) => {
+                let value = trace.write(*key);
+                target.put(*key, &value)?;
+            }
+            Self::Insert(key) => {
+                let value = trace.next_value();
+                let inserted = target.insert(*key, &value)?;
+                trace.exists(*key, !inserted);
+                if inserted {
+                    trace.write(*key);
                 }
-                // A write is recorded before it is made: even one that fails may, in a broken engine, be seen by others.
-                Step::Put(key) => {
-                    let value = trace.write(*key);
-                    target.put(*key, &value)?;
+            }
+            Self::Delete(key) => {
+                let found = target.delete(*key)?;
+                trace.exists(*key, found);
+                if found {
+                    trace.delete(*key);
                 }
-                Step::Insert(key) => {
-                    let value = trace.next_value();
-                    let inserted = target.insert(*key, &value)?;
-                    trace.exists(*key, !inserted);
-                    if inserted {
-                        trace.write(*key);
-                    }
-                }
-                Step::Delete(key) => {
-                    let found = target.delete(*key)?;
-                    trace.exists(*key, found);
-                    if found {
-                        trace.delete(*key);
-                    }
-                }
-                Step::Scan(range) => {
-                    let rows = target.scan(range.clone())?;
-                    trace.scan(range.clone(), rows.iter().map(|(key, value)| (*key, value.as_slice())));
-                }
+            }
+            Self::Scan(range) => {
+                let rows = target.scan(range.clone())?;
+                trace.scan(range.clone(), rows.iter().map(|(key, value)| (*key, value.as_slice())));
+            }
+            Self::Savepoint => savepoints.0.push((target.savepoint()?, trace.savepoint())),
+            Self::RollBack(number) => {
+                savepoints.0.truncate(number + 1);
+                let (engines, traces) = &savepoints.0[*number];
+                target.roll_back_to(engines)?;
+                trace.roll_back_to(*traces);
+            }
+            Self::Failing(steps) => {
+                let before = (target.savepoint()?, trace.savepoint());
+                steps.iter().try_for_each(|step| step.run(target, trace, savepoints))?;
+                target.roll_back_to(&before.0)?;
+                trace.roll_back_to(before.1);
             }
         }
         Ok(())
-    }
-}
-
-/// What programs look like. The defaults make short, dense histories: nearly every transaction meets another.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// Keys are drawn from `0..keys`.
-    pub keys: u64,
-    /// How many sessions run beside each other.
-    pub sessions: usize,
-    /// Transactions of each session.
-    pub transactions: RangeInclusive<usize>,
-    /// Steps of each transaction.
-    pub steps: RangeInclusive<usize>,
-    /// How often each step comes up, relative to the others: read, put, insert, delete, scan.
-    pub weights: [u32; 5],
-    /// One transaction in this many rolls back on its own; 0 means none.
-    pub rollback_every: u32,
-    /// One transaction in this many only reads, on a snapshot; 0 means none.
-    pub snapshot_every: u32,
-}
-
-impl Default for Shape {
-    fn default() -> Self {
-        Self {
-            keys: 6,
-            sessions: 3,
-            transactions: 2..=5,
-            steps: 1..=5,
-            weights: [3, 3, 2, 2, 2],
-            rollback_every: 10,
-            snapshot_every: 0,
-        }
-    }
-}
-
-impl Shape {
-    /// The programs of each session; always the same for the same seed.
-    pub fn draw(&self, seed: Seed) -> Vec<Vec<Program>> {
-        let mut random = seed.generator();
-        (0..self.sessions)
-            .map(|_| {
-                let transactions = random.usize(self.transactions.clone());
-                (0..transactions).map(|_| self.program(&mut random)).collect()
-            })
-            .collect()
-    }
-
-    fn program(&self, random: &mut fastrand::Rng) -> Program {
-        let mut one_in = |many: u32| many != 0 && random.u32(0..many) == 0;
-        let on_snapshot = one_in(self.snapshot_every);
-        let commits = !one_in(self.rollback_every);
-        let weights = if on_snapshot { [1, 0, 0, 0, 1] } else { self.weights };
-        let steps = random.usize(self.steps.clone());
-        let steps = (0..steps).map(|_| self.step(weights, random)).collect();
-        Program { steps, commits, on_snapshot }
-    }
-
-    fn step(&self, weights: [u32; 5], random: &mut fastrand::Rng) -> Step {
-        let mut draw = random.u32(0..weights.iter().sum());
-        let mut kind = 0;
-        while draw >= weights[kind] {
-            draw -= weights[kind];
-            kind += 1;
-        }
-        let key = random.u64(0..self.keys);
-        match kind {
-            0 => Step::Read(key),
-            1 => Step::Put(key),
-            2 => Step::Insert(key),
-            3 => Step::Delete(key),
-            _ => Step::Scan(key..random.u64(key + 1..=self.keys)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_seed_draws_the_same_programs() {
-        let shape = Shape::default();
-        assert_eq!(shape.draw(Seed(7)), shape.draw(Seed(7)));
-        assert_ne!(shape.draw(Seed(7)), shape.draw(Seed(8)));
-    }
-
-    #[test]
-    fn programs_for_snapshots_only_read() {
-        let shape = Shape { snapshot_every: 3, transactions: 200..=200, ..Shape::default() };
-        let programs: Vec<_> = shape.draw(Seed(1)).into_iter().flatten().collect();
-        let on_snapshot = || programs.iter().filter(|program| program.on_snapshot);
-        assert!((100..300).contains(&on_snapshot().count()));
-        let reads = |step: &Step| matches!(step, Step::Read(_) | Step::Scan(_));
-        assert!(on_snapshot().flat_map(|program| &program.steps).all(reads));
-    }
-
-    #[test]
-    fn every_kind_of_step_comes_up_within_the_keys() {
-        let shape = Shape { transactions: 200..=200, ..Shape::default() };
-        let steps: Vec<Step> = shape.draw(Seed(1)).into_iter().flatten().flat_map(|program| program.steps).collect();
-        let mut kinds = [false; 5];
-        for step in &steps {
-            let (kind, key) = match step {
-                Step::Read(key) => (0, *key),
-                Step::Put(key) => (1, *key),
-                Step::Insert(key) => (2, *key),
-                Step::Delete(key) => (3, *key),
-                Step::Scan(range) => {
-                    assert!(range.start < range.end && range.end <= shape.keys);
-                    (4, range.start)
-                }
-            };
-            kinds[kind] = true;
-            assert!(key < shape.keys);
-        }
-        assert_eq!(kinds, [true; 5]);
     }
 }

@@ -12,10 +12,11 @@ use adaptor::{InSnapshot, InTransaction, small_settings};
 use ishigaki_base::random::Seed;
 use ishigaki_device::MemoryDirectory;
 use ishigaki_testkit::history::{Level, Recorder, Trace, Violation};
-use ishigaki_testkit::program::{Program, Shape, Step};
+use ishigaki_testkit::program::{Program, Savepoints, Shape, Step};
 use ishigaki_testkit::seeded_runs;
 use ishigaki_txn::{
-    ConflictReason, Database, Error, ProtocolKind, Release, Session, Settings, Snapshot, TableId, Transaction,
+    ConflictReason, Database, Error, ProtocolKind, Release, Savepoint, Session, Settings, Snapshot, TableId,
+    Transaction,
 };
 
 /// How many histories each test judges.
@@ -130,6 +131,7 @@ struct Player<'a> {
     session: Session,
     programs: std::slice::Iter<'a, Program>,
     playing: Option<(Stage, Trace<'a>, &'a Program, usize)>,
+    savepoints: Savepoints<Savepoint>,
 }
 
 /// What a program runs on.
@@ -147,11 +149,16 @@ impl Stage {
         }
     }
 
-    fn run(&mut self, table: TableId, step: &Step, trace: &mut Trace<'_>) -> Result<(), Error> {
-        let step = just(step.clone());
+    fn run(
+        &mut self,
+        table: TableId,
+        step: &Step,
+        trace: &mut Trace<'_>,
+        savepoints: &mut Savepoints<Savepoint>,
+    ) -> Result<(), Error> {
         match self {
-            Self::Transaction(txn) => step.run(&mut InTransaction::new(txn, table), trace),
-            Self::Snapshot(snapshot) => step.run(&mut InSnapshot::new(snapshot, table), trace),
+            Self::Transaction(txn) => step.run(&mut InTransaction::new(txn, table), trace, savepoints),
+            Self::Snapshot(snapshot) => step.run(&mut InSnapshot::new(snapshot, table), trace, savepoints),
         }
     }
 
@@ -171,10 +178,11 @@ impl<'a> Player<'a> {
             let Some(program) = self.programs.next() else { return false };
             let trace = recorder.begin();
             self.playing = Some((Stage::begin(&self.session, program), trace, program, 0));
+            self.savepoints = Savepoints::default();
             return true;
         };
         if let Some(step) = program.steps.get(at) {
-            match stage.run(table, step, &mut trace) {
+            match stage.run(table, step, &mut trace, &mut self.savepoints) {
                 Ok(()) => self.playing = Some((stage, trace, program, at + 1)),
                 Err(Error::Conflict { .. }) => {}
                 Err(other) => panic!("{other}"),
@@ -196,7 +204,12 @@ fn interleaved_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result
     let sessions = shape.draw(seed);
     let mut players: Vec<_> = sessions
         .iter()
-        .map(|programs| Player { session: database.session(), programs: programs.iter(), playing: None })
+        .map(|programs| Player {
+            session: database.session(),
+            programs: programs.iter(),
+            playing: None,
+            savepoints: Savepoints::default(),
+        })
         .collect();
     let mut random = seed.derive(1).generator();
     while !players.is_empty() {
@@ -212,7 +225,7 @@ fn interleaved_history(seed: Seed, shape: &Shape, settings: &Settings) -> Result
 
 /// Shapes that stress different things, by turns.
 fn shape(seed: Seed) -> Shape {
-    let shape = match seed.0 % 5 {
+    let shape = match seed.0 % 6 {
         0 => Shape::default(),
         1 => Shape { keys: 3, sessions: 4, ..Shape::default() },
         2 => Shape { keys: 4, sessions: 2, weights: [1, 1, 3, 3, 3], ..Shape::default() },
@@ -226,9 +239,21 @@ fn shape(seed: Seed) -> Shape {
             snapshot_every: 2,
             ..Shape::default()
         },
+        // Writes that are taken back, of keys that others write.
+        4 => Shape {
+            keys: 3,
+            sessions: 4,
+            transactions: 6..=12,
+            steps: 1..=3,
+            weights: [4, 3, 1, 1, 1],
+            undo_every: 1,
+            ..Shape::default()
+        },
         _ => Shape { keys: 12, sessions: 3, weights: [2, 2, 1, 1, 4], steps: 2..=8, ..Shape::default() },
     };
-    Shape { snapshot_every: shape.snapshot_every.max([0, 3, 5][(seed.0 / 5 % 3) as usize]), ..shape }
+    let snapshot_every = shape.snapshot_every.max([0, 3, 5][(seed.0 / 6 % 3) as usize]);
+    let undo_every = shape.undo_every.max([0, 1, 2][(seed.0 / 18 % 3) as usize]);
+    Shape { snapshot_every, undo_every, ..shape }
 }
 
 #[test]

@@ -5,9 +5,10 @@
 //! either a sure place in a chain or a [`Choice`] between several. Sure places and chains make the graph; choices
 //! are settled last, forced ones first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::graph::{Arrow, Dependency, Graph};
+use super::own::{Own, states, taken_back};
 use super::{Edge, History, Key, Level, Operation, Outcome, Seen, Transaction, TransactionId, Version, Violation};
 
 /// How many ways to explain unseen versions are tried.
@@ -51,6 +52,8 @@ struct Written {
     committed: bool,
     /// Its writer wrote the key again later.
     replaced: bool,
+    /// Its writer took it back.
+    undone: bool,
 }
 
 /// An observation that fits several places of a chain. Place 0 is before the first version, place `n` the `n`-th one.
@@ -93,18 +96,14 @@ impl<'h> Judge<'h> {
 
     fn collect_versions(&mut self, transaction: &Transaction) {
         let committed = transaction.outcome != Outcome::Aborted;
-        let mut last: HashMap<Key, Version> = HashMap::new();
-        for operation in &transaction.operations {
-            let replaced = match operation {
-                Operation::Write { key, version } => {
-                    self.written.insert(*version, Written { key: *key, committed, replaced: false });
-                    last.insert(*key, *version)
-                }
-                Operation::Delete { key } => last.remove(key),
-                Operation::Read { .. } | Operation::Scan { .. } => None,
-            };
-            if let Some(written) = replaced.and_then(|version| self.written.get_mut(&version)) {
-                written.replaced = true;
+        let (undone, own) = (taken_back(&transaction.operations), states(&transaction.operations));
+        let last = own.last().into_iter().flatten().map(|(_, (operation, _))| *operation);
+        let last: BTreeSet<usize> = last.collect();
+        for (operation, done) in transaction.operations.iter().enumerate() {
+            if let Operation::Write { key, version } = done {
+                let (undone, last) = (undone.contains(&operation), last.contains(&operation));
+                let written = Written { key: *key, committed, replaced: !undone && !last, undone };
+                self.written.insert(*version, written);
             }
         }
     }
@@ -113,23 +112,15 @@ impl<'h> Judge<'h> {
         let mut places: BTreeMap<u64, TransactionId> = BTreeMap::new();
         for (node, transaction) in self.nodes.iter().enumerate() {
             let Outcome::Committed(place) = transaction.outcome else { continue };
-            let mut last: BTreeMap<Key, Link> = BTreeMap::new();
-            for (operation, done) in transaction.operations.iter().enumerate() {
-                let (key, version) = match done {
-                    Operation::Write { key, version } => (*key, Some(*version)),
-                    Operation::Delete { key } => (*key, None),
-                    Operation::Read { .. } | Operation::Scan { .. } => continue,
-                };
-                last.insert(key, Link { place, node, operation, version });
-            }
+            let last = states(&transaction.operations).pop().unwrap_or_default();
             if last.is_empty() {
                 continue;
             }
             if let Some(first) = places.insert(place, transaction.id) {
                 return Err(Violation::SharedPlace { place, first, second: transaction.id });
             }
-            for (key, link) in last {
-                self.chains.entry(key).or_default().push(link);
+            for (key, (operation, version)) in last {
+                self.chains.entry(key).or_default().push(Link { place, node, operation, version });
             }
         }
         for chain in self.chains.values_mut() {
@@ -151,12 +142,11 @@ impl<'h> Judge<'h> {
     fn place_reads(&mut self) -> Result<(), Violation> {
         for node in 0..self.nodes.len() {
             let transaction = self.nodes[node];
-            let mut own: HashMap<Key, Option<Version>> = HashMap::new();
-            for (operation, done) in transaction.operations.iter().enumerate() {
+            let states = states(&transaction.operations);
+            for ((operation, done), own) in transaction.operations.iter().enumerate().zip(&states) {
                 match done {
-                    Operation::Write { key, version } => drop(own.insert(*key, Some(*version))),
-                    Operation::Delete { key } => drop(own.insert(*key, None)),
-                    Operation::Read { key, saw } => self.place(node, operation, &own, *key, saw)?,
+                    Operation::Write { .. } | Operation::Delete { .. } | Operation::RollBack { .. } => {}
+                    Operation::Read { key, saw } => self.place(node, operation, own, *key, saw)?,
                     Operation::Scan { range, saw } => {
                         let ascending = saw.windows(2).all(|pair| pair[0].0 < pair[1].0);
                         if !ascending || !saw.iter().all(|(key, _)| range.contains(key)) {
@@ -166,7 +156,7 @@ impl<'h> Judge<'h> {
                             self.chains.range(range.clone()).map(|(key, _)| (*key, &Seen::Absent)).collect();
                         keys.extend(saw.iter().map(|(key, seen)| (*key, seen)));
                         for (key, seen) in keys {
-                            self.place(node, operation, &own, key, seen)?;
+                            self.place(node, operation, own, key, seen)?;
                         }
                     }
                 }
@@ -175,17 +165,10 @@ impl<'h> Judge<'h> {
         Ok(())
     }
 
-    fn place(
-        &mut self,
-        node: usize,
-        operation: usize,
-        own: &HashMap<Key, Option<Version>>,
-        key: Key,
-        saw: &Seen,
-    ) -> Result<(), Violation> {
+    fn place(&mut self, node: usize, operation: usize, own: &Own, key: Key, saw: &Seen) -> Result<(), Violation> {
         let reader = self.nodes[node].id;
         let done = || self.nodes[node].operations[operation].clone();
-        if let Some(written) = own.get(&key) {
+        if let Some((_, written)) = own.get(&key) {
             let fits = match saw {
                 Seen::Absent => written.is_none(),
                 Seen::Present => written.is_some(),
@@ -203,6 +186,9 @@ impl<'h> Judge<'h> {
             }
             if version.writer == reader {
                 return Err(Violation::OwnWriteMissed { reader, operation: done(), key, saw: saw.clone() });
+            }
+            if written.undone {
+                return Err(Violation::UndoneRead { reader, operation: done(), version: *version });
             }
             if written.replaced {
                 return Err(Violation::IntermediateRead { reader, operation: done(), version: *version });
@@ -357,17 +343,15 @@ fn take(graph: &mut Graph, chains: &BTreeMap<Key, Vec<Link>>, choice: &Choice, p
 
 /// True if one touched a key that the other wrote.
 fn meet(one: &Transaction, writer: &Transaction) -> bool {
-    let written = writer.operations.iter().filter_map(|operation| match operation {
-        Operation::Write { key, .. } | Operation::Delete { key } => Some(*key),
-        Operation::Read { .. } | Operation::Scan { .. } => None,
-    });
+    let last = |transaction: &Transaction| states(&transaction.operations).pop().unwrap_or_default();
+    let (own, written) = (last(one), last(writer));
     let touches = |key: Key| {
-        one.operations.iter().any(|operation| match operation {
-            Operation::Read { key: at, .. } | Operation::Write { key: at, .. } | Operation::Delete { key: at } => {
-                *at == key
-            }
+        let reads = |operation: &Operation| match operation {
+            Operation::Read { key: at, .. } => *at == key,
             Operation::Scan { range, .. } => range.contains(&key),
-        })
+            Operation::Write { .. } | Operation::Delete { .. } | Operation::RollBack { .. } => false,
+        };
+        own.contains_key(&key) || one.operations.iter().any(reads)
     };
-    written.into_iter().any(touches)
+    written.into_keys().any(touches)
 }

@@ -94,6 +94,16 @@ impl Trace<'_> {
         self.note(Operation::Delete { key });
     }
 
+    /// A moment to go back to.
+    pub fn savepoint(&self) -> TraceSavepoint {
+        TraceSavepoint(self.transaction.as_ref().map_or(0, |transaction| transaction.operations.len()))
+    }
+
+    /// It took back all that it had written since then.
+    pub fn roll_back_to(&mut self, TraceSavepoint(to): TraceSavepoint) {
+        self.note(Operation::RollBack { to });
+    }
+
     /// Its commit returned. `place` is its place in the commit order, different for any two that wrote: the commit LSN.
     pub fn commit(mut self, place: u64) {
         self.end(Outcome::Committed(place));
@@ -126,6 +136,10 @@ impl Drop for Trace<'_> {
         self.end(Outcome::Aborted);
     }
 }
+
+/// A moment of a trace: see [`Trace::savepoint`].
+#[derive(Clone, Copy, Debug)]
+pub struct TraceSavepoint(usize);
 
 fn see(value: &[u8]) -> Seen {
     Version::from_value(value).map_or_else(|| Seen::Garbage(value.to_vec()), Seen::Version)

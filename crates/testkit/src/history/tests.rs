@@ -198,6 +198,84 @@ fn an_intermediate_read_is_named() {
 }
 
 #[test]
+fn a_read_of_what_was_taken_back_is_named() {
+    for again in [false, true] {
+        let recorder = Recorder::new();
+        let (mut a, mut b) = (recorder.begin(), recorder.begin());
+        let savepoint = a.savepoint();
+        let undone = a.write(1);
+        a.roll_back_to(savepoint);
+        if again {
+            a.write(1);
+        }
+        b.read(1, Some(&undone));
+        a.commit(1);
+        b.commit(2);
+        assert!(matches!(recorder.finish().check(Level::Serializable), Err(Violation::UndoneRead { .. })));
+    }
+}
+
+#[test]
+fn a_write_that_was_taken_back_counts_for_nothing() {
+    for taken_back in [false, true] {
+        let recorder = Recorder::new();
+        let values = load(&recorder, &[1, 2]);
+        let (mut a, mut b) = (recorder.begin(), recorder.begin());
+        a.read(1, Some(&values[0]));
+        let savepoint = a.savepoint();
+        a.write(2);
+        if taken_back {
+            a.roll_back_to(savepoint);
+        }
+        b.read(2, Some(&values[1]));
+        b.write(1);
+        a.commit(2);
+        b.commit(3);
+        assert_eq!(recorder.finish().check(Level::Serializable).is_ok(), taken_back);
+    }
+}
+
+#[test]
+fn what_was_read_behind_a_savepoint_stays_read() {
+    let recorder = Recorder::new();
+    let values = load(&recorder, &[1, 2]);
+    let (mut a, mut b) = (recorder.begin(), recorder.begin());
+    let savepoint = a.savepoint();
+    a.read(1, Some(&values[0]));
+    a.write(1);
+    a.roll_back_to(savepoint);
+    a.write(2);
+    b.read(2, Some(&values[1]));
+    b.write(1);
+    a.commit(2);
+    b.commit(3);
+    assert_eq!(cycle(recorder, Level::Serializable), [Dependency::ReadWrite, Dependency::ReadWrite]);
+}
+
+#[test]
+fn a_transaction_that_goes_back_sees_what_it_had_written_before() {
+    for sees in [Some(0), Some(1), None] {
+        let recorder = Recorder::new();
+        let mut a = recorder.begin();
+        let kept = a.write(1);
+        let savepoint = a.savepoint();
+        a.delete(1);
+        a.read(1, None);
+        let undone = a.write(1);
+        a.read(1, Some(&undone));
+        a.roll_back_to(savepoint);
+        let values = [&kept, &undone];
+        a.read(1, sees.map(|sees: usize| values[sees].as_slice()));
+        a.commit(1);
+        let verdict = recorder.finish().check(Level::Serializable);
+        match sees {
+            Some(0) => assert!(verdict.is_ok(), "{verdict:?}"),
+            _ => assert!(matches!(verdict, Err(Violation::OwnWriteMissed { .. })), "{verdict:?}"),
+        }
+    }
+}
+
+#[test]
 fn values_that_nobody_wrote_are_named() {
     let foreign = Version { writer: TransactionId(99), write: 0 }.to_value();
     for value in [b"rubbish".as_slice(), &foreign] {
@@ -410,7 +488,8 @@ fn an_engine_whose_scans_miss_a_key_is_refused() {
 fn run_serially(seed: Seed, forgetful: bool) -> History {
     let recorder = Recorder::new();
     let mut table = BTreeMap::new();
-    for (place, program) in Shape::default().draw(seed).into_iter().flatten().enumerate() {
+    let shape = Shape { undo_every: 2, ..Shape::default() };
+    for (place, program) in shape.draw(seed).into_iter().flatten().enumerate() {
         let mut trace = recorder.begin();
         let before = table.clone();
         let Ok(()) = program.run(&mut Serial { table: &mut table, forgetful }, &mut trace);
@@ -431,6 +510,7 @@ struct Serial<'a> {
 
 impl Target for Serial<'_> {
     type Error = Infallible;
+    type Savepoint = BTreeMap<Key, Vec<u8>>;
 
     fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Infallible> {
         Ok(self.table.get(&key).cloned())
@@ -457,5 +537,14 @@ impl Target for Serial<'_> {
             rows.pop();
         }
         Ok(rows)
+    }
+
+    fn savepoint(&mut self) -> Result<Self::Savepoint, Infallible> {
+        Ok(self.table.clone())
+    }
+
+    fn roll_back_to(&mut self, savepoint: &Self::Savepoint) -> Result<(), Infallible> {
+        self.table.clone_from(savepoint);
+        Ok(())
     }
 }

@@ -25,6 +25,15 @@ pub enum Violation {
         /// What.
         version: Version,
     },
+    /// A committed transaction saw a version that its writer took back before it committed.
+    UndoneRead {
+        /// Who saw it.
+        reader: TransactionId,
+        /// Where.
+        operation: Operation,
+        /// What.
+        version: Version,
+    },
     /// A committed transaction saw something that nobody wrote to that key.
     NeverWritten {
         /// Who saw it.
@@ -110,6 +119,9 @@ impl fmt::Display for Violation {
             }
             Self::IntermediateRead { reader, operation, version } => {
                 write!(f, "{reader} saw {version}, which its writer replaced before it committed: {operation}")
+            }
+            Self::UndoneRead { reader, operation, version } => {
+                write!(f, "{reader} saw {version}, which its writer took back: {operation}")
             }
             Self::NeverWritten { reader, operation, key, saw } => {
                 write!(f, "{reader} saw {saw} under key {key}, where nobody wrote it: {operation}")

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow, Range};
 use ishigaki_base::ByteSize;
 use ishigaki_testkit::history::Key;
 use ishigaki_testkit::program::Target;
-use ishigaki_txn::{Error, Settings, Snapshot, TableId, Transaction};
+use ishigaki_txn::{Error, Savepoint, Settings, Snapshot, TableId, Transaction};
 
 /// Settings that open in no time and start no thread.
 pub(crate) fn small_settings() -> Settings {
@@ -51,6 +51,7 @@ impl<'a> InTransaction<'a> {
 
 impl Target for InTransaction<'_> {
     type Error = Error;
+    type Savepoint = Savepoint;
 
     fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Error> {
         self.pause();
@@ -86,6 +87,16 @@ impl Target for InTransaction<'_> {
         })?;
         Ok(rows)
     }
+
+    fn savepoint(&mut self) -> Result<Savepoint, Error> {
+        Ok(self.txn.savepoint())
+    }
+
+    fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
+        self.pause();
+        self.txn.rollback_to(savepoint);
+        Ok(())
+    }
 }
 
 /// A snapshot as the target of a program that only reads.
@@ -102,6 +113,7 @@ impl<'a> InSnapshot<'a> {
 
 impl Target for InSnapshot<'_> {
     type Error = Error;
+    type Savepoint = Savepoint;
 
     fn read(&mut self, key: Key) -> Result<Option<Vec<u8>>, Error> {
         self.snapshot.get(self.table, &key.to_be_bytes())
@@ -127,5 +139,13 @@ impl Target for InSnapshot<'_> {
             ControlFlow::Continue(())
         })?;
         Ok(rows)
+    }
+
+    fn savepoint(&mut self) -> Result<Savepoint, Error> {
+        unreachable!("a program for a snapshot only reads")
+    }
+
+    fn roll_back_to(&mut self, _: &Savepoint) -> Result<(), Error> {
+        unreachable!("a program for a snapshot only reads")
     }
 }
