@@ -128,6 +128,18 @@ impl Catalog {
         Ok(table)
     }
 
+    /// Empties a table: it gets a new table of the engine, whatever the old one held.
+    pub fn truncate(&self, txn: &mut Transaction, name: &str) -> Result<()> {
+        let table = self.require(&mut *txn, name)?;
+        if table.pages().is_some() {
+            return Err(Error::AppendOnly { table: name.to_owned(), verb: "TRUNCATE".to_owned() });
+        }
+        txn.drop_table(&rows_of(name))?;
+        let table = TableDefinition::clone(&table).with_id(txn.create_table(&rows_of(name))?);
+        txn.put(self.inner.definitions, name.as_bytes(), &format::encode(&table)?)?;
+        Ok(())
+    }
+
     /// Hidden ids for `count` new rows, ascending and never given out before, not even before a crash. They need no
     /// lock and no write, but for now and then one small transaction of their own that this call waits for.
     pub fn row_ids(&self, count: u64) -> Result<Range<u64>> {

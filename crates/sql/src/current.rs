@@ -39,6 +39,7 @@ struct Live {
 }
 
 /// A point of a transaction to go back to.
+#[derive(Debug)]
 pub(crate) struct Mark {
     savepoint: Savepoint,
     files: usize,
@@ -223,7 +224,10 @@ impl Current {
             transaction.rollback_to(&mark.savepoint);
             Ok(())
         })?;
-        block_in_place(|| self.files.lock().rollback_to(mark.files));
+        // What was opened since may be gone, and its name a new table's next.
+        for table in block_in_place(|| self.files.lock().rollback_to(mark.files)) {
+            self.paged.lock().remove(&table);
+        }
         Ok(())
     }
 
@@ -237,7 +241,7 @@ impl Current {
                 Stage::Settled => return Ok(()),
             };
             let mut files = self.files.lock();
-            let ticket = committed.inspect_err(|_| files.rollback_to(0))?;
+            let ticket = committed.inspect_err(|_| drop(files.rollback_to(0)))?;
             ticket.wait().inspect_err(|_| files.unknown())?;
             files.committed();
             Ok(())

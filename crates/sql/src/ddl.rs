@@ -1,16 +1,18 @@
-//! CREATE TABLE and DROP TABLE.
+//! CREATE TABLE, CREATE TABLE AS, DROP TABLE and TRUNCATE.
 //!
 //! What a definition says is taken over or refused by name; nothing is passed over. The catalog's rows are written in the
 //! statement's transaction, so tables come and go with its COMMIT or ROLLBACK; and so do the page files of paged tables.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Fields;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, Statement as Ast,
-    TableConstraint,
+    ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, Query, SelectItem,
+    SetExpr, Statement as Ast, TableConstraint, TruncateTableTarget,
 };
 
 use crate::dml::defaults;
+use crate::dml::insert::Inserter;
 use crate::paged::{self, Wish};
 use crate::row::{self, KEY_COLUMN};
 use crate::statement::{Statement, identifier, table_name};
@@ -26,6 +28,9 @@ pub(crate) async fn create_table(context: &Context<'_>, create: &CreateTable) ->
     let name = table_name(&create.name)?;
     if create.if_not_exists && context.current.find(&name)?.is_some() {
         return Ok(done);
+    }
+    if let Some(query) = &create.query {
+        return create_as(context, &name, create, query).await;
     }
     let (columns, primary_key) = columns(&name, create)?;
     let definition = match paged::options_of(&name, &create.table_options)? {
@@ -44,6 +49,68 @@ pub(crate) async fn create_table(context: &Context<'_>, create: &CreateTable) ->
         }
     }
     Ok(done)
+}
+
+/// `CREATE TABLE … AS`: a table of a query's columns and rows. It has no key, and every column may be NULL.
+async fn create_as(context: &Context<'_>, name: &str, create: &CreateTable, query: &Query) -> Result<Outcome> {
+    if paged::options_of(name, &create.table_options)? != Wish::Rows
+        || !create.columns.is_empty()
+        || !create.constraints.is_empty()
+    {
+        return Err(Error::unsupported(
+            "CREATE TABLE … AS with columns, constraints or WITH",
+            "CREATE the TABLE with its columns first, then INSERT INTO … SELECT",
+        ));
+    }
+    let plan = context.guard(query::plan(context.state, &Ast::Query(Box::new(query.clone())))).await?;
+    let names = result_names(name, query, plan.schema().fields())?;
+    let columns = names.into_iter().zip(plan.schema().fields()).map(|(name, field)| {
+        let sql_type = SqlType::from_arrow(field.data_type())?;
+        Ok(Column { name, sql_type, nullable: true, default: None })
+    });
+    let columns = columns.collect::<Result<_>>()?;
+    let definition =
+        context.current.with_catalog(|catalog, transaction| catalog.create(transaction, name, columns, Vec::new()))?;
+    let mut inserter = Inserter::new(context, definition)?;
+    let mut source = context.guard(query::start(context.state, &plan)).await?;
+    while let Some(batch) = query::next(context, &mut source).await? {
+        inserter.insert(context, &batch)?;
+    }
+    Ok(Outcome::Affected { tag: "SELECT", rows: inserter.finish(context)? })
+}
+
+/// What the columns of a query are called, if all of them have names.
+fn result_names(table: &str, query: &Query, fields: &Fields) -> Result<Vec<String>> {
+    let mut body = query.body.as_ref();
+    let items = loop {
+        match body {
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(inner) => body = &inner.body,
+            SetExpr::Select(select) => break select.projection.as_slice(),
+            _ => break &[],
+        }
+    };
+    let nameless = items.iter().find_map(|item| match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => None,
+        SelectItem::UnnamedExpr(expression) => Some(expression),
+        _ => None,
+    });
+    match nameless {
+        Some(expression) => Err(Error::Definition {
+            table: table.to_owned(),
+            reason: format!("a column has no name; write {expression} AS name"),
+        }),
+        None => Ok(fields.iter().map(|field| field.name().clone()).collect()),
+    }
+}
+
+/// `TRUNCATE` of one or several. All of them, or none.
+pub(crate) fn truncate(context: &Context<'_>, tables: &[TruncateTableTarget]) -> Result<Outcome> {
+    for table in tables {
+        let name = table_name(&table.name)?;
+        context.current.with_catalog(|catalog, transaction| catalog.truncate(transaction, &name))?;
+    }
+    Ok(Outcome::Done { tag: "TRUNCATE TABLE" })
 }
 
 /// A table whose rows are in page files, and these files.
@@ -84,9 +151,6 @@ pub(crate) fn drop_tables(context: &Context<'_>, names: &[ObjectName], if_exists
 /// Refuses everything that a plain `CREATE TABLE name (columns, constraints)` does not have.
 fn check_options(create: &CreateTable) -> Result<()> {
     let refuse = |what: &str, remedy: &str| Err(Error::unsupported(what, remedy));
-    if create.query.is_some() {
-        return refuse("CREATE TABLE … AS", "CREATE TABLE first, then INSERT INTO … SELECT");
-    }
     if create.external {
         return refuse("CREATE EXTERNAL TABLE", "CREATE TABLE first, then COPY … FROM the file");
     }
@@ -105,6 +169,7 @@ fn check_options(create: &CreateTable) -> Result<()> {
     plain.columns.clone_from(&create.columns);
     plain.constraints.clone_from(&create.constraints);
     plain.if_not_exists = create.if_not_exists;
+    plain.query.clone_from(&create.query);
     // Read by itself, and refused there.
     plain.table_options.clone_from(&create.table_options);
     if plain == *create {

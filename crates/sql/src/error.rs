@@ -164,6 +164,12 @@ pub enum Error {
     /// `COMMIT` or `ROLLBACK` without `BEGIN`.
     #[error("no transaction is open; BEGIN opens one")]
     NoTransaction,
+    /// `ROLLBACK TO` or `RELEASE` of a savepoint that the transaction does not have.
+    #[error("no such savepoint: {name}; SAVEPOINT {name} sets one")]
+    NoSuchSavepoint {
+        /// The name asked for.
+        name: String,
+    },
     /// `BEGIN` inside a transaction, or a statement that must run outside of one.
     #[error("a transaction is open already; COMMIT or ROLLBACK it first")]
     InTransaction,
@@ -220,6 +226,7 @@ impl Error {
             | Self::Unsupported { .. }
             | Self::AppendOnly { .. }
             | Self::NoTransaction
+            | Self::NoSuchSavepoint { .. }
             | Self::InTransaction
             | Self::File { source: None, .. } => ErrorKind::Invalid,
         }

@@ -30,6 +30,7 @@ mod paged;
 mod query;
 pub mod row;
 mod rules;
+mod savepoints;
 mod scan;
 mod session;
 mod setting;

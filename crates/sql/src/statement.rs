@@ -5,6 +5,7 @@
 
 mod check;
 mod checkpoint;
+mod plain;
 mod rewrite;
 mod tree;
 
@@ -12,8 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
-    ContextModifier, CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete, DescribeAlias, Ident,
-    Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject, TransactionAccessMode, TransactionMode, Update,
+    CascadeOption, ContextModifier, CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, Delete,
+    DescribeAlias, Ident, Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject, TransactionAccessMode,
+    TransactionMode, Truncate, TruncateTableTarget, Update,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -71,6 +73,12 @@ pub(crate) enum Command<'a> {
     Begin,
     Commit,
     Rollback,
+    /// `SAVEPOINT name`
+    Savepoint(&'a Ident),
+    /// `ROLLBACK TO name`
+    RollbackTo(&'a Ident),
+    /// `RELEASE name`
+    Release(&'a Ident),
     Checkpoint,
     /// `SELECT`, `VALUES`, `DESCRIBE` of a query: whatever DataFusion answers by itself.
     Query(&'a Ast),
@@ -89,6 +97,8 @@ pub(crate) enum Command<'a> {
         names: &'a [ObjectName],
         if_exists: bool,
     },
+    /// `TRUNCATE` of one or several tables.
+    Truncate(&'a [TruncateTableTarget]),
     Insert(&'a Insert),
     Update(&'a Update),
     Delete(&'a Delete),
@@ -189,6 +199,7 @@ impl<'a> Command<'a> {
                 }
                 Self::DropTable { names, if_exists: *if_exists }
             }
+            Ast::Truncate(truncate) => Self::Truncate(truncated(ast, truncate)?),
             Ast::Copy { source, to, target, options, legacy_options, values: _ } => match target {
                 CopyTarget::File { filename } => {
                     Self::Copy(Copy { source, to: *to, file: filename, options, legacy_options })
@@ -207,15 +218,28 @@ impl<'a> Command<'a> {
             Ast::Commit { chain: false, modifier: None, .. } => Self::Commit,
             Ast::Call(function) if checkpoint::is_meant(function) => Self::Checkpoint,
             Ast::Rollback { chain: false, savepoint: None } => Self::Rollback,
-            Ast::Rollback { savepoint: Some(_), .. } | Ast::Savepoint { .. } | Ast::ReleaseSavepoint { .. } => {
-                return Err(Error::unsupported(
-                    "a named SAVEPOINT",
-                    "a failed statement has no effect by itself, and ROLLBACK undoes the whole transaction",
-                ));
-            }
+            Ast::Rollback { chain: false, savepoint: Some(name) } => Self::RollbackTo(name),
+            Ast::Savepoint { name } => Self::Savepoint(name),
+            Ast::ReleaseSavepoint { name } => Self::Release(name),
             other => return Err(unsupported(other)),
         })
     }
+}
+
+/// The tables of a `TRUNCATE` that asks for nothing beyond them.
+fn truncated<'a>(ast: &Ast, truncate: &'a Truncate) -> Result<&'a [TruncateTableTarget]> {
+    let Truncate { table_names, partitions: None, table: _, if_exists: false, identity, cascade, on_cluster: None } =
+        truncate
+    else {
+        return Err(unsupported(ast));
+    };
+    if identity.is_some() || *cascade == Some(CascadeOption::Cascade) || table_names.iter().any(|t| t.has_asterisk) {
+        return Err(Error::unsupported(
+            "an option of TRUNCATE",
+            "leave it out: tables have no identity columns, and nothing depends on them",
+        ));
+    }
+    Ok(table_names)
 }
 
 fn explain<'a>(ast: &'a Ast, alias: DescribeAlias, statement: &'a Ast, analyze: bool) -> Result<Command<'a>> {
@@ -273,7 +297,7 @@ fn unsupported(ast: &Ast) -> Error {
         }
         Ast::CreateIndex(_) => "the PRIMARY KEY is the only index; put the columns that you search by first in it",
         Ast::CreateView(_) => "write the query as a CTE: WITH name AS (…) SELECT …",
-        Ast::Truncate(_) => "use DELETE FROM without WHERE",
+        Ast::Truncate(_) => "write TRUNCATE t",
         Ast::Merge(_) => "use UPDATE and INSERT in one transaction",
         Ast::Prepare { .. } | Ast::Execute { .. } | Ast::Deallocate { .. } => "send the statement itself",
         Ast::Set(_) => "SET ishigaki.placement is; other settings are given when the database is opened",

@@ -21,8 +21,9 @@ use crate::database::Inner;
 use crate::names::{self, Slot};
 use crate::outcome::{Message, OpenGuard, Rows};
 use crate::paged::Store;
+use crate::savepoints::Savepoints;
 use crate::session::{Shared, TransactionStatus};
-use crate::statement::{Command, Statement, table_name};
+use crate::statement::{Command, Statement, identifier, table_name};
 use crate::{Error, Outcome, Result, copy, ddl, dml, explain, query, setting, show};
 
 /// The first and the longest pause before a statement is run again after a conflict.
@@ -44,7 +45,7 @@ pub(crate) struct Worker {
 
 #[derive(Debug)]
 enum Open {
-    Transaction(Arc<Current>),
+    Transaction(Arc<Current>, Savepoints),
     /// A conflict broke it; its locks and writes are gone already.
     Aborted,
 }
@@ -122,7 +123,7 @@ impl Worker {
         };
         self.shared.set_status(match &self.open {
             None => TransactionStatus::None,
-            Some(Open::Transaction(_)) => TransactionStatus::Open,
+            Some(Open::Transaction(..)) => TransactionStatus::Open,
             Some(Open::Aborted) => TransactionStatus::Aborted,
         });
         result
@@ -135,13 +136,13 @@ impl Worker {
                     return Err(Error::InTransaction);
                 }
                 let transaction = self.engine.begin()?;
-                self.open = Some(Open::Transaction(Arc::new(self.current(transaction))));
+                self.open = Some(Open::Transaction(Arc::new(self.current(transaction)), Savepoints::default()));
                 Ok(Some(Outcome::Done { tag: "BEGIN" }))
             }
             Command::Commit => match self.open.take() {
                 None => Err(Error::NoTransaction),
                 Some(Open::Aborted) => Err(Error::Aborted),
-                Some(Open::Transaction(current)) => {
+                Some(Open::Transaction(current, _)) => {
                     current.commit()?;
                     Ok(Some(Outcome::Done { tag: "COMMIT" }))
                 }
@@ -149,16 +150,19 @@ impl Worker {
             Command::Rollback => match self.open.take() {
                 None => Err(Error::NoTransaction),
                 Some(Open::Aborted) => Ok(Some(Outcome::Done { tag: "ROLLBACK" })),
-                Some(Open::Transaction(current)) => {
+                Some(Open::Transaction(current, _)) => {
                     current.rollback();
                     Ok(Some(Outcome::Done { tag: "ROLLBACK" }))
                 }
             },
+            Command::Savepoint(_) | Command::RollbackTo(_) | Command::Release(_) => self.savepoint(command).map(Some),
             Command::Checkpoint => self.checkpoint().await,
             Command::Set(wish) => Ok(Some(setting::set(&mut self.state, *wish))),
             work => match self.open.take() {
                 // Taken out while the statement runs: should it panic, the transaction is gone, not half done.
-                Some(Open::Transaction(current)) => self.in_transaction(current, work, reply).await,
+                Some(Open::Transaction(current, savepoints)) => {
+                    self.in_transaction(current, savepoints, work, reply).await
+                }
                 Some(Open::Aborted) => {
                     self.open = Some(Open::Aborted);
                     Err(Error::Aborted)
@@ -167,6 +171,31 @@ impl Worker {
                 None => self.by_itself(work, reply).await,
             },
         }
+    }
+
+    /// `SAVEPOINT`, `ROLLBACK TO` and `RELEASE`. One that fails changes nothing.
+    fn savepoint(&mut self, command: &Command<'_>) -> Result<Outcome> {
+        let (current, savepoints) = match &mut self.open {
+            None => return Err(Error::NoTransaction),
+            Some(Open::Aborted) => return Err(Error::Aborted),
+            Some(Open::Transaction(current, savepoints)) => (current, savepoints),
+        };
+        let tag = match command {
+            Command::Savepoint(name) => {
+                savepoints.set(identifier(name), current.mark()?);
+                "SAVEPOINT"
+            }
+            Command::RollbackTo(name) => {
+                current.rollback_to(savepoints.rewind(&identifier(name))?)?;
+                "ROLLBACK"
+            }
+            Command::Release(name) => {
+                savepoints.release(&identifier(name))?;
+                "RELEASE"
+            }
+            _ => unreachable!("only these three come here"),
+        };
+        Ok(Outcome::Done { tag })
     }
 
     /// Writes all tables down, so that the log before that is not needed any more. The open transaction, if there is one,
@@ -183,6 +212,7 @@ impl Worker {
     async fn in_transaction(
         &mut self,
         current: Arc<Current>,
+        savepoints: Savepoints,
         command: &Command<'_>,
         reply: &mut Reply,
     ) -> Result<Option<Outcome>> {
@@ -197,7 +227,7 @@ impl Worker {
             Err(_) => current.rollback_to(&mark)?,
             Ok(_) => {}
         }
-        self.open = Some(Open::Transaction(current));
+        self.open = Some(Open::Transaction(current, savepoints));
         result
     }
 
@@ -289,7 +319,14 @@ impl Worker {
     ) -> Result<Option<Outcome>> {
         let context = Context { state: &self.state, current, shared: &self.shared };
         match command {
-            Command::Begin | Command::Commit | Command::Rollback | Command::Checkpoint | Command::Set(_) => {
+            Command::Begin
+            | Command::Commit
+            | Command::Rollback
+            | Command::Savepoint(_)
+            | Command::RollbackTo(_)
+            | Command::Release(_)
+            | Command::Checkpoint
+            | Command::Set(_) => {
                 unreachable!("handled before a transaction is chosen")
             }
             Command::Query(ast) => query::run(&context, ast, reply).await,
@@ -298,6 +335,7 @@ impl Worker {
             Command::ShowSetting => setting::show(&self.state).map(Some),
             Command::ShowColumns(name) => show::columns(&context, name).map(Some),
             Command::CreateTable(create) => ddl::create_table(&context, create).await.map(Some),
+            Command::Truncate(tables) => ddl::truncate(&context, tables).map(Some),
             Command::DropTable { names, if_exists } => ddl::drop_tables(&context, names, *if_exists).map(Some),
             Command::Insert(insert) => dml::insert::run(&context, insert).await.map(Some),
             Command::Update(update) => dml::update::run(&context, update).await.map(Some),

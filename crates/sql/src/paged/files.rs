@@ -58,13 +58,16 @@ impl Files {
         self.waiting.len()
     }
 
-    /// Undoes what came after a mark.
-    pub(crate) fn rollback_to(&mut self, mark: usize) {
+    /// Undoes what came after a mark. The tables that it was about.
+    pub(crate) fn rollback_to(&mut self, mark: usize) -> Vec<String> {
+        let mut tables = Vec::new();
         for (when, table, paged) in self.waiting.split_off(mark.min(self.waiting.len())).into_iter().rev() {
             if when == When::RolledBack {
                 self.store.remove(&table, &paged);
             }
+            tables.push(table);
         }
+        tables
     }
 
     /// The transaction is durable.

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Ident, Select, SelectItem, Statement, Value, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, Query, Select, SelectItem, Statement, Value, VisitMut,
+    VisitorMut, visit_expressions_mut,
 };
 
+use super::plain;
 use crate::row::unhex;
 
 /// Applies all changes.
@@ -20,6 +21,11 @@ struct Rewrite;
 impl VisitorMut for Rewrite {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        plain::limit(query);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         tell_apart(select);
         ControlFlow::Continue(())
@@ -28,6 +34,8 @@ impl VisitorMut for Rewrite {
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         keep_exponent(expression);
         read_bytes(expression);
+        plain::escape(expression);
+        plain::call(expression);
         ControlFlow::Continue(())
     }
 }

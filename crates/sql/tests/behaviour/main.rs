@@ -7,3 +7,4 @@ mod plans;
 mod shell;
 mod statements;
 mod types;
+mod wordings;

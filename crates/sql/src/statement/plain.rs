@@ -1,0 +1,142 @@
+//! Other spellings of what DataFusion knows: clauses and functions that `PostgreSQL` and the SQL standard have, said in
+//! DataFusion's words. A spelling that does not go over exactly stays as it is, and is refused when it is planned.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause,
+    ObjectName, Query, Value,
+};
+
+/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
+pub(super) fn limit(query: &mut Query) {
+    let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
+    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+    let quantity = quantity.clone().unwrap_or_else(one);
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause =
+                Some(LimitClause::LimitOffset { limit: Some(quantity), offset: None, limit_by: Vec::new() });
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(quantity),
+        // Both at once: for the planner to refuse.
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+/// `LIKE 'a!%' ESCAPE '!'` is `LIKE 'a\%'`.
+pub(super) fn escape(expression: &mut Expr) {
+    let (Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. }) = expression else {
+        return;
+    };
+    let Some(Value::SingleQuotedString(escape)) = escape_char.as_ref().map(|escape| &escape.value) else { return };
+    if let Expr::Value(value) = pattern.as_mut()
+        && let Value::SingleQuotedString(text) = &mut value.value
+        && let Some(plain) = with_backslashes(text, escape)
+    {
+        *text = plain;
+        *escape_char = None;
+    }
+}
+
+/// A pattern whose escapes are backslashes instead of another character, or of none where it is empty.
+fn with_backslashes(pattern: &str, escape: &str) -> Option<String> {
+    let mut letters = escape.chars();
+    let (escape, None) = (letters.next(), letters.next()) else { return None };
+    let mut plain = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(letter) = rest.next() {
+        if Some(letter) == escape {
+            // A pattern that ends with it is an error.
+            let literal = rest.next()?;
+            if matches!(literal, '%' | '_' | '\\') {
+                plain.push('\\');
+            }
+            plain.push(literal);
+        } else {
+            if letter == '\\' {
+                plain.push('\\');
+            }
+            plain.push(letter);
+        }
+    }
+    Some(plain)
+}
+
+/// Functions that have another name in DataFusion, and `mod(a, b)`, which is an operator there.
+pub(super) fn call(expression: &mut Expr) {
+    let Expr::Function(function) = expression else { return };
+    let Some(name) = single_name(&function.name) else { return };
+    let other = match name.as_str() {
+        "every" => "bool_and",
+        "variance" => "var_samp",
+        "sign" => "signum",
+        "gen_random_uuid" => "uuid",
+        "mod" => {
+            if let Some((dividend, divisor)) = two(function) {
+                let operand = |expression: &Expr| Box::new(Expr::Nested(Box::new(expression.clone())));
+                let remainder =
+                    Expr::BinaryOp { left: operand(dividend), op: BinaryOperator::Modulo, right: operand(divisor) };
+                *expression = Expr::Nested(Box::new(remainder));
+            }
+            return;
+        }
+        _ => return,
+    };
+    function.name = ObjectName::from(vec![Ident::new(other)]);
+}
+
+/// A name without a schema, in lower case unless it was quoted.
+fn single_name(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [part] => part.as_ident().map(super::identifier),
+        _ => None,
+    }
+}
+
+/// The arguments of a plain call with two of them.
+fn two(function: &Function) -> Option<(&Expr, &Expr)> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let plain = list.duplicate_treatment.is_none()
+        && list.clauses.is_empty()
+        && function.filter.is_none()
+        && function.over.is_none()
+        && function.null_treatment.is_none()
+        && function.within_group.is_empty();
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), FunctionArg::Unnamed(FunctionArgExpr::Expr(second))]
+            if plain =>
+        {
+            Some((first, second))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Statement;
+
+    fn rewritten(sql: &str) -> String {
+        Statement::parse(sql).expect("parses")[0].to_string()
+    }
+
+    #[test]
+    fn patterns_get_backslashes_for_their_escapes() {
+        assert_eq!(with_backslashes("a!%b!!c!_", "!").as_deref(), Some("a\\%b!c\\_"));
+        assert_eq!(with_backslashes("a\\%", "").as_deref(), Some("a\\\\%"));
+        assert_eq!(with_backslashes("a\\%!\\", "!").as_deref(), Some("a\\\\%\\\\"));
+        assert_eq!(with_backslashes("a\\%", "\\").as_deref(), Some("a\\%"));
+        assert_eq!(with_backslashes("a!", "!"), None);
+        assert_eq!(with_backslashes("a", "!!"), None);
+    }
+
+    #[test]
+    fn what_has_another_word_in_datafusion_gets_it() {
+        assert_eq!(rewritten("SELECT a FROM t FETCH FIRST ROW ONLY"), "SELECT a FROM t LIMIT 1");
+        assert_eq!(rewritten("SELECT a FROM t OFFSET 2 FETCH NEXT 3 ROWS ONLY"), "SELECT a FROM t LIMIT 3 OFFSET 2");
+        assert_eq!(rewritten("SELECT mod(a + 1, b), every(c)"), "SELECT ((a + 1) % (b)), bool_and(c)");
+        assert_eq!(rewritten("SELECT a LIKE 'x!%' ESCAPE '!'"), "SELECT a LIKE 'x\\%'");
+        assert!(rewritten("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES").contains("WITH TIES"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Statements, clauses and functions of `PostgreSQL` that come down to others: savepoints, TRUNCATE, CREATE TABLE AS,
+//! FETCH FIRST, LIKE … ESCAPE.
+
+use crate::shell::Shell;
+use ishigaki_sql::Error;
+
+#[test]
+fn a_transaction_goes_back_to_its_savepoints() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1); SAVEPOINT a");
+    shell.run("INSERT INTO t VALUES (2); SAVEPOINT b; INSERT INTO t VALUES (3); DELETE FROM t WHERE id = 1");
+    shell.run("ROLLBACK TO SAVEPOINT b");
+    assert_eq!(shell.rows("SELECT id FROM t ORDER BY id"), ["1", "2"]);
+    shell.run("INSERT INTO t VALUES (4); ROLLBACK TO b");
+    assert_eq!(shell.rows("SELECT id FROM t ORDER BY id"), ["1", "2"]);
+    shell.run("ROLLBACK TO a; INSERT INTO t VALUES (5)");
+    assert!(matches!(shell.error("ROLLBACK TO b"), Error::NoSuchSavepoint { name } if name == "b"));
+    shell.run("COMMIT");
+    assert_eq!(shell.reopen().rows("SELECT id FROM t ORDER BY id"), ["1", "5"]);
+}
+
+#[test]
+fn a_released_savepoint_keeps_what_came_after_it_and_shows_the_one_it_hid() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY); BEGIN; SAVEPOINT s; INSERT INTO t VALUES (1)");
+    shell.run("SAVEPOINT s; INSERT INTO t VALUES (2); RELEASE SAVEPOINT s");
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["2"]);
+    shell.run("ROLLBACK TO s");
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["0"]);
+    shell.run("RELEASE s");
+    assert!(matches!(shell.error("RELEASE s"), Error::NoSuchSavepoint { .. }));
+    shell.run("COMMIT");
+}
+
+#[test]
+fn a_savepoint_is_of_one_transaction() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY)");
+    for sql in ["SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"] {
+        assert!(matches!(shell.error(sql), Error::NoTransaction), "{sql}");
+    }
+    shell.run("BEGIN; SAVEPOINT s; COMMIT; BEGIN");
+    shell.refuses("ROLLBACK TO s", &["no such savepoint", "s"]);
+    shell.run("ROLLBACK");
+}
+
+#[test]
+fn tables_and_page_files_made_after_a_savepoint_go_with_it() {
+    let shell = Shell::new();
+    let create = format!("CREATE TABLE p (a INT) WITH (storage = 'paged', location = '{}')", shell.file("pages"));
+    shell.run(&format!("BEGIN; SAVEPOINT s; {create}; SELECT count(*) FROM p; ROLLBACK TO s"));
+    shell.refuses("SELECT * FROM p", &["p"]);
+    shell.run(&format!("{create}; COMMIT; INSERT INTO p VALUES (1)"));
+    assert_eq!(shell.rows("SELECT count(*) FROM p"), ["1"]);
+}
+
+#[test]
+fn truncate_empties_tables_with_their_transaction() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (name TEXT)");
+    shell.run(
+        "INSERT INTO t VALUES (1), (2); INSERT INTO u VALUES ('x'); BEGIN; TRUNCATE t, u; INSERT INTO t VALUES (2)",
+    );
+    assert_eq!(shell.rows("SELECT id FROM t"), ["2"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM u"), ["0"]);
+    shell.run("TRUNCATE TABLE t");
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["0"]);
+    shell.run("ROLLBACK");
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["2"]);
+    shell.refuses("TRUNCATE t, missing", &["no such table", "missing"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["2"]);
+    shell.run("TRUNCATE t; INSERT INTO t VALUES (7)");
+    assert_eq!(shell.reopen().rows("SELECT id FROM t"), ["7"]);
+}
+
+#[test]
+fn a_table_is_made_of_a_query() {
+    let shell =
+        Shell::with("CREATE TABLE t (id INT PRIMARY KEY, d DECIMAL(10,2)); INSERT INTO t VALUES (1, 2.5), (2, NULL)");
+    let made = shell.run("CREATE TABLE u AS SELECT id, d * 2 AS twice FROM t ORDER BY id");
+    assert_eq!(made, 2);
+    assert_eq!(shell.rows("SELECT * FROM u ORDER BY id"), ["1|5.00", "2|NULL"]);
+    shell.refuses("CREATE TABLE w AS SELECT id + 1 FROM t", &["no name", "AS name"]);
+    shell.refuses("CREATE TABLE u AS SELECT 1 AS a", &["u", "exists"]);
+    shell.refuses("CREATE TABLE w AS SELECT 1 / (id - 1) AS a FROM t", &["zero"]);
+    shell.refuses("SELECT * FROM w", &["w"]);
+    shell.refuses("CREATE TABLE w (a INT) AS SELECT 1 AS a", &["CREATE TABLE … AS with columns", "not supported"]);
+}
+
+#[test]
+fn fetch_first_limits() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)");
+    assert_eq!(shell.rows("SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS ONLY"), ["1", "2"]);
+    assert_eq!(shell.rows("SELECT id FROM t ORDER BY id OFFSET 1 FETCH NEXT ROW ONLY"), ["2"]);
+    shell.refuses("SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS WITH TIES", &["FETCH"]);
+}
+
+#[test]
+fn like_knows_other_escapes() {
+    let shell = Shell::new();
+    let like = |operation: &str| shell.rows(&format!("SELECT {operation}")).remove(0);
+    assert_eq!(like("'50%' LIKE '50!%' ESCAPE '!'"), "true");
+    assert_eq!(like("'50x' LIKE '50!%' ESCAPE '!'"), "false");
+    assert_eq!(like("'a_b' NOT LIKE 'a#_b' ESCAPE '#'"), "false");
+    assert_eq!(like("'a!b' LIKE 'a!!b' ESCAPE '!'"), "true");
+    assert_eq!(like(r"'a\b' LIKE 'a\b' ESCAPE ''"), "true");
+    assert_eq!(like(r"'a\%' LIKE 'a\!%' ESCAPE '!'"), "true");
+    assert_eq!(like(r"'A\X' ILIKE 'a\x' ESCAPE '!'"), "true");
+}
+
+#[test]
+fn functions_have_their_names_of_postgresql() {
+    let shell =
+        Shell::with("CREATE TABLE t (a INT, b BOOLEAN); INSERT INTO t VALUES (1, true), (4, false), (NULL, NULL)");
+    assert_eq!(shell.rows("SELECT every(b), variance(a) FROM t"), ["false|4.5"]);
+    assert_eq!(shell.rows("SELECT mod(7, 2 + 2), mod(-7, 3), sign(-2)"), ["3|-1|-1.0"]);
+    assert_eq!(shell.rows("SELECT length(gen_random_uuid())"), ["36"]);
+}
