@@ -40,6 +40,13 @@ impl Background {
         self.thread.lock().as_ref().map(|thread| thread.thread().clone())
     }
 
+    /// Wakes it, if it sleeps.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = &*self.thread.lock() {
+            thread.thread().unpark();
+        }
+    }
+
     /// Ends the thread and waits for it.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);

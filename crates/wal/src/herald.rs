@@ -10,87 +10,65 @@
 //! When everybody waits the executor's thread would only sleep until the herald has written. So it writes itself, where that
 //! is short ([`Settings::hold`](crate::Settings::hold)): that saves waking one thread by the other and back.
 
+pub(crate) mod post;
+
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use ishigaki_base::Lsn;
-use parking_lot::Mutex;
 
 use crate::background::Background;
 use crate::log::Shared;
 use crate::{Error, Receipt, Result};
+use post::{Post, Task};
 
 /// Who waits for records of one stream without a thread.
 #[derive(Debug, Default)]
-pub(crate) struct Herald {
-    waiting: Mutex<Vec<(Receipt, Waker)>>,
-    thread: Mutex<Option<Background>>,
-    /// The thread sleeps, or is about to.
-    sleeps: AtomicBool,
-    /// The slot was left to it.
-    writes: AtomicBool,
-}
+pub(crate) struct Herald(Post<Background, (Receipt, Waker)>);
 
 impl Herald {
     /// Wakes the task when the receipt may be acknowledged, or the log has failed.
     fn ask(&self, shared: &Arc<Shared>, place: usize, receipt: Receipt, waker: Waker) -> Result<()> {
-        let mut thread = self.thread.lock();
-        // Whoever closes the log raises this flag before he takes the lock to stop the thread.
-        if shared.is_closed() {
-            return Err(Error::Closed);
-        }
-        self.waiting.lock().push((receipt, waker));
-        self.wake(&mut thread, &Arc::downgrade(shared), place)
+        // A closed log makes everything durable; then its threads end.
+        let called = !shared.is_closed()
+            && self.0.ask((receipt, waker), || start(&Arc::downgrade(shared), place), Background::wake)?;
+        if called { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Leaves the stream's free slot to the thread, which writes until nothing is left. False if there is none: then
-    /// somebody else must write.
-    pub(crate) fn take_over(&self, shared: &Weak<Shared>, closed: bool, place: usize) -> bool {
-        let mut thread = self.thread.lock();
-        if closed {
-            return false;
-        }
-        self.writes.store(true, Ordering::SeqCst);
-        self.wake(&mut thread, shared, place).is_ok()
-    }
-
-    fn wake(&self, thread: &mut Option<Background>, shared: &Weak<Shared>, place: usize) -> Result<()> {
-        if thread.is_none() {
-            let body = move |shared: &Weak<Shared>, stopping: &AtomicBool| run(shared, stopping, place);
-            *thread = Some(Background::start("ishigaki-herald", shared.clone(), body)?);
-        } else if self.sleeps.swap(false, Ordering::SeqCst)
-            && let Some(thread) = thread.as_ref().and_then(Background::thread)
-        {
-            thread.unpark();
-        }
-        Ok(())
+    /// Leaves the stream's free slot to the thread, which writes until nothing is left. False if it can not be relied on:
+    /// then another thread must write.
+    pub(crate) fn take_over(&self, shared: &Weak<Shared>, place: usize) -> bool {
+        self.0.leave(|| start(shared, place), Background::wake)
     }
 
     /// Ends the thread. Who still waits is woken, to find that the log is closed or that all is well.
     pub(crate) fn stop(&self) {
-        let thread = self.thread.lock().take();
+        let (thread, waiting) = self.0.give_up();
         if let Some(thread) = thread {
             thread.stop();
         }
-        self.waiting.lock().drain(..).for_each(|(_, waker)| waker.wake());
+        for (_, waker) in waiting {
+            waker.wake();
+        }
     }
 }
 
-fn run(shared: &Weak<Shared>, stopping: &AtomicBool, place: usize) {
-    while !stopping.load(Ordering::SeqCst) {
-        let Some(shared) = shared.upgrade() else { return };
-        let herald = &shared.heralds[place];
-        if herald.writes.swap(false, Ordering::SeqCst) {
-            shared.streams[place].write_on(&shared);
-        }
-        let waiting = std::mem::take(&mut *herald.waiting.lock());
-        if waiting.is_empty() {
-            sleep(shared, place);
-        } else {
-            serve(&shared, place, waiting);
+fn start(shared: &Weak<Shared>, place: usize) -> Result<Background> {
+    Background::start("ishigaki-herald", shared.clone(), move |shared, _| run(shared, place))
+}
+
+fn run(shared: &Weak<Shared>, place: usize) {
+    while let Some(shared) = shared.upgrade() {
+        match shared.heralds[place].0.next() {
+            Task::Write => shared.streams[place].write_on(&shared),
+            Task::Serve(waiting) => serve(&shared, place, waiting),
+            Task::Sleep => {
+                drop(shared);
+                thread::park();
+            }
+            Task::End => return,
         }
     }
 }
@@ -107,16 +85,6 @@ fn serve(shared: &Shared, place: usize, waiting: Vec<(Receipt, Waker)>) {
     for (receipt, waker) in rest {
         failed = failed || shared.acknowledge(place, &receipt).is_err();
         waker.wake();
-    }
-}
-
-/// Sleeps until somebody asks. The flag is up before the last look: who asks either is seen by it or sees the flag.
-fn sleep(shared: Arc<Shared>, place: usize) {
-    let herald = &shared.heralds[place];
-    herald.sleeps.store(true, Ordering::SeqCst);
-    if herald.waiting.lock().is_empty() && !herald.writes.load(Ordering::SeqCst) {
-        drop(shared);
-        thread::park();
     }
 }
 

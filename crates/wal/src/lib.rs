@@ -45,7 +45,8 @@ mod watermark;
 
 #[doc(hidden)]
 pub mod model {
-    //! Protocols of a few atomics, for the model checker. Not for use.
+    //! Protocols of a few atomics and locks, for the model checker. Not for use.
+    pub use crate::herald::post::{Post, Task};
     pub use crate::serial::array::{Array, Gathered, Place, Releases, Seat};
     pub use crate::serial::ring::Ring;
 }

@@ -333,10 +333,10 @@ impl Shared {
         self.epochs.is_none() && self.streams.get(place).is_some_and(|stream| stream.write_briefly(self))
     }
 
-    /// Leaves a stream's free slot to its own thread. False if it must not have one.
+    /// Leaves a stream's free slot to its own thread. False if it has none that could be relied on.
     pub(crate) fn hand_over(&self, stream: StreamId) -> bool {
         let place = usize::from(stream.0);
-        self.settings.background && self.heralds[place].take_over(&self.myself, self.is_closed(), place)
+        self.settings.background && self.heralds[place].take_over(&self.myself, place)
     }
 
     /// Wakes the background thread if it sleeps for lack of work.

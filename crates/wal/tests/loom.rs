@@ -1,15 +1,16 @@
-//! Every interleaving of two streams and an observer over the watermark, and of three streams over their dependencies
-//! (invariants 2 and 3 of the log).
+//! Every interleaving of two streams and an observer over the watermark, of three streams over their dependencies
+//! (invariants 2 and 3 of the log), and of a stream's herald with those who leave work to it and with closing.
 //!
 //! Runs only under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p ishigaki-wal --test loom --release`.
 
 #![cfg(loom)]
 
 use ishigaki_base::{Lsn, Position, StreamId};
+use ishigaki_wal::model::{Post, Task};
 use ishigaki_wal::{Dependencies, Receipt, Standing, Watermark};
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::thread;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread::{self, JoinHandle};
 
 /// Commits of each stream.
 const COMMITS: usize = 2;
@@ -162,5 +163,112 @@ fn nothing_is_acknowledged_before_what_it_depends_on() {
             assert_eq!(stream.advance(|position| chain.has_settled(position)), None);
         }
         assert!(chain.is_acknowledged(1, &receipt) && chain.is_acknowledged(2, &last), "somebody waits for ever");
+    });
+}
+
+/// A stream with a group to write, and its herald.
+struct Heralded {
+    post: Post<JoinHandle<()>, ()>,
+    /// The group was written.
+    written: Flag,
+    /// Who asked was served.
+    served: Flag,
+    /// Threads that run.
+    heralds: AtomicUsize,
+}
+
+/// Something that a thread waits for.
+#[derive(Default)]
+struct Flag {
+    raised: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Flag {
+    fn raise(&self) {
+        *self.raised.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut raised = self.raised.lock().unwrap();
+        while !*raised {
+            raised = self.changed.wait(raised).unwrap();
+        }
+    }
+}
+
+impl Heralded {
+    fn new() -> Arc<Self> {
+        let heralds = AtomicUsize::new(0);
+        Arc::new(Self { post: Post::default(), written: Flag::default(), served: Flag::default(), heralds })
+    }
+
+    fn start(stream: &Arc<Self>) -> Result<JoinHandle<()>, ()> {
+        stream.heralds.fetch_add(1, Ordering::SeqCst);
+        let own = stream.clone();
+        Ok(thread::spawn(move || own.run()))
+    }
+
+    /// The herald. Who asks it waits for the group, so it does, too.
+    fn run(&self) {
+        loop {
+            match self.post.next() {
+                Task::Write => self.written.raise(),
+                Task::Serve(_) => {
+                    self.written.wait();
+                    self.served.raise();
+                }
+                Task::Sleep => thread::park(),
+                Task::End => break,
+            }
+        }
+        self.heralds.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whoever has a group written leaves it to the herald, or sees to it.
+    fn leave(stream: &Arc<Self>) {
+        if !stream.post.leave(|| Self::start(stream), |herald| herald.thread().unpark()) {
+            stream.written.raise();
+        }
+    }
+
+    fn give_up(&self) {
+        if let (Some(herald), _) = self.post.give_up() {
+            herald.thread().unpark();
+            herald.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_left_to_a_herald_is_written_and_none_is_left_behind_when_the_log_closes() {
+    loom::model(|| {
+        let stream = Heralded::new();
+        let writer = thread::spawn({
+            let stream = stream.clone();
+            move || Heralded::leave(&stream)
+        });
+        stream.give_up();
+        writer.join().unwrap();
+        stream.written.wait();
+        assert_eq!(stream.heralds.load(Ordering::SeqCst), 0, "a herald of a closed log");
+    });
+}
+
+#[test]
+fn a_herald_that_waits_for_a_group_is_not_the_one_to_write_it() {
+    loom::model(|| {
+        let stream = Heralded::new();
+        let asked = stream.post.ask((), || Heralded::start(&stream), |herald| herald.thread().unpark());
+        assert_eq!(asked, Ok(true));
+        let writer = thread::spawn({
+            let stream = stream.clone();
+            move || Heralded::leave(&stream)
+        });
+        stream.served.wait();
+        writer.join().unwrap();
+        stream.give_up();
+        assert_eq!(stream.heralds.load(Ordering::SeqCst), 0);
     });
 }

@@ -55,6 +55,41 @@ fn a_commit_beside_the_write_of_a_few_has_one_of_its_own_and_beside_a_crowd_wait
     assert_eq!(taken_while_written(4), StreamId(0));
 }
 
+#[test]
+fn a_herald_that_waits_for_the_next_group_itself_is_not_relied_on_to_write_it() {
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let directory = Arc::new(Watched::before("write", "wal-000", move || at.pass()));
+    // No thread looks after a group that is left alone.
+    let group = Group { time: Duration::from_hours(1), ..Group::default() };
+    let commit = CommitRule::Dependencies;
+    let settings = Settings { group, commit, relief: 0, background: true, hold: Duration::ZERO, ..quiet(1) };
+    let (log, ..) = open(directory, settings).unwrap();
+    let stream = log.assign();
+    let append = || stream.append_after(&Dependencies::default(), b"a record").unwrap();
+    gate.shut();
+    let (waiting, first) = (stream.clone(), append());
+    let writer = thread::spawn(move || waiting.settle(&first));
+    gate.wait_for_somebody();
+    // A crowd gathers behind that write, and the herald waits for one of it.
+    let mut settled = Box::pin(stream.settled(append()));
+    (0..4).for_each(|_| drop(append()));
+    let waker = Waker::from(Arc::new(Waking(thread::current())));
+    // It gives way once, then it asks.
+    for _ in 0..2 {
+        assert!(settled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    thread::sleep(Duration::from_millis(200)); // long enough for the herald to fall asleep
+    gate.open();
+    watchdog(move || writer.join().unwrap()).unwrap();
+    watchdog(move || {
+        let waker = Waker::from(Arc::new(Waking(thread::current())));
+        while settled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            thread::park();
+        }
+    });
+}
+
 /// Where a write takes two milliseconds and two records are enough for a group.
 struct Slow {
     log: Arc<Log>,
