@@ -1,33 +1,57 @@
 //! What DataFusion would pass over in silence, or answer wrongly, is refused by name wherever it stands in a statement.
+//!
+//! The checks see the tree after `rewrite`: what a rewrite has a right form for is not here any more.
 
+mod calls;
+mod membership;
+
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, Select, SetExpr, Statement, TableFactor, UnaryOperator, Visit, Visitor,
+    Expr, JoinConstraint, JoinOperator, Query, Select, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
+    TableWithJoins, Visit, Visitor,
 };
 
 use crate::{Error, Result};
+use membership::Memberships;
 
 /// Refuses a statement that has something of the kind anywhere in it.
 pub(super) fn check(statement: &Statement) -> Result<()> {
-    let selection = match statement {
-        Statement::Update(update) => update.selection.as_ref(),
-        Statement::Delete(delete) => delete.selection.as_ref(),
-        _ => None,
-    };
-    selection.map_or(Ok(()), |condition| memberships(condition, Place::Conjunct))?;
-    match statement.visit(&mut Check) {
+    let mut check = Check::default();
+    match statement.visit(&mut check) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Break(error) => Err(*error),
     }
 }
 
-struct Check;
+/// Boxed, because the visitor carries it through deep trees.
+type Found = ControlFlow<Box<Error>>;
+
+#[derive(Default)]
+struct Check {
+    memberships: Memberships,
+    /// The values of an UPDATE, which may be rows.
+    assigned: HashSet<*const Expr>,
+}
 
 impl Visitor for Check {
-    type Break = Error;
+    type Break = Box<Error>;
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+    fn pre_visit_statement(&mut self, statement: &Statement) -> Found {
+        match statement {
+            Statement::Update(update) => {
+                self.memberships.allow(update.selection.iter());
+                // SET (a, b) = (1, 2)
+                self.assigned.extend(update.assignments.iter().map(|assignment| std::ptr::from_ref(&assignment.value)));
+            }
+            Statement::Delete(delete) => self.memberships.allow(delete.selection.iter()),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> Found {
         if !query.locks.is_empty() {
             return refuse(
                 "SELECT … FOR UPDATE or FOR SHARE",
@@ -40,22 +64,18 @@ impl Visitor for Check {
         if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) = query.body.as_ref() {
             return refuse("WITH before INSERT, UPDATE or DELETE", "put the query into the statement as a subquery");
         }
-        ControlFlow::Continue(())
+        set_operations(&query.body)
     }
 
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+    fn pre_visit_select(&mut self, select: &Select) -> Found {
         if select.into.is_some() {
             return refuse("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT");
         }
-        for condition in select.selection.iter().chain(&select.having) {
-            if let Err(error) = memberships(condition, Place::Conjunct) {
-                return ControlFlow::Break(error);
-            }
-        }
-        ControlFlow::Continue(())
+        self.memberships.allow(select.selection.iter().chain(&select.having));
+        select.from.iter().try_for_each(joins)
     }
 
-    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<Error> {
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> Found {
         match table {
             TableFactor::Table { sample: Some(_), .. } => refuse("TABLESAMPLE", "use WHERE random() < 0.1"),
             TableFactor::Table { with_ordinality: true, .. }
@@ -66,68 +86,66 @@ impl Visitor for Check {
             TableFactor::Table { with_hints, index_hints, .. } if !with_hints.is_empty() || !index_hints.is_empty() => {
                 refuse("a hint on a table", "leave it out")
             }
+            TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> Found {
+        match expression {
+            Expr::Function(function) => calls::check(function),
+            Expr::InSubquery { .. } => self.memberships.check(expression),
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => refuse(
+                "a comparison with ANY, SOME or ALL other than = ANY (subquery) and <> ALL (subquery)",
+                "write [NOT] EXISTS (SELECT … WHERE …), or compare with (SELECT min(…) …) or (SELECT max(…) …)",
+            ),
+            Expr::Tuple(_) if !self.assigned.contains(&std::ptr::from_ref(expression)) => refuse(
+                "a row value outside of a comparison with a row of as many columns",
+                "name its columns one by one",
+            ),
+            Expr::SimilarTo { .. } => {
+                refuse("SIMILAR TO a pattern that is not a plain literal", "match a regular expression: x ~ '^(…)$'")
+            }
             _ => ControlFlow::Continue(()),
         }
     }
 }
 
-fn refuse(what: &str, remedy: &str) -> ControlFlow<Error> {
-    ControlFlow::Break(Error::unsupported(what, remedy))
+fn refuse(what: &str, remedy: &str) -> Found {
+    ControlFlow::Break(Box::new(Error::unsupported(what, remedy)))
 }
 
-/// Where in a condition an expression stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// The condition itself, or one of those that AND joins.
-    Conjunct,
-    /// Below an OR: NULL and false are the same there.
-    Alternative,
-    /// Where NULL and false differ.
-    Anywhere,
-}
-
-/// Refuses `IN (subquery)` where DataFusion 55 takes its NULL for false: it keeps the NULLs of a subquery apart only for a
-/// `NOT IN` that is a conjunct.
-fn memberships(expression: &Expr, place: Place) -> Result<()> {
-    match expression {
-        Expr::Nested(inner) => memberships(inner, place),
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            memberships(left, place)?;
-            memberships(right, place)
+/// Refuses EXCEPT ALL and INTERSECT ALL, which would forget how often a row is there.
+fn set_operations(body: &SetExpr) -> Found {
+    let mut rest = vec![body];
+    while let Some(body) = rest.pop() {
+        if let SetExpr::SetOperation { op, set_quantifier, left, right } = body {
+            let keeps_all = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
+            if keeps_all && *op != SetOperator::Union {
+                return refuse(
+                    &format!("{op} ALL"),
+                    "number equal rows with row_number() OVER (PARTITION BY all columns), and leave ALL out",
+                );
+            }
+            rest.extend([left.as_ref(), right.as_ref()]);
         }
-        Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-            let place = if place == Place::Conjunct { Place::Alternative } else { place };
-            memberships(left, place)?;
-            memberships(right, place)
-        }
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => match (place, inside(expr)) {
-            (Place::Conjunct, Expr::InSubquery { .. }) => Ok(()),
-            _ => memberships(expr, Place::Anywhere),
-        },
-        Expr::IsNull(inner)
-        | Expr::IsNotNull(inner)
-        | Expr::IsTrue(inner)
-        | Expr::IsNotTrue(inner)
-        | Expr::IsFalse(inner)
-        | Expr::IsNotFalse(inner)
-        | Expr::IsUnknown(inner)
-        | Expr::IsNotUnknown(inner) => memberships(inner, Place::Anywhere),
-        Expr::InSubquery { negated, .. } => match place {
-            Place::Conjunct => Ok(()),
-            Place::Alternative if !negated => Ok(()),
-            _ => Err(Error::unsupported(
-                "IN (subquery) below OR, NOT or IS, where its NULL would count",
-                "write [NOT] EXISTS (SELECT … WHERE …), or put it into a conjunct of its own",
-            )),
-        },
-        _ => Ok(()),
     }
+    ControlFlow::Continue(())
 }
 
-/// The expression inside parentheses.
-fn inside(expression: &Expr) -> &Expr {
-    match expression {
-        Expr::Nested(inner) => inside(inner),
-        other => other,
+/// Refuses joins whose merged key would be NULL where the left side has no row.
+fn joins(tables: &TableWithJoins) -> Found {
+    for join in &tables.joins {
+        if let JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) = &join.join_operator
+            && let JoinConstraint::Using(_) | JoinConstraint::Natural = constraint
+        {
+            return refuse(
+                "RIGHT or FULL JOIN with USING or NATURAL",
+                "write ON a.k = b.k, and select coalesce(a.k, b.k)",
+            );
+        }
     }
+    ControlFlow::Continue(())
 }

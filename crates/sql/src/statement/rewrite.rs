@@ -1,5 +1,10 @@
 //! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
 
+mod quantified;
+mod rows;
+mod similar;
+mod windows;
+
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -13,21 +18,37 @@ use crate::row::unhex;
 
 /// Applies all changes.
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _: ControlFlow<()> = statement.visit(&mut Rewrite);
+    let _: ControlFlow<()> = statement.visit(&mut Rewrite::default());
 }
 
-struct Rewrite;
+#[derive(Default)]
+struct Rewrite {
+    windows: windows::Scopes,
+}
 
 impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         plain::limit(query);
+        self.windows.enter_query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.windows.leave_query(query);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.windows.enter_select(select);
+        rows::in_group_by(select);
         tell_apart(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+        self.windows.leave_select();
         ControlFlow::Continue(())
     }
 
@@ -36,6 +57,10 @@ impl VisitorMut for Rewrite {
         read_bytes(expression);
         plain::escape(expression);
         plain::call(expression);
+        self.windows.resolve(expression);
+        rows::compare(expression);
+        quantified::to_memberships(expression);
+        similar::to_regex(expression);
         ControlFlow::Continue(())
     }
 }

@@ -1,0 +1,103 @@
+//! Calls of functions of which a part would be ignored, or which mean something else here than in `PostgreSQL`.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+use datafusion::functions_aggregate::all_default_aggregate_functions;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value, WindowType,
+};
+
+use crate::statement::identifier;
+
+use super::{Found, refuse};
+
+/// The names of all aggregate functions.
+static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let functions = all_default_aggregate_functions();
+    let names = functions.iter().flat_map(|function| {
+        std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)).map(str::to_owned)
+    });
+    names.collect()
+});
+
+/// Functions whose format strings are not those of `PostgreSQL`.
+const FORMATS: [&str; 3] = ["to_char", "date_format", "to_date"];
+
+/// Functions whose second argument DataFusion takes from a literal, and for 1 if that is NULL.
+const OFFSETS: [&str; 3] = ["lag", "lead", "nth_value"];
+
+pub(super) fn check(function: &Function) -> Found {
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+    match &function.over {
+        Some(WindowType::NamedWindow(window)) => return no_window(&identifier(window)),
+        Some(WindowType::WindowSpec(spec)) => {
+            if let Some(window) = &spec.window_name {
+                return no_window(&identifier(window));
+            }
+        }
+        None => {}
+    }
+    if function.filter.is_some() && !AGGREGATES.contains(&name) {
+        return refuse(
+            &format!("FILTER on {name}, which is no aggregate function"),
+            "put the condition into CASE WHEN … THEN … END",
+        );
+    }
+    if FORMATS.contains(&name.as_str()) || name == "to_timestamp" && arguments(function).count() > 1 {
+        return refuse(
+            &format!("{name} with a format"),
+            "take the parts with EXTRACT, or CAST to TEXT, DATE or TIMESTAMP",
+        );
+    }
+    let FunctionArguments::List(list) = &function.args else { return ControlFlow::Continue(()) };
+    if !AGGREGATES.contains(&name) {
+        if list.duplicate_treatment.is_some() && function.over.is_none() {
+            return refuse(&format!("DISTINCT or ALL in {name}, which is no aggregate function"), "leave it out");
+        }
+        if !function.within_group.is_empty() {
+            return refuse(&format!("WITHIN GROUP of {name}, which is no aggregate function"), "leave it out");
+        }
+    }
+    if arguments(function).any(|argument| !matches!(argument, FunctionArgExpr::Expr(_) | FunctionArgExpr::Wildcard)) {
+        return refuse(&format!("{name} of all columns of a table"), "name the columns, or write count(*)");
+    }
+    let offset = arguments(function).nth(1);
+    if let Some(FunctionArgExpr::Expr(offset)) = offset
+        && OFFSETS.contains(&name.as_str())
+        && !is_whole_number(offset)
+    {
+        return refuse(&format!("{name} with an offset that is not a whole number"), "write the number itself");
+    }
+    ControlFlow::Continue(())
+}
+
+fn no_window(window: &str) -> Found {
+    refuse(
+        &format!("a window named {window}, which no WINDOW of this SELECT defines so that it could be used here,"),
+        "define it before its use; what extends it may add ORDER BY and a frame that it has not",
+    )
+}
+
+fn arguments(function: &Function) -> impl Iterator<Item = &FunctionArgExpr> {
+    let list = match &function.args {
+        FunctionArguments::List(list) => list.args.as_slice(),
+        _ => &[],
+    };
+    list.iter().map(|argument| match argument {
+        FunctionArg::Named { arg, .. } | FunctionArg::ExprNamed { arg, .. } | FunctionArg::Unnamed(arg) => arg,
+    })
+}
+
+fn is_whole_number(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            is_whole_number(inner)
+        }
+        Expr::Value(value) => {
+            matches!(&value.value, Value::Number(digits, _) if digits.bytes().all(|byte| byte.is_ascii_digit()))
+        }
+        _ => false,
+    }
+}

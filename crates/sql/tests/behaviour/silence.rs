@@ -1,0 +1,75 @@
+//! What would be passed over in silence is refused, and what has a right form gets it.
+
+use crate::shell::Shell;
+
+fn two() -> Shell {
+    Shell::with(
+        "CREATE TABLE l (k INT, a INT); INSERT INTO l VALUES (1, 1), (2, 2);
+         CREATE TABLE r (k INT, b INT); INSERT INTO r VALUES (2, 2), (3, 3)",
+    )
+}
+
+#[test]
+fn a_join_that_would_lose_the_merged_key_is_refused() {
+    let shell = two();
+    for join in ["RIGHT JOIN r USING (k)", "FULL JOIN r USING (k)", "NATURAL FULL JOIN r", "NATURAL RIGHT JOIN r"] {
+        shell.refuses(&format!("SELECT k FROM l {join}"), &["USING or NATURAL", "coalesce"]);
+        shell.refuses(&format!("SELECT 1 FROM (l {join})"), &["USING or NATURAL"]);
+    }
+    assert_eq!(shell.rows("SELECT k, a, b FROM l LEFT JOIN r USING (k) ORDER BY k"), ["1|1|NULL", "2|2|2"]);
+}
+
+#[test]
+fn set_operations_that_count_rows_are_refused() {
+    let shell = two();
+    shell.refuses("SELECT k FROM l EXCEPT ALL SELECT k FROM r", &["EXCEPT ALL", "row_number"]);
+    shell.refuses("SELECT k FROM l INTERSECT ALL SELECT k FROM r", &["INTERSECT ALL"]);
+    shell.refuses("SELECT 1 UNION SELECT k FROM l EXCEPT ALL SELECT k FROM r", &["EXCEPT ALL"]);
+    assert_eq!(shell.rows("SELECT k FROM l EXCEPT SELECT k FROM r"), ["1"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM (SELECT k FROM l UNION ALL SELECT k FROM r)"), ["4"]);
+}
+
+#[test]
+fn similar_to_matches_the_whole_text_by_its_own_pattern() {
+    let shell = Shell::new();
+    for (condition, expected) in [
+        ("'abc' SIMILAR TO 'b'", "false"),
+        ("'abc' SIMILAR TO '%b%'", "true"),
+        ("'abc' SIMILAR TO 'a_c'", "true"),
+        ("'abc' SIMILAR TO 'a.c'", "false"),
+        ("'abc' SIMILAR TO '(abc|d)+'", "true"),
+        ("'a%' SIMILAR TO 'a\\%'", "true"),
+        ("'ab' SIMILAR TO 'a\\%'", "false"),
+        ("'a%' SIMILAR TO 'a#%' ESCAPE '#'", "true"),
+        ("'abc' NOT SIMILAR TO 'b'", "true"),
+        ("NULL SIMILAR TO 'b'", "NULL"),
+        ("'a\nb' SIMILAR TO 'a_b'", "true"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {condition}")), [expected], "{condition}");
+    }
+    let shell = Shell::with("CREATE TABLE p (x TEXT); INSERT INTO p VALUES ('a')");
+    shell.refuses("SELECT 'a' SIMILAR TO x FROM p", &["SIMILAR TO"]);
+}
+
+#[test]
+fn a_call_of_which_a_part_would_be_ignored_is_refused() {
+    let shell = two();
+    for (call, word) in [
+        ("count(DISTINCT l.*)", "all columns"),
+        ("count(l.*)", "all columns"),
+        ("abs(k) FILTER (WHERE k > 1)", "FILTER on abs"),
+        ("upper('a') FILTER (WHERE k > 1)", "FILTER on upper"),
+        ("lower(DISTINCT 'A')", "DISTINCT or ALL in lower"),
+        ("row_number() FILTER (WHERE k > 1) OVER (ORDER BY k)", "FILTER on row_number"),
+        ("lag(k, NULL) OVER (ORDER BY k)", "whole number"),
+        ("lead(k, NULL::INT) OVER (ORDER BY k)", "whole number"),
+        ("to_char(DATE '2024-01-01', 'YYYY')", "to_char"),
+        ("to_date('01.02.2024', 'DD.MM.YYYY')", "to_date"),
+        ("to_timestamp('2024', 'YYYY')", "to_timestamp"),
+    ] {
+        shell.refuses(&format!("SELECT {call} FROM l"), &[word, "not supported"]);
+    }
+    assert_eq!(shell.rows("SELECT count(DISTINCT k) FILTER (WHERE k > 1), count(*) FROM l"), ["1|2"]);
+    assert_eq!(shell.rows("SELECT lag(k, 1, 0) OVER (ORDER BY k) FROM l"), ["0", "1"]);
+    assert_eq!(shell.rows("SELECT lead(k, -1) OVER (ORDER BY k) FROM l"), ["NULL", "1"]);
+}

@@ -1,0 +1,61 @@
+//! Windows that have a name.
+
+use crate::shell::Shell;
+
+fn sales() -> Shell {
+    Shell::with(
+        "CREATE TABLE s (k INT PRIMARY KEY, g TEXT, v INT);
+         INSERT INTO s VALUES (1, 'a', 10), (2, 'b', 20), (3, 'a', 30), (4, 'b', 40), (5, 'a', 50)",
+    )
+}
+
+#[test]
+fn a_named_window_is_the_window_that_it_names() {
+    let shell = sales();
+    for (over, window) in [
+        ("w", "w AS (PARTITION BY g ORDER BY k)"),
+        ("(w)", "w AS (PARTITION BY g ORDER BY k)"),
+        ("(w ORDER BY k)", "w AS (PARTITION BY g)"),
+        ("w2", "w AS (PARTITION BY g), w2 AS (w ORDER BY k)"),
+        ("W2", "w AS (PARTITION BY g), w2 AS (w ORDER BY k)"),
+        ("(w ROWS UNBOUNDED PRECEDING)", "w AS (PARTITION BY g ORDER BY k)"),
+    ] {
+        let query = format!("SELECT k, sum(v) OVER {over} FROM s WINDOW {window} ORDER BY k");
+        assert_eq!(shell.rows(&query), ["1|10", "2|20", "3|40", "4|60", "5|90"], "{query}");
+    }
+    assert_eq!(
+        shell.rows("SELECT k FROM s WINDOW w AS (ORDER BY v DESC) ORDER BY row_number() OVER w LIMIT 2"),
+        ["5", "4"]
+    );
+}
+
+#[test]
+fn each_select_has_windows_of_its_own() {
+    let shell = sales();
+    assert_eq!(
+        shell.rows(
+            "SELECT max(n) FROM (SELECT count(*) OVER w AS n FROM s WINDOW w AS (PARTITION BY g)) AS q
+             WINDOW w AS (ORDER BY n)"
+        ),
+        ["3"]
+    );
+    let inner = "SELECT (SELECT max(r) FROM (SELECT count(*) OVER w AS r FROM s) AS q) FROM s WINDOW w AS (ORDER BY k)";
+    shell.refuses(inner, &["window named w"]);
+}
+
+#[test]
+fn a_window_that_is_not_defined_or_can_not_be_extended_so_is_refused() {
+    let shell = sales();
+    for (over, window) in [
+        ("w", "other AS (ORDER BY k)"),
+        ("(w)", "other AS (ORDER BY k)"),
+        ("w", "w AS (w2 ORDER BY k), w2 AS (PARTITION BY g)"),
+        ("(w ORDER BY v)", "w AS (ORDER BY k)"),
+        ("(w PARTITION BY g)", "w AS (ORDER BY k)"),
+        ("(w)", "w AS (ORDER BY k ROWS UNBOUNDED PRECEDING)"),
+        ("w2", "w AS (ORDER BY k), w2 AS (w ORDER BY v)"),
+    ] {
+        shell.refuses(&format!("SELECT sum(v) OVER {over} FROM s WINDOW {window}"), &["window named", "not supported"]);
+    }
+    shell.refuses("SELECT sum(v) OVER w FROM s", &["window named w"]);
+}
