@@ -21,7 +21,9 @@ use crate::protocol::{Age, Patience, TransactionId, Unblock};
 use crate::session::{Home, Homes};
 use crate::snapshot::Snapshots;
 use crate::table::Tables;
-use crate::{CheckpointProgress, CheckpointReport, Error, MemoryUse, ProtocolKind, Release, Result, Session, Settings};
+use crate::{
+    CheckpointProgress, CheckpointReport, Error, LogView, MemoryUse, ProtocolKind, Release, Result, Session, Settings,
+};
 use replay::Checkpointed;
 pub(crate) use replay::Replay;
 
@@ -255,9 +257,9 @@ impl Database {
         self.shared.checkpointer.progress()
     }
 
-    /// The log underneath.
-    pub fn log(&self) -> &Arc<Log> {
-        &self.shared.log
+    /// The log underneath, to look at.
+    pub fn log(&self) -> LogView<'_> {
+        LogView::of(&self.shared.log)
     }
 
     /// Makes everything committed durable, marks the log as cleanly closed and lets go of the directory. Whoever still

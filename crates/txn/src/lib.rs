@@ -30,6 +30,7 @@ mod error;
 pub mod fuzz;
 mod history;
 mod key;
+mod log_view;
 mod memory;
 mod parking;
 mod protocol;
@@ -62,6 +63,7 @@ pub use error::{ConflictReason, Error, Result};
 /// How far the reading of the log has come while a database is opened.
 pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};
+pub use log_view::LogView;
 pub use memory::MemoryUse;
 pub use protocol::{Age, ProtocolKind};
 pub use redo::{Operation, operations};

@@ -324,7 +324,7 @@ fn fail_and_reopen(fault: Fault, seed: Seed, way: Way) {
         model.check(&open(&directory.process_crash(), way).unwrap());
         return;
     };
-    let result = workload::run(&database, seed, &mut model).and_then(|()| database.log().flush().map_err(Error::Log));
+    let result = workload::run(&database, seed, &mut model).and_then(|()| database.log().flush());
     if let Err(error) = result {
         assert!(error.to_string().contains("reopen"), "{fault:?}: {error}");
         assert_eq!(error.kind(), ErrorKind::Closed);
