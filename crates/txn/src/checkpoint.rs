@@ -26,6 +26,7 @@ mod files;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
 mod gates;
+pub(crate) mod leftovers;
 mod load;
 mod manifest;
 mod page;

@@ -257,6 +257,11 @@ impl Database {
         self.shared.checkpointer.progress()
     }
 
+    /// The next table that is made gets that number, if none ever had it or a larger one.
+    pub(crate) fn reserve_table_ids_below(&self, id: crate::TableId) {
+        self.shared.tables.reserve_ids(crate::TableId(id.0.saturating_sub(1)));
+    }
+
     /// The log underneath, to look at.
     pub fn log(&self) -> LogView<'_> {
         LogView::of(&self.shared.log)

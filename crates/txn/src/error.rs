@@ -10,6 +10,22 @@ use crate::TableId;
 /// The result of working with a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What helps a database that is damaged.
+const ADVICE: &str = "`ishigaki verify DIR` shows every damage, `ishigaki salvage DIR --to DIR2` gets all rows out that can \
+                      be read; or restore the directory from a copy that `ishigaki backup` has made";
+
+/// The same, where the log's own words are not enough.
+fn advice(error: &ishigaki_wal::Error) -> String {
+    use ishigaki_device::Error as Device;
+    let is_damage = match error {
+        ishigaki_wal::Error::Device(cause) => {
+            matches!(**cause, Device::NotFound { .. } | Device::Invalid { .. } | Device::Damaged { .. })
+        }
+        other => other.kind() == ErrorKind::Corrupt,
+    };
+    if is_damage { format!("; {ADVICE}") } else { String::new() }
+}
+
 /// Why a transaction had to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -138,13 +154,13 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// The log failed or is closed; its own words say why and what to do.
-    #[error("log: {0}")]
+    #[error("log: {error}{advice}", error = .0, advice = advice(.0))]
     Log(#[from] ishigaki_wal::Error),
     /// The directory could not be used.
     #[error(transparent)]
     Device(Arc<ishigaki_device::Error>),
     /// A record that the log gave back whole is not one of this database's.
-    #[error("the redo record with LSN {lsn} can not be applied: {reason}; restore the directory from a copy")]
+    #[error("the redo record with LSN {lsn} can not be applied: {reason}; {ADVICE}")]
     Corrupt {
         /// Its place in the log.
         lsn: u64,
@@ -152,7 +168,7 @@ pub enum Error {
         reason: String,
     },
     /// The current checkpoint is not what was written.
-    #[error("the checkpoint is damaged: {what}; restore the directory from a copy")]
+    #[error("the checkpoint is damaged: {what}; {ADVICE}")]
     CorruptCheckpoint {
         /// What is wrong, and where.
         what: String,

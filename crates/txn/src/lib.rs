@@ -39,6 +39,7 @@ mod records;
 mod redo;
 mod release;
 mod rows;
+mod salvage;
 mod session;
 mod settings;
 mod snapshot;
@@ -46,6 +47,7 @@ mod spare;
 mod table;
 mod ticket;
 mod transaction;
+mod verify;
 mod version;
 mod write_set;
 
@@ -60,6 +62,8 @@ pub use apart::LogPlace;
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};
+/// A place where stored bytes are not what was written.
+pub use ishigaki_wal::Damage;
 /// How far the reading of the log has come while a database is opened.
 pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};
@@ -68,9 +72,11 @@ pub use memory::MemoryUse;
 pub use protocol::{Age, ProtocolKind};
 pub use redo::{Operation, operations};
 pub use release::Release;
+pub use salvage::{Missing, Salvage, SalvageReport, SalvagedTable};
 pub use session::Session;
 pub use settings::{CheckpointSettings, Settings};
 pub use snapshot::Snapshot;
 pub use table::TableId;
 pub use ticket::Ticket;
 pub use transaction::{Savepoint, Transaction};
+pub use verify::{Verification, verify};

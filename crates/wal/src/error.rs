@@ -21,7 +21,7 @@ pub enum Error {
     #[error("the log is closed")]
     Closed,
     /// Stored bytes are not what was written.
-    #[error("the log is damaged{}: {what}; restore it from a copy", place(*stream))]
+    #[error("the log is damaged{}: {what}", place(*stream))]
     Corrupt {
         /// The stream, where it is one stream's damage.
         stream: Option<StreamId>,
@@ -29,7 +29,7 @@ pub enum Error {
         what: String,
     },
     /// Acknowledged records are missing.
-    #[error("the log is damaged: records {first} to {last} were durable once and are missing; restore it from a copy")]
+    #[error("the log is damaged: records {first} to {last} were durable once and are missing")]
     Missing {
         /// The first missing one.
         first: Lsn,

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use ishigaki_base::{Generation, Lsn, Position, StreamId};
 use ishigaki_device::Directory;
 
+pub(crate) use judge::Keeping;
 pub(crate) use merge::{Merge, Merged, merge};
 pub(crate) use parallel::recover as recover_in_parallel;
 pub use parallel::{Progress, Sink};

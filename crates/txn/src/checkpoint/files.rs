@@ -13,13 +13,16 @@ use super::manifest::{self, LARGEST, Manifest};
 use crate::{Error, Result};
 
 /// The current manifest.
-const MANIFEST: &str = "checkpoint";
+pub(super) const MANIFEST: &str = "checkpoint";
+
+/// The manifest of the checkpoint before the current one.
+pub(super) const PREVIOUS: &str = "checkpoint.previous";
 
 /// A manifest that is not current yet.
 const UNBORN: &str = "checkpoint.new";
 
 /// A longer manifest than any: of four million parts.
-const LONGEST: u64 = 64 << 20;
+pub(super) const LONGEST: u64 = 64 << 20;
 
 /// Bytes of one write.
 pub(super) const WRITE: usize = 1 << 20;
@@ -30,7 +33,7 @@ pub(super) fn part_name(number: u64, part: usize) -> String {
 }
 
 /// The number of the checkpoint that a file of that name is a part of.
-fn parse_part_name(name: &str) -> Option<u64> {
+pub(super) fn parse_part_name(name: &str) -> Option<u64> {
     let (number, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
     let (number, part) = (number.parse().ok()?, part.parse().ok()?);
     (number <= LARGEST && part_name(number, part) == name).then_some(number)

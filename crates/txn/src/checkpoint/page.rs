@@ -14,7 +14,7 @@ pub(crate) const HEADER: usize = 52;
 /// Bytes of a row before its key.
 const ROW_HEADER: usize = 16;
 
-const MAGIC: [u8; 4] = *b"ISGP";
+pub(super) const MAGIC: [u8; 4] = *b"ISGP";
 const VERSION: u8 = 1;
 
 /// Why bytes are refused.
@@ -118,6 +118,15 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Page<'_>, &[u8]), Refusal> {
     }
     let identity = Identity { log: LogId(fields.u64(8)), checkpoint: fields.u64(16), page: fields.u64(24) };
     Ok((Page { identity, table: TableId(fields.u32(32)), rows: fields.u32(36), payload }, rest))
+}
+
+/// Bytes of the page at the beginning of `bytes`, if its header can be believed.
+pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..HEADER)?;
+    let fields = Fields(header);
+    let is_whole = header[0..4] == MAGIC && fields.u32(48) == crc32c(&header[..48]) && header[4] == VERSION;
+    let length = HEADER + fields.u32(40) as usize;
+    (is_whole && length <= bytes.len()).then_some(length)
 }
 
 impl<'a> Page<'a> {

@@ -50,7 +50,7 @@ impl Keeping {
 
     /// Whether nothing of that record's stream up to it was dropped, and it is there. What is older than the generation
     /// was kept or dropped before anybody could depend on it.
-    fn has_kept_one(&self, position: Position) -> bool {
+    pub(crate) fn has_kept_one(&self, position: Position) -> bool {
         let kept = self.kept.get(usize::from(position.stream().0)).map_or(Lsn::ZERO, |&(last, _)| last);
         position.lsn() < self.base || kept >= position.lsn()
     }

@@ -77,11 +77,13 @@ impl Progress {
         self.total.load(Ordering::Relaxed)
     }
 
-    fn expect(&self, bytes: u64) {
+    /// So many bytes more are to be read.
+    pub fn expect(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn advance(&self, bytes: u64) {
+    /// So many bytes more have been read.
+    pub fn advance(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 }

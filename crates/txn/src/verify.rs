@@ -1,0 +1,95 @@
+//! Verification: everything of a database is read and checked, and nothing is changed.
+
+use ishigaki_device::Directory;
+use ishigaki_wal::{Damage, Progress, Start, Survey};
+
+use crate::checkpoint::leftovers::{self, Manifests};
+use crate::redo::Decoder;
+use crate::{Error, Result};
+
+/// What a database's files hold, and where they are damaged.
+#[derive(Clone, Debug, Default)]
+pub struct Verification {
+    /// The number of the current checkpoint, if there is one that can be read.
+    pub checkpoint: Option<u64>,
+    /// The number of the one before, which is kept beside it.
+    pub previous: Option<u64>,
+    /// Rows of the current checkpoint that can be read, names of tables among them.
+    pub rows: u64,
+    /// Records of the log that can be read, from where the checkpoint begins.
+    pub records: u64,
+    /// Every damage that was found.
+    pub damages: Vec<Damage>,
+}
+
+impl Verification {
+    /// Whether all is as it was written.
+    pub fn is_sound(&self) -> bool {
+        self.damages.is_empty()
+    }
+}
+
+/// Reads and checks the database in `tables`, whose log lies in `log`: the same directory, or the place of a log apart. Both
+/// are locked by the caller. Both checkpoints are checked page by page, the log chunk by chunk and record by record. Nothing
+/// is written. `progress` counts the bytes of the log.
+///
+/// # Errors
+///
+/// [`Error::Device`] if a directory can not be listed. Damage is no error.
+pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) -> Result<Verification> {
+    let manifests = Manifests::of(tables)?;
+    let (current, previous) = (manifests.current.as_ref(), manifests.previous.as_ref());
+    let survey = Survey::of(log, current.or(previous).map(|manifest| manifest.log), progress)?;
+    let number = |manifest: &crate::checkpoint::Manifest| manifest.number;
+    let mut found =
+        Verification { checkpoint: current.map(number), previous: previous.map(number), ..Default::default() };
+    found.damages.clone_from(&manifests.damages);
+    for manifest in [current, previous].into_iter().flatten() {
+        let pages = leftovers::read(tables, manifest, |_, _, _, _| ());
+        found.damages.extend(pages.damages);
+        if current.is_some_and(|current| current.number == manifest.number) {
+            found.rows = pages.rows;
+        }
+    }
+    let mut damage = |file: &str, what: String| {
+        found.damages.push(Damage { file: file.to_owned(), offset: None, what });
+    };
+    let start = match current {
+        Some(manifest) => manifest.start,
+        None if manifests.damages.is_empty() && survey.start().is_some_and(|start| start > Start::default()) => {
+            damage("checkpoint", "is missing, and the log was trimmed".to_owned());
+            survey.start().unwrap_or_default()
+        }
+        None => survey.start().unwrap_or_default(),
+    };
+    if let (Some(manifest), Some(log)) = (current, survey.log())
+        && manifest.log != log
+    {
+        damage("checkpoint", format!("it belongs to log {}, and there is log {log}", manifest.log));
+    }
+    if survey.start().is_some_and(|of_log| of_log > start) {
+        damage("wal-control", format!("the log was trimmed behind {start}, where the checkpoint begins"));
+    }
+    let (mut records, mut strange) = (0, Vec::new());
+    let rescued = survey.rescue(log, start, &mut |position, payload| {
+        records += 1;
+        let why =
+            Decoder::new(payload).and_then(|mut operations| operations.try_for_each(|operation| operation.map(drop)));
+        if let Err(why) = why {
+            strange.push(format!("the redo record with LSN {} can not be applied: {why}", position.lsn()));
+        }
+        Ok(())
+    });
+    let rescued = rescued.map_err(Error::Log)?;
+    for what in strange {
+        damage("wal-*", what);
+    }
+    if let Some(manifest) = current.filter(|manifest| rescued.end < manifest.end)
+        && survey.damages().is_empty()
+    {
+        damage("wal-*", format!("the log ends at {}, and was durable up to {}", rescued.end, manifest.end));
+    }
+    found.damages.extend_from_slice(survey.damages());
+    found.records = records;
+    Ok(found)
+}
