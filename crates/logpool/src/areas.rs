@@ -1,37 +1,43 @@
 //! The checkpoint file: the blocks that a server rewrites in place at its checkpoints, beside the log (paper 4, section
 //! 4.1.3).
 //!
-//! Each area has two copies, written one after the other: a torn one leaves the other, and so does a damaged one. A copy says
+//! Each area has two copies, in files of their own, written one after the other: a torn one leaves the other, and so does one
+//! that is damaged, gone, or older than it should be. A copy says
 //! after which of the member's entries it was written; it becomes durable only when these are. Recovery puts it in its place
 //! among the entries that the home does not have yet; what is older than the home is there already.
 
 use std::sync::Arc;
 
 use ishigaki_base::LogId;
-use ishigaki_device::{AlignedBuffer, Device, Directory};
+use ishigaki_device::{AlignedBuffer, Device, Directory, Error as DeviceError};
 
 use crate::format::{Slot, Unfit};
 use crate::home::device_name;
 use crate::{Area, Error, FileId, MemberId, Profile, Result};
 
 /// Copies of an area.
-const COPIES: u64 = 2;
+const COPIES: usize = 2;
 
 /// A member's checkpoint file. Written by one at a time.
 #[derive(Debug)]
 pub(crate) struct Areas {
     log: LogId,
     member: MemberId,
-    /// `None` where the profile has no areas.
-    device: Option<Arc<dyn Device>>,
+    /// One for each copy; `None` where it is not there, as where the profile has no areas.
+    devices: [Option<Arc<dyn Device>>; COPIES],
     /// Of what was written last.
     sequence: u64,
     /// By area: the newest copy.
     newest: Vec<Option<Slot>>,
 }
 
-fn name(member: &str) -> String {
-    device_name(member, "checkpoint")
+/// What the file with that copy is called. Before there were two, the first one had both copies.
+fn name(member: &str, copy: usize) -> String {
+    device_name(member, ["checkpoint", "checkpoint-1"][copy])
+}
+
+fn length(profile: &Profile) -> u64 {
+    (profile.areas.len() * COPIES * Slot::LENGTH) as u64
 }
 
 impl Areas {
@@ -44,11 +50,13 @@ impl Areas {
         profile: &Profile,
     ) -> Result<Self> {
         let areas = profile.areas.len();
-        let device = match areas as u64 {
-            0 => None,
-            areas => Some(directory.create(&name(member_name), areas * COPIES * Slot::LENGTH as u64)?),
-        };
-        Ok(Self { log, member, device, sequence: 0, newest: vec![None; areas] })
+        let mut devices = [None, None];
+        if areas > 0 {
+            for (copy, device) in devices.iter_mut().enumerate() {
+                *device = Some(directory.create(&name(member_name, copy), length(profile))?);
+            }
+        }
+        Ok(Self { log, member, devices, sequence: 0, newest: vec![None; areas] })
     }
 
     /// Reads one; nothing is written.
@@ -59,18 +67,30 @@ impl Areas {
         member: MemberId,
         profile: &Profile,
     ) -> Result<Self> {
-        let mut areas = Self { log, member, device: None, sequence: 0, newest: vec![None; profile.areas.len()] };
+        let (sequence, newest) = (0, vec![None; profile.areas.len()]);
+        let mut areas = Self { log, member, devices: [None, None], sequence, newest };
         if profile.areas.is_empty() {
             return Ok(areas);
         }
-        let device = directory.open(&name(member_name))?;
-        for area in 0..profile.areas.len() as u64 {
-            let mut damaged = 0;
-            for copy in 0..COPIES {
+        for (copy, place) in areas.devices.iter_mut().enumerate() {
+            *place = match directory.open(&name(member_name, copy)) {
+                Ok(device) if device.len() >= length(profile) => Some(device),
+                Ok(_) | Err(DeviceError::NotFound { .. }) => None,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        let devices: Vec<_> = areas.devices.iter().flatten().cloned().collect();
+        if devices.is_empty() {
+            return Err(Error::of_member(member, "both of its checkpoint files are gone, or cut off"));
+        }
+        for area in 0..profile.areas.len() {
+            let (mut damaged, mut sound) = (0, false);
+            for (device, copy) in devices.iter().flat_map(|device| (0..COPIES).map(move |copy| (device, copy))) {
                 match areas.read(device.as_ref(), area, copy)? {
                     Ok(slot) => {
+                        sound = true;
                         areas.sequence = areas.sequence.max(slot.sequence);
-                        let newest = &mut areas.newest[area as usize];
+                        let newest = &mut areas.newest[area];
                         if newest.as_ref().is_none_or(|newest| newest.sequence < slot.sequence) {
                             *newest = Some(slot);
                         }
@@ -80,29 +100,45 @@ impl Areas {
                     Err(version) => return Err(version.error("a checkpoint file")),
                 }
             }
-            if damaged == COPIES {
+            // One alone may be a first write that was torn.
+            if !sound && damaged > 0 && damaged + COPIES - devices.len() >= COPIES {
                 return Err(Error::of_member(member, "neither copy of a checkpoint area fits its checksum"));
             }
         }
-        areas.device = Some(device);
         Ok(areas)
     }
 
-    fn read(&self, device: &dyn Device, area: u64, copy: u64) -> Result<Result<Slot, Unfit>> {
+    fn read(&self, device: &dyn Device, area: usize, copy: usize) -> Result<Result<Slot, Unfit>> {
         let mut buffer = AlignedBuffer::zeroed(Slot::LENGTH);
         device.read_at(Self::offset(area, copy), &mut buffer)?;
         Ok(Slot::decode(&buffer).and_then(|slot| {
-            let is_mine = (slot.log, slot.member, u64::from(slot.area)) == (self.log, self.member, area);
+            let is_mine = (slot.log, slot.member, usize::from(slot.area)) == (self.log, self.member, area);
             if is_mine { Ok(slot) } else { Err(Unfit::Damaged) }
         }))
     }
 
-    fn offset(area: u64, copy: u64) -> u64 {
-        (area * COPIES + copy) * Slot::LENGTH as u64
+    fn offset(area: usize, copy: usize) -> u64 {
+        ((area * COPIES + copy) * Slot::LENGTH) as u64
     }
 
     /// Makes durable what [`open`](Self::open) has found: whoever wrote it may have died before it was.
-    pub(crate) fn secure(&self) -> Result<()> {
+    /// A file that is gone or cut off is made again.
+    pub(crate) fn secure(&mut self, directory: &dyn Directory, member_name: &str, profile: &Profile) -> Result<()> {
+        if !profile.areas.is_empty() {
+            let mut is_new = false;
+            for (copy, place) in self.devices.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
+                let name = name(member_name, copy);
+                match directory.remove(&name) {
+                    Ok(()) | Err(DeviceError::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                *place = Some(directory.create(&name, length(profile))?);
+                is_new = true;
+            }
+            if is_new {
+                directory.sync()?;
+            }
+        }
         self.newest.iter().flatten().try_for_each(|slot| self.put(slot))
     }
 
@@ -125,12 +161,13 @@ impl Areas {
 
     /// Both copies, one durable before the other is begun.
     fn put(&self, slot: &Slot) -> Result<()> {
-        let Some(device) = &self.device else { return Ok(()) };
         let bytes = slot.encode();
         let mut buffer = AlignedBuffer::zeroed(Slot::LENGTH);
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        for copy in 0..COPIES {
-            device.write_durable(Self::offset(slot.area.into(), copy), &buffer)?;
+        for (copy, device) in self.devices.iter().enumerate() {
+            if let Some(device) = device {
+                device.write_durable(Self::offset(slot.area.into(), copy), &buffer)?;
+            }
         }
         Ok(())
     }

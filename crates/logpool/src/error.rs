@@ -29,6 +29,21 @@ pub enum Error {
         /// The first failure.
         cause: Arc<Self>,
     },
+    /// A part of a file is not what was written, and the log does not have it any more. Nothing of it is served; all else of
+    /// the file is, and the other files.
+    #[error(
+        "`{file}` of member `{member}` is damaged at {offset} ({why}), and the log does not have it any more; the 4 KiB there are not served until they are written as a whole; `ishigaki log verify` lists all damage"
+    )]
+    Damaged {
+        /// The member.
+        member: String,
+        /// The file's path.
+        file: String,
+        /// Where the damaged block begins, in bytes.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The pool was closed by its owner.
     #[error("the pool is closed")]
     Closed,
@@ -121,7 +136,7 @@ impl Error {
             | Self::NotDirectory { .. }
             | Self::Invalid { .. }
             | Self::Version { .. } => ErrorKind::Invalid,
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::Log(cause) => cause.kind(),
             Self::Device(cause) => cause.kind(),
             Self::Output { .. } => ErrorKind::Unavailable,

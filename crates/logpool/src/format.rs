@@ -5,6 +5,8 @@
 //! chunks have their checksums, everything else here has one of its own.
 
 mod entry;
+mod extent;
+mod intent;
 mod ledger;
 mod numbers;
 mod packed;
@@ -13,7 +15,9 @@ mod sealed;
 mod slot;
 
 pub(crate) use entry::{Change, Entry, Node, Run};
-pub(crate) use ledger::{Extent, Ledger, LedgerFile};
+pub(crate) use extent::{BLOCKS, Extent};
+pub(crate) use intent::{Intent, NewSums};
+pub(crate) use ledger::{Ledger, LedgerFile};
 pub(crate) use packed::{is_packed, pack, unpack};
 pub(crate) use roster::{Roster, RosterMember};
 pub(crate) use sealed::{Unfit, length as sealed_length};
@@ -21,7 +25,7 @@ pub(crate) use slot::Slot;
 #[cfg(fuzzing)]
 pub(crate) use {ledger::MAGIC as LEDGER, roster::MAGIC as ROSTER, sealed::seal, slot::MAGIC as SLOT};
 
-/// Version of everything here but packed entries.
+/// Version of everything here but packed entries and ledgers.
 pub(crate) const VERSION: u8 = 1;
 
 /// The longest file: lengths and offsets stay below it, so that their sums can not overflow.

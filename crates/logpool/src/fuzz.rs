@@ -110,7 +110,7 @@ fn body(sealed: &[u8]) -> Vec<u8> {
 
 /// Bodies of ledgers.
 pub fn ledgers() -> Vec<Vec<u8>> {
-    let extents = vec![Some(Extent { place: 9, crc: 77 }), None];
+    let extents = vec![Some(Extent::zeros(9)), None];
     let file = LedgerFile { path: "d/f".to_owned(), file: FileId(4), length: EXTENT + 1, extents };
     let ledger = Ledger {
         log: LogId(99),
@@ -122,6 +122,7 @@ pub fn ledgers() -> Vec<Vec<u8>> {
         regions: 1,
         directories: vec!["d".to_owned()],
         files: vec![file],
+        is_old: false,
     };
     vec![body(&ledger.encode())]
 }

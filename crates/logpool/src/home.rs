@@ -4,42 +4,52 @@
 //!  m.NAME.home-0000  m.NAME.home-0001 …    regions: rows of extents, written over in place
 //!  m.NAME.ledger-0   m.NAME.ledger-1       two copies of the ledger: names, lengths, extents with checksums, and the
 //!                                          number of the last entry whose effects are in the regions
-//!  m.NAME.checkpoint                       the checkpoint areas (see `areas`)
+//!  m.NAME.intent                           what the last round was about to write over
+//!  m.NAME.checkpoint, m.NAME.checkpoint-1  the checkpoint areas (see `areas`)
 //! ```
 //!
 //! Extents are written over in place, before the ledger says so. A crash between leaves extents that are partly newer than
 //! the ledger; that is no harm, because every entry since the ledger's is in the log, and entries say what bytes *are*, not
-//! how they differ. An extent that is new or was another file's is never written while a ledger on the medium still has it.
+//! how they differ. Such extents do not fit the ledger's checksums; so an *intent* is durable before the first one is written,
+//! with the checksums that their blocks will have, and with the entries made in it each block must have that. An extent that is new or was another file's is never written while a ledger on the medium still has it.
 //!
 //! Regions are made when files grow, before the request that needs them is accepted: so going home never lacks space.
 //!
-//! Parts: [`round`] brings a member's changes home.
+//! Parts: [`round`] brings a member's changes home, [`ledgers`] are the two copies on the medium, [`old`] is a home of format
+//! version 1.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use ishigaki_base::LogId;
-use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE};
+use ishigaki_device::{AlignedBuffer, Device, Directory, Error as DeviceError};
 use parking_lot::{Mutex, RwLock};
 
-use crate::format::{Extent, Ledger, Unfit, sealed_length};
+use crate::format::{Intent, Ledger};
+use crate::image::Piece;
 use crate::{Error, MemberId, Quota, Result};
+use ledgers::Ledgers;
 
+mod ledgers;
+mod old;
 mod round;
 
-pub(crate) use round::Snapshot;
+pub(crate) use round::{Brought, Snapshot};
 
 /// Bytes of an extent.
 pub(crate) const EXTENT: u64 = 64 << 10;
-
-/// What a ledger is called in messages.
-const LEDGER: &str = "the ledger of a member's home";
 
 /// Where bytes are read that are not in memory.
 pub(crate) trait Base: fmt::Debug {
     /// Fills `buffer` from `offset` within an extent, and on through those behind it.
     fn read(&self, place: u32, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Of a block of an extent that a round was about to write over when it was cut off: the checksum that it has with all
+    /// that the round was to bring.
+    fn intended(&self, _place: u32, _block: usize) -> Option<u32> {
+        None
+    }
 }
 
 /// A member's home.
@@ -49,12 +59,17 @@ pub(crate) struct Home {
     name: String,
     /// Bytes of a region.
     region: u64,
-    regions: RwLock<Vec<Arc<dyn Device>>>,
-    ledgers: [Arc<dyn Device>; 2],
+    /// One that is gone, or cut off, is made anew, and what was in it does not fit its checksums then.
+    regions: RwLock<Vec<Option<Arc<dyn Device>>>>,
+    ledgers: Ledgers,
     /// As it is on the medium.
     current: Mutex<Ledger>,
     /// Held by whoever makes regions. No other lock is held during I/O.
     growing: Mutex<()>,
+    /// Extents that did not fit the checksum that version 1 had of them.
+    suspects: BTreeSet<u32>,
+    /// Of a round that had not come to its end when the home was opened.
+    intent: Option<Intent>,
 }
 
 /// A device's name.
@@ -82,8 +97,7 @@ impl Home {
     ) -> Result<Self> {
         Self::clear(directory.as_ref(), name, log)?;
         let length = Ledger::longest(quota.files.into(), quota.home.0 / EXTENT + 1).next_multiple_of(4096);
-        let [first, second] = ledger_names(name);
-        let ledgers = [directory.create(&first, length)?, directory.create(&second, length)?];
+        let ledgers = Ledgers::create(&directory, name, length)?;
         let current = Ledger {
             log,
             member,
@@ -94,6 +108,7 @@ impl Home {
             regions: 0,
             directories: Vec::new(),
             files: Vec::new(),
+            is_old: false,
         };
         let home = Self {
             directory,
@@ -103,6 +118,8 @@ impl Home {
             ledgers,
             current: Mutex::new(current.clone()),
             growing: Mutex::default(),
+            suspects: BTreeSet::new(),
+            intent: None,
         };
         home.write_ledger(current)?;
         Ok(home)
@@ -116,7 +133,7 @@ impl Home {
     pub(crate) fn clear(directory: &dyn Directory, name: &str, log: LogId) -> Result<()> {
         let names = directory.list()?;
         for ledger in ledger_names(name).iter().filter(|ledger| names.contains(ledger)) {
-            if read_ledger(directory.open(ledger)?.as_ref())?.is_ok_and(|ledger| ledger.log != log) {
+            if ledgers::read(directory.open(ledger)?.as_ref())?.is_ok_and(|ledger| ledger.log != log) {
                 return Err(Error::Exists { name: format!("{ledger} of another pool") });
             }
         }
@@ -129,41 +146,28 @@ impl Home {
 
     /// Opens one to read it; nothing is written.
     pub(crate) fn open(directory: Arc<dyn Directory>, name: &str, log: LogId, member: MemberId) -> Result<Self> {
-        let ledgers = ledger_names(name).map(|ledger| directory.open(&ledger));
-        let [first, second] = ledgers;
-        let ledgers = [first?, second?];
-        let mut newest: Option<Ledger> = None;
-        let mut refusal = Unfit::Blank;
-        for device in &ledgers {
-            match read_ledger(device.as_ref())? {
-                Ok(ledger) if newest.as_ref().is_none_or(|newest| newest.sequence < ledger.sequence) => {
-                    newest = Some(ledger);
-                }
-                Ok(_) => {}
-                Err(unfit) => refusal = unfit,
-            }
-        }
-        let current = newest.ok_or_else(|| refusal.error(LEDGER))?;
-        if (current.log, current.member) != (log, member) {
-            let what = format!("the home of `{name}` is that of member {} of pool {}", current.member, current.log);
-            return Err(Error::corrupt(what));
-        }
+        let (ledgers, current, intent) = Ledgers::open(&directory, name, log, member)?;
         let region = current.region;
         let mut regions = Vec::new();
         for index in 0..current.regions as usize {
-            let device = directory.open(&region_name(name, index))?;
-            if device.len() != region {
-                return Err(Error::of_member(member, &format!("region {index} of its home has another length")));
-            }
-            regions.push(device);
+            regions.push(match directory.open(&region_name(name, index)) {
+                Ok(device) if device.len() == region => Some(device),
+                Ok(_) | Err(DeviceError::NotFound { .. }) => None,
+                Err(error) => return Err(error.into()),
+            });
         }
-        let (regions, current) = (RwLock::new(regions), Mutex::new(current));
-        Ok(Self { directory, name: name.to_owned(), region, regions, ledgers, current, growing: Mutex::default() })
+        let regions = RwLock::new(regions);
+        let (current, growing, suspects) = (Mutex::new(current), Mutex::default(), BTreeSet::new());
+        let name = name.to_owned();
+        let mut home = Self { directory, name, region, regions, ledgers, current, growing, suspects, intent };
+        home.renew()?;
+        Ok(home)
     }
 
     /// Makes durable what [`open`](Self::open) has found: whoever wrote it may have died before it was. A region that no
     /// ledger knows is removed, since the name of it may not be durable.
     pub(crate) fn secure(&self) -> Result<()> {
+        self.replace_regions()?;
         let ledger = self.ledger();
         self.write_ledger(ledger)?;
         let known: Vec<String> = (0..self.regions.read().len()).map(|index| region_name(&self.name, index)).collect();
@@ -171,6 +175,26 @@ impl Home {
         let strays: Vec<String> = self.directory.list()?.into_iter().filter(is_stray).collect();
         strays.iter().try_for_each(|name| self.directory.remove(name))?;
         if !strays.is_empty() {
+            self.directory.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Makes regions that are gone or cut off.
+    fn replace_regions(&self) -> Result<()> {
+        let mut regions = self.regions.write();
+        let gone = regions.iter_mut().enumerate().filter(|(_, region)| region.is_none());
+        let mut is_new = false;
+        for (index, region) in gone {
+            let name = region_name(&self.name, index);
+            match self.directory.remove(&name) {
+                Ok(()) | Err(DeviceError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            *region = Some(self.directory.create(&name, self.region)?);
+            is_new = true;
+        }
+        if is_new {
             self.directory.sync()?;
         }
         Ok(())
@@ -186,6 +210,11 @@ impl Home {
         self.current.lock().entries
     }
 
+    /// The last entry that a round was to bring which was cut off.
+    pub(crate) fn intended_entries(&self) -> Option<u64> {
+        self.intent.as_ref().map(|intent| intent.entries)
+    }
+
     /// Bytes of all regions.
     pub(crate) fn bytes(&self) -> u64 {
         self.regions.read().len() as u64 * self.region
@@ -199,7 +228,7 @@ impl Home {
         let mut made = Vec::new();
         for index in before..needed {
             match self.directory.create(&region_name(&self.name, index), self.region) {
-                Ok(device) => made.push(device),
+                Ok(device) => made.push(Some(device)),
                 Err(error) => {
                     // A full medium is no failure; what was made until then must not be in the way.
                     (before..index).try_for_each(|index| self.directory.remove(&region_name(&self.name, index)))?;
@@ -218,16 +247,7 @@ impl Home {
     fn write_ledger(&self, mut ledger: Ledger) -> Result<()> {
         ledger.sequence += 1;
         ledger.regions = self.regions.read().len() as u32;
-        let bytes = ledger.encode();
-        let mut buffer = AlignedBuffer::zeroed(bytes.len().next_multiple_of(MAX_BLOCK_SIZE));
-        buffer[..bytes.len()].copy_from_slice(&bytes);
-        for device in &self.ledgers {
-            if buffer.len() as u64 > device.len() {
-                let what = format!("its ledger has outgrown {} bytes", device.len());
-                return Err(Error::Full { member: self.name.clone(), what });
-            }
-            device.write_durable(0, &buffer)?;
-        }
+        self.ledgers.write(&ledger.encode())?;
         *self.current.lock() = ledger;
         Ok(())
     }
@@ -238,15 +258,27 @@ impl Home {
         let regions = self.regions.read();
         let device =
             regions.get(region as usize).ok_or_else(|| Error::corrupt(format!("there is no extent {place}")))?;
-        Ok((device.clone(), within * EXTENT))
+        let device = device.clone().ok_or_else(|| Error::corrupt(format!("the region of extent {place} is gone")))?;
+        Ok((device, within * EXTENT))
     }
 
-    /// Whether an extent's bytes fit its checksum.
-    pub(crate) fn check(&self, extent: Extent) -> Result<bool> {
+    /// Writes a block over that is damaged at home, with the bytes that the ledger says it has. Nothing else is at home in
+    /// its place meanwhile.
+    pub(crate) fn mend(&self, piece: Piece, bytes: &[u8]) -> Result<()> {
+        let (device, at) = self.device(piece.place())?;
+        let mut buffer = AlignedBuffer::zeroed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        device.write_at(at + piece.offset(), &buffer)?;
+        device.sync()?;
+        Ok(())
+    }
+
+    /// The bytes of an extent, whatever they are.
+    pub(crate) fn raw(&self, place: u32) -> Result<AlignedBuffer> {
+        let (device, at) = self.device(place)?;
         let mut buffer = AlignedBuffer::zeroed(EXTENT as usize);
-        let (device, at) = self.device(extent.place)?;
         device.read_at(at, &mut buffer)?;
-        Ok(ishigaki_base::crc32c(&buffer) == extent.crc)
+        Ok(buffer)
     }
 }
 
@@ -258,6 +290,10 @@ impl Ledger {
 }
 
 impl Base for Home {
+    fn intended(&self, place: u32, block: usize) -> Option<u32> {
+        self.intent.as_ref()?.sums.get(&place)?[block]
+    }
+
     fn read(&self, place: u32, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let (device, at) = self.device(place)?;
         let at = at + offset;
@@ -276,15 +312,4 @@ impl Base for Home {
         let per_region = (self.region / EXTENT) as u32;
         self.read((place / per_region + 1) * per_region, 0, behind)
     }
-}
-
-fn read_ledger(device: &dyn Device) -> Result<Result<Ledger, Unfit>> {
-    let mut buffer = AlignedBuffer::zeroed(device.len().min(4096) as usize);
-    device.read_at(0, &mut buffer)?;
-    let length = sealed_length(&buffer);
-    if length > buffer.len() as u64 && length <= device.len() {
-        buffer = AlignedBuffer::zeroed(length.next_multiple_of(4096).min(device.len()) as usize);
-        device.read_at(0, &mut buffer)?;
-    }
-    Ok(Ledger::decode(&buffer))
 }

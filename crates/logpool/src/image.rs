@@ -17,7 +17,7 @@ mod contents;
 mod names;
 
 pub(crate) use compare::{BLOCK, changed_runs};
-pub(crate) use contents::{Contents, Piece, Version};
+pub(crate) use contents::{Contents, Piece, Unreadable, Version};
 pub(crate) use names::Names;
 
 /// A member's files.
@@ -128,8 +128,12 @@ impl Image {
         match change {
             Change::Data { file, offset, length, runs } => {
                 let contents = self.contents_mut(*file)?;
+                // Runs that touch cover blocks together.
+                for row in runs.chunk_by(|run, next| run.at + run.length == next.at) {
+                    let length = row.iter().map(|run| run.length).sum();
+                    contents.prepare(base, offset + row[0].at, length)?;
+                }
                 for Run { at, length, bytes } in runs {
-                    contents.prepare(base, offset + at, *length)?;
                     match bytes {
                         Some(bytes) => contents.put(offset + at, bytes, version),
                         None => contents.zero(offset + at, *length, version),
@@ -253,6 +257,23 @@ impl Image {
             file: file.map(|file| (file, length(file))),
         };
         self.names.iter().map(node).collect()
+    }
+
+    /// The entries of a round that was cut off are made.
+    pub(crate) fn prove(&mut self) {
+        self.files.values_mut().for_each(|opened| opened.contents.prove());
+    }
+
+    /// Files that have a name or a user.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = FileId> {
+        self.files.keys().copied()
+    }
+
+    /// What home has of a block is damaged, and memory has it: it goes home once more.
+    pub(crate) fn freshen(&mut self, file: FileId, piece: Piece) -> bool {
+        self.version += 1;
+        let version = self.version;
+        self.contents_mut(file).is_ok_and(|contents| contents.freshen(piece, version))
     }
 
     /// A round begins.

@@ -26,6 +26,7 @@
 //! - `home` keeps each member's files durably in large extents; a *round* brings it up to date.
 //! - `areas` is the checkpoint file: blocks that servers rewrite in place at checkpoints do not go into the log.
 //! - `keeper` has log space reclaimed, and carries entries of a slow member on, so that it stops nobody else.
+//! - `scrub` compares homes with their checksums, and `healing` makes damaged blocks anew from the log.
 //! - `recovery` rebuilds images from home, checkpoint file and log; [`rebuild`], [`verify()`] and [`inspect()`] do so offline.
 //!
 //! Nothing here knows of FUSE, virtio, errno or a database's file formats; a [`Profile`] is data.
@@ -37,6 +38,7 @@ mod file;
 mod format;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod healing;
 mod home;
 mod ids;
 mod image;
@@ -50,6 +52,7 @@ mod process;
 mod profile;
 mod rebuild;
 mod recovery;
+mod scrub;
 mod settings;
 mod statistics;
 mod verify;
@@ -59,11 +62,12 @@ pub use error::{Error, Result};
 pub use file::File;
 pub use ids::{FileId, MemberId};
 pub use inspect::{EntryReport, inspect};
-pub use member::{Kind, Member, Metadata};
+pub use member::{Kind, Member, Metadata, Scrubbed};
 pub use pool::Pool;
 pub use profile::{Area, Profile};
 pub use rebuild::{Folder, Sink, is_pool, members, rebuild};
 pub use recovery::{Homes, Together};
+pub use scrub::ScrubStatistics;
 pub use settings::{Durability, MemberSettings, Quota, Settings, Waiting};
-pub use statistics::{LogStatistics, MemberStatistics};
+pub use statistics::{DamagedFile, LogStatistics, MemberStatistics};
 pub use verify::{Verification, verify};

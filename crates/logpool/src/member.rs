@@ -6,10 +6,12 @@ use crate::format::Change;
 use crate::{Error, File, FileId, MemberStatistics, Profile, Quota, Result, paths};
 
 mod checkpoint;
+mod damage;
 mod request;
 mod resident;
 mod state;
 
+pub use damage::Scrubbed;
 pub(crate) use resident::Resident;
 pub(crate) use state::State;
 

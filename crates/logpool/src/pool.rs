@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-use ishigaki_base::{ErrorKind, LogId, Lsn};
+use ishigaki_base::{ByteSize, ErrorKind, LogId, Lsn};
 use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Stream};
 use parking_lot::Mutex;
@@ -18,7 +18,10 @@ use crate::member::{Resident, State};
 use crate::meter::Meter;
 use crate::process::Process;
 use crate::recovery::Homes;
-use crate::{Error, LogStatistics, Member, MemberId, MemberSettings, Result, Settings, paths};
+use crate::scrub::Scrubber;
+use crate::{
+    Error, LogStatistics, Member, MemberId, MemberSettings, Result, ScrubStatistics, Scrubbed, Settings, paths,
+};
 
 mod opening;
 pub(crate) mod roster;
@@ -73,6 +76,7 @@ pub(crate) struct Core {
     /// The first LSN of this opening.
     pub(crate) base: Lsn,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) scrubber: Scrubber,
     /// Bytes of entries appended since space was looked at.
     appended: AtomicU64,
     closed: AtomicBool,
@@ -214,6 +218,31 @@ impl Pool {
         outcomes.into_iter().collect()
     }
 
+    /// Compares the home of a member, or of all, with its checksums, now and at once. What does not fit is made anew where the
+    /// log has it, and is refused else.
+    pub fn scrub(&self, member: Option<&str>) -> Result<Scrubbed> {
+        self.core.check()?;
+        let residents = match member {
+            Some(name) => vec![self.keeper.resident(name)?],
+            None => self.keeper.residents(),
+        };
+        let mut found = Scrubbed::default();
+        for resident in residents {
+            found.add(self.core.scrubber.look(&resident, false)?);
+        }
+        Ok(found)
+    }
+
+    /// Has the scrubber compare so many bytes of homes each second from now on; with zero it stands still.
+    pub fn set_scrub_rate(&self, rate: ByteSize) {
+        self.core.scrubber.set_rate(rate);
+    }
+
+    /// What the scrubber has done.
+    pub fn scrub_statistics(&self) -> ScrubStatistics {
+        self.core.scrubber.statistics()
+    }
+
     /// Says a member's changes again at the end of the log, and gives the space before free, now: as is done by itself with
     /// a member whose home does not keep up.
     pub fn carry_on(&self, name: &str) -> Result<()> {
@@ -231,6 +260,7 @@ impl Pool {
     fn end(&self) -> Result<()> {
         self.core.closed.store(true, Ordering::SeqCst);
         self.keeper.stop();
+        self.core.scrubber.stop();
         self.keeper.residents().iter().for_each(|resident| resident.stop());
         self.core.process.stop();
         // First of all the log: a home may take its time, or stand still.

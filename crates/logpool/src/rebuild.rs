@@ -10,6 +10,7 @@ use ishigaki_device::Directory;
 use ishigaki_wal::Changes;
 
 use crate::format::Roster;
+use crate::image::BLOCK;
 use crate::pool::roster;
 use crate::recovery::{Homes, Rebuilt, RebuiltMember};
 use crate::{Error, Result};
@@ -46,7 +47,7 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     rebuilt.finish()?;
     let member = rebuilt.members.pop().ok_or_else(|| Error::NotFound { name: member.to_owned() })?;
     if let Some(path) = check_home(&member)?.1.first() {
-        return Err(Error::of_member(member.id, &format!("`{path}` at its home does not fit its checksum")));
+        return Err(unfit(&member, path));
     }
     let lengths = member.image.names.iter().filter_map(|(_, file)| file);
     let lengths = lengths.map(|file| Ok(member.image.contents(file)?.length())).collect::<Result<Vec<_>>>()?;
@@ -64,7 +65,8 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
         let mut at = 0;
         while at < contents.length() {
             let piece = &mut buffer[..PIECE.min((contents.length() - at) as usize)];
-            contents.read(&member.home, at, piece)?;
+            let read = contents.read(&member.home, at, piece);
+            read.map_err(|unreadable| unreadable.cause.unwrap_or_else(|| unfit(&member, path)))?;
             if piece.iter().any(|&byte| byte != 0) {
                 sink.write(at, piece)?;
             }
@@ -73,6 +75,10 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     }
     sink.finish()?;
     Ok(files)
+}
+
+fn unfit(member: &RebuiltMember, path: &str) -> Error {
+    Error::of_member(member.id, &format!("`{path}` at its home does not fit its checksum"))
 }
 
 /// The names of a pool's members, without opening it.
@@ -113,11 +119,21 @@ pub(crate) fn check_home(member: &RebuiltMember) -> Result<(u64, Vec<String>)> {
     let (mut sound, mut damaged) = (0, Vec::new());
     for (path, file) in member.image.names.iter() {
         let Some(file) = file else { continue };
-        for extent in member.image.contents(file)?.whole_extents() {
-            if member.home.check(extent)? {
-                sound += crate::home::EXTENT;
-            } else {
-                damaged.push(path.to_owned());
+        let contents = member.image.contents(file)?;
+        for index in 0..contents.extents().len() as u64 {
+            let pieces = contents.home_pieces(index);
+            let Some(first) = pieces.first() else { continue };
+            let raw = match member.home.raw(first.place()) {
+                Err(error @ Error::Device(_)) => return Err(error),
+                raw => raw.ok(),
+            };
+            for piece in &pieces {
+                let within = piece.offset() as usize..(piece.offset() + BLOCK) as usize;
+                if !piece.is_lost() && raw.as_ref().is_some_and(|raw| piece.fits(&raw[within])) {
+                    sound += BLOCK;
+                } else {
+                    damaged.push(path.to_owned());
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ use ishigaki_base::Lsn;
 use ishigaki_device::Directory;
 
 use crate::areas::Areas;
-use crate::format::{Change, Entry, Roster, RosterMember, Run, Slot, unpack};
+use crate::format::{BLOCKS, Change, Entry, Roster, RosterMember, Run, Slot, unpack};
 use crate::home::{EXTENT, Home};
 use crate::image::Image;
 use crate::{Area, Error, MemberId, MemberSettings, Result};
@@ -149,6 +149,9 @@ impl RebuiltMember {
             self.gap = Gap::Open;
         }
         self.place_slots(entry.number)?;
+        if self.home.intended_entries().is_some_and(|entries| (self.number..entry.number).contains(&entries)) {
+            self.image.prove();
+        }
         (self.number, self.logged) = (entry.number, self.logged + bytes);
         self.oldest.get_or_insert(lsn);
         match (self.gap, &entry.change) {
@@ -164,6 +167,25 @@ impl RebuiltMember {
             Error::Device(_) => error,
             error => Error::of_member(self.id, &format!("its entry {} can not be: {error}", entry.number)),
         })
+    }
+
+    /// An extent that did not fit the checksum that format version 1 had of it, and of which the log changes nothing, is
+    /// damaged, and of the others it is not known.
+    fn judge_suspects(&mut self) -> Result<()> {
+        let files: Vec<_> = self.image.all_files().collect();
+        for file in files {
+            let contents = self.image.contents_mut(file)?;
+            for index in 0..contents.extents().len() as u64 {
+                let pieces = contents.home_pieces(index);
+                let is_suspect = pieces.first().is_some_and(|piece| self.home.is_suspect(piece.place()));
+                if is_suspect && pieces.len() == BLOCKS {
+                    for piece in pieces {
+                        contents.give_up(piece.block());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Puts copies of checkpoint areas that were written before that entry in their place.
@@ -184,6 +206,8 @@ impl RebuiltMember {
             return Err(Error::of_member(self.id, "entries after those that are home are missing"));
         }
         self.place_slots(self.number + 1)?;
+        self.image.prove();
+        self.judge_suspects()?;
         let quota = self.settings.quota;
         if self.image.extents() * EXTENT > quota.home.0 || self.image.names.len() as u64 > quota.files.into() {
             return Err(Error::of_member(self.id, "its files are longer, or more, than it may have"));

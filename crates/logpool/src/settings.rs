@@ -22,6 +22,11 @@ pub struct Settings {
     /// Bytes of blocks that are home already and yet kept in memory, per member, so that writes can be compared with them.
     /// Default 4 MiB.
     pub cache: ByteSize,
+    /// Bytes of homes that are compared with their checksums each second, all members together; with zero none are. It can be
+    /// [changed](crate::Pool::set_scrub_rate). Default 1 MiB.
+    pub scrub: ByteSize,
+    /// How long the scrubber rests after a pass over all homes. Default 6 hours.
+    pub scrub_pause: Duration,
     /// How long a member over its share waits for its own home before it is told that it is full. Default 10 s.
     pub patience: Duration,
     /// Whether threads of the pool write the log, bring members home and reclaim space. Without them all is done by the
@@ -37,6 +42,8 @@ impl Default for Settings {
             segment: ByteSize::mib(16),
             region: ByteSize::mib(16),
             cache: ByteSize::mib(4),
+            scrub: ByteSize::mib(1),
+            scrub_pause: Duration::from_hours(6),
             patience: Duration::from_secs(10),
             background: true,
         }

@@ -79,12 +79,27 @@ pub struct MemberStatistics {
     pub memory_not_home: u64,
     /// Rounds that brought changes home.
     pub rounds: u64,
+    /// Blocks of 4 KiB that were damaged at home, and were made anew.
+    pub repaired: u64,
+    /// Files with blocks that are damaged at home, and that the log does not have any more.
+    pub damaged: Vec<DamagedFile>,
     /// Bytes of its files, each rounded up to 64 KiB; the quota's home bounds it.
     pub home: u64,
     /// Files and directories; the quota's files bound it.
     pub files: u64,
     /// Its limits.
     pub quota: Quota,
+}
+
+/// A file of which something can not be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedFile {
+    /// Its path.
+    pub path: String,
+    /// Blocks of 4 KiB that are damaged.
+    pub blocks: u64,
+    /// Where the first of them begins, in bytes.
+    pub first: u64,
 }
 
 /// Counters that a member keeps.
@@ -96,10 +111,12 @@ pub(crate) struct Counters {
     pub(crate) restated: u64,
     pub(crate) area_bytes: u64,
     pub(crate) rounds: u64,
+    pub(crate) repaired: u64,
 }
 
 impl Counters {
-    pub(crate) const NONE: Self = Self { entries: 0, written: 0, logged: 0, restated: 0, area_bytes: 0, rounds: 0 };
+    pub(crate) const NONE: Self =
+        Self { entries: 0, written: 0, logged: 0, restated: 0, area_bytes: 0, rounds: 0, repaired: 0 };
 }
 
 /// Durable requests of a member.

@@ -169,6 +169,11 @@ impl Log {
         Start { generation: self.shared.generation, lsn: self.last_drawn().next() }
     }
 
+    /// From where the log is needed, and can be read: everything before was given free.
+    pub fn start(&self) -> Start {
+        self.control.contents().start
+    }
+
     /// What the log takes on its medium.
     pub fn space(&self) -> Space {
         self.shared.pool.space()

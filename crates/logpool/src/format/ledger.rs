@@ -2,14 +2,18 @@
 
 use ishigaki_base::LogId;
 
-use super::LONGEST_FILE;
+use super::extent::{BLOCKS, Extent};
 use super::numbers::{Reader, put, put_all, put_text};
 use super::sealed::{self, Unfit};
+use super::{LONGEST_FILE, VERSION};
 use crate::home::EXTENT;
 use crate::{FileId, MemberId};
 
 /// What it begins with.
 pub(crate) const MAGIC: [u8; 4] = *b"ISPL";
+
+/// The version that is written: blocks have checksums. In version 1 an extent had one for all of it.
+const NEWEST: u8 = 2;
 
 /// What a home holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub(crate) struct Ledger {
     pub(crate) directories: Vec<String>,
     /// Files.
     pub(crate) files: Vec<LedgerFile>,
+    /// It was read from version 1: the first of each extent's checksums is that of the whole extent, the others mean nothing.
+    pub(crate) is_old: bool,
 }
 
 /// A file in a ledger.
@@ -43,15 +49,6 @@ pub(crate) struct LedgerFile {
     pub(crate) length: u64,
     /// Where its bytes are, 64 KiB each, as many as the length asks for; `None`: all zero.
     pub(crate) extents: Vec<Option<Extent>>,
-}
-
-/// 64 KiB of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    /// Its number in the home, over all regions.
-    pub(crate) place: u32,
-    /// CRC-32C of its bytes.
-    pub(crate) crc: u32,
 }
 
 impl Ledger {
@@ -75,22 +72,23 @@ impl Ledger {
             put(&mut body, file.file.0.into());
             put(&mut body, file.length);
             for extent in &file.extents {
-                put(&mut body, extent.map_or(0, |extent| u64::from(extent.place) + 1));
-                if let Some(extent) = extent {
-                    body.extend_from_slice(&extent.crc.to_le_bytes());
+                match extent {
+                    None => put(&mut body, 0),
+                    Some(extent) => extent.put(&mut body),
                 }
             }
         }
-        sealed::wrap(MAGIC, &body)
+        sealed::wrap_as(MAGIC, NEWEST, &body)
     }
 
     /// Reads what a device holds.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let mut reader = Reader(sealed::unwrap(MAGIC, bytes)?);
-        Self::read(&mut reader).filter(|_| reader.is_empty()).ok_or(Unfit::Damaged)
+        let (version, body) = sealed::unwrap_up_to(NEWEST, MAGIC, bytes)?;
+        let mut reader = Reader(body);
+        Self::read(&mut reader, version == VERSION).filter(|_| reader.is_empty()).ok_or(Unfit::Damaged)
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, is_old: bool) -> Option<Self> {
         let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
         let member = MemberId(reader.number()?.try_into().ok()?);
         let (sequence, entries, next_file) = (reader.number()?, reader.number()?, reader.short()?);
@@ -109,20 +107,40 @@ impl Ledger {
             for _ in 0..length.div_ceil(EXTENT) {
                 extents.push(match reader.below(1 + places.min(1 << 32))?.checked_sub(1) {
                     None => None,
-                    Some(place) => {
+                    Some(place) if is_old => {
                         let crc = u32::from_le_bytes(reader.run(4)?.try_into().ok()?);
-                        Some(Extent { place: place as u32, crc })
+                        Some(Extent { place: place as u32, sums: [crc; BLOCKS], lost: 0 })
                     }
+                    Some(place) => Some(Extent::read(place as u32, reader)?),
                 });
             }
             files.push(LedgerFile { path, file, length, extents });
         }
-        Some(Self { log, member, sequence, entries, next_file, region, regions, directories, files })
+        Some(Self { log, member, sequence, entries, next_file, region, regions, directories, files, is_old })
+    }
+
+    /// The bytes of a device of version 1; each extent's checksum is the first that it has.
+    #[cfg(test)]
+    pub(crate) fn encode_old(&self) -> Vec<u8> {
+        let one = Self { files: Vec::new(), ..self.clone() }.encode();
+        let mut body = one[16..one.len() - 4].to_vec();
+        for file in &self.files {
+            put_text(&mut body, &file.path);
+            put(&mut body, file.file.0.into());
+            put(&mut body, file.length);
+            for extent in &file.extents {
+                put(&mut body, extent.map_or(0, |extent| u64::from(extent.place) + 1));
+                if let Some(extent) = extent {
+                    body.extend_from_slice(&extent.sums[0].to_le_bytes());
+                }
+            }
+        }
+        sealed::wrap(MAGIC, &body)
     }
 
     /// The most bytes of a ledger with so many names and extents.
     pub(crate) fn longest(names: u64, extents: u64) -> u64 {
-        128 + names * (crate::paths::LONGEST as u64 + 16) + extents * 9
+        128 + names * (crate::paths::LONGEST as u64 + 16) + extents * Extent::LONGEST
     }
 }
 
@@ -131,7 +149,7 @@ mod tests {
     use super::*;
 
     fn ledger() -> Ledger {
-        let extents = vec![Some(Extent { place: 9, crc: 77 }), None];
+        let extents = vec![Some(Extent { lost: 0x8001, ..Extent::zeros(9) }), None];
         let file = LedgerFile { path: "d/f".to_owned(), file: FileId(4), length: EXTENT + 1, extents };
         Ledger {
             log: LogId(99),
@@ -143,6 +161,7 @@ mod tests {
             regions: 1,
             directories: vec!["d".to_owned()],
             files: vec![file],
+            is_old: false,
         }
     }
 
@@ -156,7 +175,7 @@ mod tests {
     #[test]
     fn an_extent_beyond_the_regions_is_refused() {
         let mut ledger = ledger();
-        ledger.files[0].extents[0] = Some(Extent { place: 16, crc: 0 });
+        ledger.files[0].extents[0] = Some(Extent::zeros(16));
         assert!(Ledger::decode(&ledger.encode()).is_err());
     }
 }

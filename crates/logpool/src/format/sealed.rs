@@ -34,9 +34,14 @@ impl Unfit {
 
 /// The body with everything around it.
 pub(super) fn wrap(magic: [u8; 4], body: &[u8]) -> Vec<u8> {
+    wrap_as(magic, VERSION, body)
+}
+
+/// The same, of a version of its own.
+pub(super) fn wrap_as(magic: [u8; 4], version: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + body.len() + TRAILER);
     bytes.extend_from_slice(&magic);
-    bytes.extend_from_slice(&[VERSION, 0, 0, 0]);
+    bytes.extend_from_slice(&[version, 0, 0, 0]);
     bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
     bytes.extend_from_slice(body);
     let crc = crc32c(&bytes);
@@ -46,6 +51,11 @@ pub(super) fn wrap(magic: [u8; 4], body: &[u8]) -> Vec<u8> {
 
 /// The body within bytes that may be longer.
 pub(super) fn unwrap(magic: [u8; 4], bytes: &[u8]) -> Result<&[u8], Unfit> {
+    unwrap_up_to(VERSION, magic, bytes).map(|(_, body)| body)
+}
+
+/// The same of any version up to the newest one, which is said.
+pub(super) fn unwrap_up_to(newest: u8, magic: [u8; 4], bytes: &[u8]) -> Result<(u8, &[u8]), Unfit> {
     if bytes.iter().take(HEADER).all(|&byte| byte == 0) {
         return Err(Unfit::Blank);
     }
@@ -56,13 +66,13 @@ pub(super) fn unwrap(magic: [u8; 4], bytes: &[u8]) -> Result<&[u8], Unfit> {
     if bytes.len() < end + TRAILER || !bytes.starts_with(&magic) || crc32c(sealed) != fields.u32(end) {
         return Err(Unfit::Damaged);
     }
-    if bytes[4] != VERSION {
+    if !(VERSION..=newest).contains(&bytes[4]) {
         return Err(Unfit::Version(bytes[4]));
     }
     if bytes[5..8] != [0; 3] {
         return Err(Unfit::Damaged);
     }
-    Ok(&sealed[HEADER..])
+    Ok((bytes[4], &sealed[HEADER..]))
 }
 
 /// The bytes that a reader needs to see the whole: told by the header.
@@ -73,7 +83,8 @@ pub(crate) fn length(header: &[u8]) -> u64 {
 /// A body with a length and a checksum that are right.
 #[cfg(fuzzing)]
 pub(crate) fn seal(magic: [u8; 4], body: &[u8]) -> Vec<u8> {
-    wrap(magic, body)
+    let version = if magic == super::LEDGER { 2 } else { VERSION };
+    wrap_as(magic, version, body)
 }
 
 #[cfg(test)]

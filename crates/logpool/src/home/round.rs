@@ -2,8 +2,10 @@
 //!
 //! 1. A snapshot of the image, in memory, up to some entry; requests go on meanwhile.
 //! 2. The log is durable up to that entry. Nothing goes home before.
-//! 3. Extents with changes are written, in the order of their places, as many at once as lie beside each other; then synced.
-//! 4. Both copies of the ledger are written. From then on the log is not needed for these entries.
+//! 3. An intent is written: which blocks are written over, and their new checksums.
+//! 4. Extents with changes are written, in the order of their places, as many at once as lie beside each other; then synced.
+//!    A block that does not change keeps its checksum, and where it does not fit that, its bytes: no round makes damage valid.
+//! 5. Both copies of the ledger are written. From then on the log is not needed for these entries.
 //!
 //! New extents are taken from what the ledger on the medium does not have. Where that is not enough, because files were
 //! removed since, a ledger is written first that has let go of their extents; the entries that removed them are in the log.
@@ -15,7 +17,7 @@ use ishigaki_base::crc32c;
 use ishigaki_device::{AlignedBuffer, Device};
 
 use super::{EXTENT, Home};
-use crate::format::{Extent, Ledger, LedgerFile};
+use crate::format::{BLOCKS, Extent, Intent, Ledger, LedgerFile, NewSums};
 use crate::image::{BLOCK, Contents, Image, Version};
 use crate::{Error, FileId, Result};
 
@@ -70,7 +72,7 @@ impl Snapshot {
 impl FileSnapshot {
     fn of(path: &str, file: FileId, contents: &Contents) -> Self {
         let dirty = contents.dirty_blocks().map(|(block, bytes)| (block, bytes.clone())).collect();
-        let mut extents = contents.extents().to_vec();
+        let mut extents = contents.extents_with_losses();
         extents.resize(contents.length().div_ceil(EXTENT) as usize, None);
         for (index, extent) in extents.iter_mut().enumerate() {
             if index as u64 * EXTENT >= contents.valid() {
@@ -97,6 +99,10 @@ impl FileSnapshot {
     }
 }
 
+fn sum((_, content): &Dirty) -> u32 {
+    content.as_ref().map_or_else(|| Extent::zeros(0).sums[0], |content| crc32c(content))
+}
+
 /// An extent to be written.
 struct Due<'a> {
     place: u32,
@@ -104,24 +110,47 @@ struct Due<'a> {
     over: bool,
     file: usize,
     index: u64,
-    blocks: Vec<&'a Dirty>,
+    /// Dirty blocks, with their checksums.
+    blocks: Vec<(&'a Dirty, u32)>,
+}
+
+/// What a round has done.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    /// The extents of each file.
+    pub(crate) extents: BTreeMap<FileId, Vec<Option<Extent>>>,
+    /// Blocks that it has met and left as they were, since they do not fit their checksums: by file, its index in the file.
+    pub(crate) damaged: Vec<(FileId, u64)>,
+}
+
+/// Extents that lie beside each other, as they are to be written.
+struct Row {
+    bytes: AlignedBuffer,
+    extents: Vec<Extent>,
+    /// Blocks of the row that are not to be written, ascending.
+    kept: Vec<usize>,
 }
 
 impl Home {
-    /// Steps 3 and 4 of a round. Gives the extents of each file.
-    pub(crate) fn bring(&self, snapshot: &Snapshot) -> Result<BTreeMap<FileId, Vec<Option<Extent>>>> {
+    /// Steps 3 to 5 of a round.
+    pub(crate) fn bring(&self, snapshot: &Snapshot) -> Result<Brought> {
         let (mut dues, wanted) = Self::dues(snapshot);
         self.give_places(snapshot, &mut dues, wanted)?;
         dues.sort_by_key(|due| due.place);
+        self.intend(snapshot, &dues)?;
         let mut extents: Vec<_> = snapshot.files.iter().map(|file| file.extents.clone()).collect();
         let mut rest = &dues[..];
-        let mut touched: Vec<Arc<dyn Device>> = Vec::new();
+        let (mut touched, mut damaged): (Vec<Arc<dyn Device>>, _) = (Vec::new(), Vec::new());
         while !rest.is_empty() {
             let (run, behind) = rest.split_at(self.run_length(rest));
-            let (device, crcs) = self.write(snapshot, run)?;
-            for (due, crc) in run.iter().zip(crcs) {
-                extents[due.file][due.index as usize] = Some(Extent { place: due.place, crc });
+            let (device, row) = self.write(snapshot, run)?;
+            for (due, extent) in run.iter().zip(row.extents) {
+                extents[due.file][due.index as usize] = Some(extent);
             }
+            damaged.extend(row.kept.iter().map(|block| {
+                let due = &run[block / BLOCKS];
+                (snapshot.files[due.file].file, due.index * BLOCKS as u64 + (block % BLOCKS) as u64)
+            }));
             if touched.last().is_none_or(|last| !Arc::ptr_eq(last, &device)) {
                 touched.push(device);
             }
@@ -129,7 +158,7 @@ impl Home {
         }
         touched.iter().try_for_each(|device| device.sync())?;
         self.note(snapshot, &extents)?;
-        Ok(snapshot.files.iter().map(|file| file.file).zip(extents).collect())
+        Ok(Brought { extents: snapshot.files.iter().map(|file| file.file).zip(extents).collect(), damaged })
     }
 
     /// All extents to be written, and how many of them have no place yet.
@@ -139,6 +168,7 @@ impl Home {
             for (index, blocks) in file.due() {
                 let place = file.extents.get(index as usize).copied().flatten().map(|extent| extent.place);
                 wanted += usize::from(place.is_none());
+                let blocks = blocks.into_iter().map(|dirty| (dirty, sum(dirty))).collect();
                 dues.push(Due { place: place.unwrap_or(u32::MAX), over: place.is_some(), file: number, index, blocks });
             }
         }
@@ -157,6 +187,20 @@ impl Home {
         let new = dues.iter_mut().filter(|due| !due.over);
         new.zip(free).for_each(|(due, place)| due.place = place);
         Ok(())
+    }
+
+    /// Says what is about to be written over.
+    fn intend(&self, snapshot: &Snapshot, dues: &[Due<'_>]) -> Result<()> {
+        let mut sums = BTreeMap::new();
+        for due in dues.iter().filter(|due| due.over) {
+            let new: &mut NewSums = sums.entry(due.place).or_default();
+            due.blocks.iter().for_each(|((block, _), sum)| new[*block as usize % BLOCKS] = Some(*sum));
+        }
+        if sums.is_empty() {
+            return Ok(());
+        }
+        let Ledger { log, member, entries: base, .. } = self.ledger();
+        self.ledgers.intend(&Intent { log, member, base, entries: snapshot.entries, sums })
     }
 
     /// The lowest places that nobody has.
@@ -192,37 +236,62 @@ impl Home {
         dues.iter().enumerate().take_while(beside).count()
     }
 
-    /// Writes extents that lie beside each other; gives their checksums.
-    fn write(&self, snapshot: &Snapshot, run: &[Due<'_>]) -> Result<(Arc<dyn Device>, Vec<u32>)> {
+    /// Writes extents that lie beside each other.
+    fn write(&self, snapshot: &Snapshot, run: &[Due<'_>]) -> Result<(Arc<dyn Device>, Row)> {
         let (device, at) = self.device(run[0].place)?;
-        let mut buffer = AlignedBuffer::zeroed(run.len() * EXTENT as usize);
-        let mut crcs = Vec::with_capacity(run.len());
-        for (due, bytes) in run.iter().zip(buffer.chunks_exact_mut(EXTENT as usize)) {
-            self.fill(&snapshot.files[due.file], due, bytes)?;
-            crcs.push(crc32c(bytes));
+        let bytes = AlignedBuffer::zeroed(run.len() * EXTENT as usize);
+        let mut row = Row { bytes, extents: Vec::with_capacity(run.len()), kept: Vec::new() };
+        for (number, due) in run.iter().enumerate() {
+            self.fill(&snapshot.files[due.file], due, number, &mut row)?;
         }
-        device.write_at(at, &buffer)?;
-        Ok((device, crcs))
+        let mut from = 0;
+        for kept in row.kept.iter().copied().chain([run.len() * BLOCKS]) {
+            let (begin, end) = (from * BLOCK as usize, kept * BLOCK as usize);
+            if begin < end {
+                device.write_at(at + begin as u64, &row.bytes[begin..end])?;
+            }
+            from = kept + 1;
+        }
+        Ok((device, row))
     }
 
-    /// The bytes of an extent.
-    fn fill(&self, file: &FileSnapshot, due: &Due<'_>, bytes: &mut [u8]) -> Result<()> {
-        if due.over && due.blocks.len() < (EXTENT / BLOCK) as usize {
-            let (device, at) = self.device(due.place)?;
-            let mut old = AlignedBuffer::zeroed(EXTENT as usize);
-            device.read_at(at, &mut old)?;
-            bytes.copy_from_slice(&old);
-            let valid = file.valid.saturating_sub(due.index * EXTENT).min(EXTENT) as usize;
-            bytes[valid..].fill(0);
-        }
-        for (block, content) in &due.blocks {
-            let at = (block * BLOCK - due.index * EXTENT) as usize;
-            let target = &mut bytes[at..at + BLOCK as usize];
-            match content {
-                Some(content) => target.copy_from_slice(content),
-                None => target.fill(0),
+    /// Makes one extent of a row.
+    fn fill(&self, file: &FileSnapshot, due: &Due<'_>, number: usize, row: &mut Row) -> Result<()> {
+        let begin = number * EXTENT as usize;
+        let bytes = &mut row.bytes[begin..begin + EXTENT as usize];
+        let mut extent = Extent::zeros(due.place);
+        let mut changes = [false; BLOCKS];
+        if due.over {
+            let old = file.extents.get(due.index as usize).copied().flatten();
+            extent = old.ok_or_else(|| Error::corrupt(format!("extent {} is no file's", due.place)))?;
+            let valid = (file.valid.saturating_sub(due.index * EXTENT).min(EXTENT) / BLOCK) as usize;
+            for (block, changes) in changes.iter_mut().enumerate().skip(valid) {
+                extent.set(block, Extent::zeros(due.place).sums[block]);
+                *changes = true;
             }
         }
+        for ((block, content), sum) in &due.blocks {
+            let within = *block as usize % BLOCKS;
+            changes[within] = true;
+            if let Some(content) = content {
+                bytes[within * BLOCK as usize..(within + 1) * BLOCK as usize].copy_from_slice(content);
+            }
+            extent.set(within, *sum);
+        }
+        if due.over && changes.contains(&false) {
+            let mut old = AlignedBuffer::zeroed(EXTENT as usize);
+            let (device, at) = self.device(due.place)?;
+            let is_readable = device.read_at(at, &mut old).is_ok();
+            for block in (0..BLOCKS).filter(|&block| !changes[block]) {
+                let range = block * BLOCK as usize..(block + 1) * BLOCK as usize;
+                if is_readable && crc32c(&old[range.clone()]) == extent.sums[block] {
+                    bytes[range.clone()].copy_from_slice(&old[range]);
+                } else {
+                    row.kept.push(number * BLOCKS + block);
+                }
+            }
+        }
+        row.extents.push(extent);
         Ok(())
     }
 

@@ -3,15 +3,21 @@
 //! A block in memory hides what is at home. It is *dirty* until a round has brought it home, and stays a while longer, so
 //! that later writes can be compared with it. Home counts only up to [`Contents::valid`]: what a truncation cut off is zero,
 //! although the extent still has it.
+//!
+//! Every block that is read at home is compared with its checksum. One that does not fit is never shown. Recovery may find
+//! such a block when an entry changes a part of it; then the block is *lost*: it lacks the entry's changes, and stays lost
+//! until it is written as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use ishigaki_base::crc32c;
+
 use super::compare::{BLOCK, Known};
-use crate::Result;
-use crate::format::Extent;
+use crate::format::{BLOCKS, Extent};
 use crate::home::{Base, EXTENT};
+use crate::{Error, Result};
 
 /// A moment in the life of an image; each change has a larger one.
 pub(crate) type Version = u64;
@@ -36,6 +42,18 @@ pub(crate) struct Piece {
     place: u32,
     /// Where the block begins in it.
     offset: u64,
+    /// CRC-32C of what was written there.
+    sum: u32,
+    /// It lacks changes, and is not to be shown.
+    lost: bool,
+}
+
+/// A block that can not be had from home.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) piece: Piece,
+    /// The medium's word for it; `None` when the bytes do not fit their checksum, or lack changes.
+    pub(crate) cause: Option<Error>,
 }
 
 impl Piece {
@@ -44,10 +62,40 @@ impl Piece {
         self.block
     }
 
-    pub(crate) fn read(self, base: &dyn Base) -> Result<Vec<u8>> {
+    /// Its extent.
+    pub(crate) fn place(self) -> u32 {
+        self.place
+    }
+
+    /// Where it begins in its extent.
+    pub(crate) fn offset(self) -> u64 {
+        self.offset
+    }
+
+    /// Whether it lacks changes.
+    pub(crate) fn is_lost(self) -> bool {
+        self.lost
+    }
+
+    /// Whether these are the bytes that were written there.
+    pub(crate) fn fits(self, bytes: &[u8]) -> bool {
+        crc32c(bytes) == self.sum
+    }
+
+    /// Its bytes, which are those that were written.
+    pub(crate) fn read(self, base: &dyn Base) -> Result<Vec<u8>, Unreadable> {
         let mut bytes = vec![0; BLOCK as usize];
-        base.read(self.place, self.offset, &mut bytes)?;
-        Ok(bytes)
+        self.read_row(base, &mut bytes)?;
+        if self.lost || !self.fits(&bytes) { Err(Unreadable { piece: self, cause: None }) } else { Ok(bytes) }
+    }
+
+    /// The bytes of a row of blocks that begins here, whatever they are.
+    fn read_row(self, base: &dyn Base, bytes: &mut [u8]) -> Result<(), Unreadable> {
+        base.read(self.place, self.offset, bytes).map_err(|error| match error {
+            // It has no place any more.
+            Error::Corrupt { .. } => Unreadable { piece: self, cause: None },
+            error => Unreadable { piece: self, cause: Some(error) },
+        })
     }
 
     /// Whether the next block lies behind this one, in the file and at home.
@@ -57,10 +105,14 @@ impl Piece {
     }
 
     /// Reads blocks into the buffer of a request that begins at `from`: those that lie in a row at home, at once, up to [`ROW`].
-    pub(crate) fn read_all(pieces: &[Self], base: &dyn Base, from: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_all(pieces: &[Self], base: &dyn Base, from: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
         for row in pieces.chunk_by(|piece, next| piece.goes_on(*next)).flat_map(|row| row.chunks(ROW)) {
             let mut bytes = vec![0; row.len() * BLOCK as usize];
-            base.read(row[0].place, row[0].offset, &mut bytes)?;
+            row[0].read_row(base, &mut bytes)?;
+            let mut blocks = row.iter().zip(bytes.chunks(BLOCK as usize));
+            if let Some((piece, _)) = blocks.find(|(piece, bytes)| piece.lost || !piece.fits(bytes)) {
+                return Err(Unreadable { piece: *piece, cause: None });
+            }
             let begin = row[0].block * BLOCK;
             let (first, end) = (begin.max(from), (begin + bytes.len() as u64).min(from + buffer.len() as u64));
             let wanted = &bytes[(first - begin) as usize..(end - begin) as usize];
@@ -97,6 +149,10 @@ pub(crate) struct Contents {
     /// The same for what the round under way will leave at home.
     valid_next: u64,
     blocks: BTreeMap<u64, Block>,
+    /// Blocks that lack changes, since what is at home was damaged when these came. None of them is in memory.
+    lost: BTreeSet<u64>,
+    /// Blocks that did not fit their checksum, and the one that they must have when a round's entries are made.
+    unproven: BTreeMap<u64, u32>,
     /// Changes up to here are home.
     home: Version,
     /// Blocks with a later change.
@@ -106,7 +162,9 @@ pub(crate) struct Contents {
 impl Contents {
     /// As it is at home.
     pub(crate) fn at_home(length: u64, extents: Vec<Option<Extent>>, home: Version) -> Self {
-        Self { length, extents, valid: u64::MAX, valid_next: u64::MAX, blocks: BTreeMap::new(), home, dirty: 0 }
+        let (valid, valid_next) = (u64::MAX, u64::MAX);
+        let (blocks, lost, unproven) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Self { length, extents, valid, valid_next, blocks, lost, unproven, home, dirty: 0 }
     }
 
     pub(crate) fn length(&self) -> u64 {
@@ -129,10 +187,12 @@ impl Contents {
     }
 
     /// The place at home of that block, if it counts.
-    fn place(&self, block: u64) -> Option<(u32, u64)> {
+    fn place(&self, block: u64) -> Option<Piece> {
         let at = block * BLOCK;
-        let extent = self.extents.get((at / EXTENT) as usize).copied().flatten()?;
-        (at < self.valid).then_some((extent.place, at % EXTENT))
+        let extent = self.extents.get((at / EXTENT) as usize)?.as_ref()?;
+        let (offset, within) = (at % EXTENT, (block as usize) % BLOCKS);
+        let lost = extent.lost >> within & 1 == 1 || self.lost.contains(&block);
+        (at < self.valid).then_some(Piece { block, place: extent.place, offset, sum: extent.sums[within], lost })
     }
 
     /// What is known of a block without asking home.
@@ -162,15 +222,70 @@ impl Contents {
         if self.blocks.contains_key(&block) {
             return None;
         }
-        self.place(block).map(|(place, offset)| Piece { block, place, offset })
+        self.place(block)
     }
 
-    /// Brings such blocks into memory.
+    /// Brings such blocks into memory. One that is damaged at home is lost from now on.
     pub(crate) fn prepare(&mut self, base: &dyn Base, offset: u64, length: u64) -> Result<()> {
         for piece in self.unknown_edges(offset, length) {
-            self.learn(piece, &piece.read(base)?);
+            match piece.read(base) {
+                Ok(bytes) => self.learn(piece, &bytes),
+                Err(Unreadable { cause: Some(error), .. }) => return Err(error),
+                Err(Unreadable { cause: None, .. }) => {
+                    match base.intended(piece.place, piece.block as usize % BLOCKS) {
+                        // A round that was cut off may have left it so. Whether it has, is seen when its entries are made.
+                        Some(sum) if !piece.lost => {
+                            let mut bytes = vec![0; BLOCK as usize];
+                            base.read(piece.place, piece.offset, &mut bytes)?;
+                            self.learn(piece, &bytes);
+                            self.unproven.insert(piece.block, sum);
+                        }
+                        _ => {
+                            self.lost.insert(piece.block);
+                        }
+                    }
+                }
+            }
+        }
+        // What is covered as a whole is not needed, damaged or not.
+        let whole = offset.div_ceil(BLOCK)..((offset + length) / BLOCK).max(offset.div_ceil(BLOCK));
+        let found: Vec<u64> = self.lost.range(whole).copied().collect();
+        for block in found {
+            self.make_whole(block);
         }
         Ok(())
+    }
+
+    /// The entries of a round that was cut off are made: blocks that do not have the checksum that it gave them are lost.
+    pub(crate) fn prove(&mut self) {
+        for (index, sum) in std::mem::take(&mut self.unproven) {
+            let Some(block) = self.blocks.get(&index) else { continue };
+            let found = block.bytes.as_ref().map_or_else(|| Extent::zeros(0).sums[0], |bytes| crc32c(bytes));
+            if found != sum {
+                self.dirty -= u64::from(block.version > self.home);
+                self.blocks.remove(&index);
+                self.lost.insert(index);
+            }
+        }
+    }
+
+    /// A block that was lost is about to be written as a whole: until then it is as good as zero.
+    fn make_whole(&mut self, block: u64) {
+        self.lost.remove(&block);
+        self.blocks.insert(block, Block { bytes: None, version: 0 });
+    }
+
+    /// The block can not be had, and what came for it neither.
+    pub(crate) fn give_up(&mut self, block: u64) {
+        if !self.blocks.contains_key(&block) && self.place(block).is_some() {
+            self.lost.insert(block);
+        }
+    }
+
+    /// Blocks that are lost, of those that the file has.
+    pub(crate) fn lost_blocks(&self) -> Vec<Piece> {
+        let blocks = (0..self.extents.len() as u64 * BLOCKS as u64).filter(|block| !self.blocks.contains_key(block));
+        blocks.filter_map(|block| self.place(block)).filter(|piece| piece.lost).collect()
     }
 
     /// A block was read at home.
@@ -196,7 +311,7 @@ impl Contents {
     }
 
     /// Reads bytes, zeros behind the end.
-    pub(crate) fn read(&self, base: &dyn Base, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, base: &dyn Base, offset: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
         let unknown = self.read_known(offset, buffer);
         Piece::read_all(&unknown, base, offset, buffer)
     }
@@ -208,7 +323,8 @@ impl Contents {
         while !rest.is_empty() {
             let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
             let (part, behind) = rest.split_at(rest.len().min(BLOCK as usize - within));
-            self.change(block, version, |memory| {
+            let is_whole = part.len() as u64 == BLOCK;
+            self.change(block, is_whole, version, |memory| {
                 let memory = memory.get_or_insert_with(|| Arc::from(vec![0; BLOCK as usize]));
                 Arc::make_mut(memory)[within..within + part.len()].copy_from_slice(part);
             });
@@ -228,7 +344,7 @@ impl Contents {
         }
         self.zero_within(offset, whole.start * BLOCK, version);
         for block in self.present(whole.clone()) {
-            self.change(block, version, |memory| *memory = None);
+            self.change(block, true, version, |memory| *memory = None);
         }
         self.zero_within(whole.end * BLOCK, end, version);
     }
@@ -237,7 +353,7 @@ impl Contents {
     fn zero_within(&mut self, from: u64, to: u64, version: Version) {
         if from < to {
             let within = (from % BLOCK) as usize;
-            self.change(from / BLOCK, version, |memory| {
+            self.change(from / BLOCK, false, version, |memory| {
                 if let Some(memory) = memory {
                     Arc::make_mut(memory)[within..within + (to - from) as usize].fill(0);
                 }
@@ -262,7 +378,14 @@ impl Contents {
         present
     }
 
-    fn change(&mut self, block: u64, version: Version, how: impl FnOnce(&mut Option<Arc<[u8]>>)) {
+    /// Changes a block, as a whole or in part. Of one that is lost a part can not be changed.
+    fn change(&mut self, block: u64, is_whole: bool, version: Version, how: impl FnOnce(&mut Option<Arc<[u8]>>)) {
+        if self.lost.contains(&block) {
+            if !is_whole {
+                return;
+            }
+            self.lost.remove(&block);
+        }
         let entry = self.blocks.entry(block).or_insert(Block { bytes: None, version: 0 });
         self.dirty += u64::from(entry.version <= self.home);
         entry.version = version;
@@ -282,6 +405,7 @@ impl Contents {
             for (_, block) in self.blocks.split_off(&(whole / BLOCK)) {
                 self.dirty -= u64::from(block.version > self.home);
             }
+            self.lost.split_off(&(whole / BLOCK));
             self.valid = self.valid.min(whole);
             self.valid_next = self.valid_next.min(whole);
         }
@@ -345,15 +469,30 @@ impl Contents {
         }
     }
 
-    /// The extents that are at home as the file is, whole: those whose checksum must fit.
-    pub(crate) fn whole_extents(&self) -> impl Iterator<Item = Extent> {
-        let is_whole = move |(index, extent): (usize, &Option<Extent>)| {
-            let (from, to) = (index as u64 * EXTENT, (index as u64 + 1) * EXTENT);
-            let mut blocks = self.blocks.range(from / BLOCK..to / BLOCK);
-            // A round makes zero what was cut off, although no block says so, and may have been cut off itself.
-            let is_changed = to > self.valid || blocks.any(|(_, block)| block.version > self.home);
-            extent.filter(|_| from < self.length && !is_changed)
-        };
-        self.extents.iter().enumerate().filter_map(is_whole)
+    /// The blocks of an extent that are at home as the file is, those in memory as well: their checksums must fit.
+    pub(crate) fn home_pieces(&self, index: u64) -> Vec<Piece> {
+        let blocks = index * BLOCKS as u64..(index + 1) * BLOCKS as u64;
+        let is_home = |block: &u64| self.blocks.get(block).is_none_or(|block| block.version <= self.home);
+        blocks.filter(is_home).filter_map(|block| self.place(block)).collect()
+    }
+
+    /// What home has of that block is damaged, and memory has it: it goes home once more.
+    pub(crate) fn freshen(&mut self, piece: Piece, version: Version) -> bool {
+        if self.place(piece.block) != Some(piece) || !self.blocks.contains_key(&piece.block) {
+            return false;
+        }
+        self.change(piece.block, true, version, |_| {});
+        true
+    }
+
+    /// Extents, as a snapshot of the file has them: with what is lost.
+    pub(crate) fn extents_with_losses(&self) -> Vec<Option<Extent>> {
+        let mut extents = self.extents.clone();
+        for block in &self.lost {
+            if let Some(Some(extent)) = extents.get_mut(*block as usize / BLOCKS) {
+                extent.lost |= 1 << (*block as usize % BLOCKS);
+            }
+        }
+        extents
     }
 }

@@ -11,7 +11,7 @@ use super::state::Refusal;
 use super::{Resident, State};
 use crate::format::{Change, LONGEST_FILE};
 use crate::home::EXTENT;
-use crate::image::{BLOCK, Piece, changed_runs};
+use crate::image::{BLOCK, Piece, Unreadable, changed_runs};
 use crate::{Area, Error, FileId, Result};
 
 /// The longest piece of a request that is one entry.
@@ -60,7 +60,14 @@ impl Resident {
     /// Reads blocks at home, if they still are where they were.
     fn learn(&self, file: FileId, pieces: &[Piece], rounds: u64) -> Result<()> {
         let read = pieces.iter().map(|piece| Ok((*piece, piece.read(&self.home)?)));
-        let read: Vec<_> = read.collect::<Result<_>>().map_err(|error| self.fail(error))?;
+        let read: Vec<_> = match read.collect::<Result<_, Unreadable>>() {
+            Ok(read) => read,
+            // Something else may be in its place by now: then the request looks for it again.
+            Err(unreadable) => {
+                let is_there = self.state()?.rounds == rounds;
+                return if is_there { self.mend(file, &unreadable) } else { Ok(()) };
+            }
+        };
         let mut state = self.state()?;
         if state.rounds == rounds {
             let contents = state.image.contents_mut(file)?;
@@ -272,7 +279,11 @@ impl Resident {
             let contents = state.image.contents(file)?;
             let is_new = |piece: &Piece| contents.unknown(piece.block()) == Some(*piece);
             if state.rounds == rounds && unknown.iter().all(is_new) {
-                return read.map(|()| length);
+                drop(state);
+                match read {
+                    Ok(()) => return Ok(length),
+                    Err(unreadable) => self.mend(file, &unreadable)?,
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ use super::State;
 use super::state::Refusal;
 use crate::areas::Areas;
 use crate::format::{Change, Run};
-use crate::home::{Home, Snapshot};
+use crate::home::{Brought, Home, Snapshot};
 use crate::image::{BLOCK, Image};
 use crate::pool::Core;
 use crate::statistics::Commits;
@@ -32,7 +32,7 @@ pub(crate) struct Resident {
     pub(super) areas: Mutex<Areas>,
     pub(super) state: Mutex<State>,
     /// One round at a time; taken before the state.
-    rounds: Mutex<()>,
+    pub(super) rounds: Mutex<()>,
     /// A round is asked for.
     asked: Mutex<bool>,
     asks: Condvar,
@@ -175,7 +175,7 @@ impl Resident {
 
     /// Brings everything home that has been accepted so far.
     pub(crate) fn go_home(&self) -> Result<()> {
-        let _one = self.rounds.lock();
+        let one = self.rounds.lock();
         let areas = self.areas.lock();
         let mut state = self.state()?;
         if state.number == self.home.entries() && state.image.dirty_bytes() == 0 {
@@ -190,7 +190,7 @@ impl Resident {
         // Nothing goes home that a power cut could still undo.
         self.core.stream.wait(due.last)?;
         self.write_areas(areas, due)?;
-        let mut extents = self.home.bring(&snapshot).map_err(|error| self.fail(error))?;
+        let Brought { mut extents, damaged } = self.home.bring(&snapshot).map_err(|error| self.fail(error))?;
         let mut state = self.state.lock();
         let cache = self.core.settings.cache.0;
         state.image.round_ended(snapshot.version, &mut |file| extents.remove(&file), cache);
@@ -199,6 +199,10 @@ impl Resident {
         state.rounds += 1;
         state.counters.rounds += 1;
         self.ended.notify_all();
+        drop((state, one));
+        if !damaged.is_empty() {
+            self.met_damage(&damaged);
+        }
         Ok(())
     }
 
@@ -307,6 +311,8 @@ impl Resident {
             rounds: counters.rounds,
             home: state.image.extents() * crate::home::EXTENT,
             files: state.image.names.len() as u64,
+            repaired: counters.repaired,
+            damaged: state.damaged_files(),
             quota: self.settings.quota,
         }
     }

@@ -6,7 +6,7 @@ use ishigaki_base::Lsn;
 use ishigaki_wal::{Dependencies, Error as LogError};
 
 use crate::format::{Change, Entry, pack};
-use crate::image::Image;
+use crate::image::{Contents, Image, Piece};
 use crate::pool::Core;
 use crate::recovery::RebuiltMember;
 use crate::statistics::Counters;
@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) writing_areas: bool,
     /// Rounds that have ended; what is at home changes its place only then.
     pub(crate) rounds: u64,
+    /// Blocks at home that are not what was written, and that the log does not have.
+    pub(crate) damaged: BTreeMap<(FileId, u64), Piece>,
     /// Why the member takes no more requests.
     pub(crate) failure: Option<Error>,
     pub(crate) counters: Counters,
@@ -73,6 +75,7 @@ impl Default for State {
             dirty_areas: BTreeMap::new(),
             writing_areas: false,
             rounds: 0,
+            damaged: BTreeMap::new(),
             failure: None,
             counters: Counters::NONE,
         }
@@ -84,7 +87,10 @@ impl State {
     pub(crate) fn rebuilt(member: &RebuiltMember) -> Self {
         let (image, number) = (member.image.clone(), member.number);
         let (oldest, oldest_next, logged) = (member.oldest, member.oldest, member.logged);
-        Self { image, number, oldest, oldest_next, logged, ..Self::default() }
+        let lost = |file| image.contents(file).map(Contents::lost_blocks).unwrap_or_default();
+        let damaged = image.all_files().flat_map(|file| lost(file).into_iter().map(move |piece| (file, piece)));
+        let damaged = damaged.map(|(file, piece)| ((file, piece.block()), piece)).collect();
+        Self { image, number, oldest, oldest_next, logged, damaged, ..Self::default() }
     }
 
     /// Appends an entry. Nothing has changed if there is no room.

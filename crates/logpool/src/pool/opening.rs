@@ -17,6 +17,7 @@ use crate::member::{Resident, State};
 use crate::meter::{Meter, MeteredDirectory};
 use crate::process::Process;
 use crate::recovery::{Homes, Rebuilt, Together};
+use crate::scrub::Scrubber;
 use crate::{Error, Result, Settings};
 
 /// Groups of entries that nobody waits for are written after this time.
@@ -93,6 +94,7 @@ impl Pool {
             stream: log.assign(),
             process: Process::new(log.clone(), settings.waiting, settings.background),
             base: recovery.cut.next(),
+            scrubber: Scrubber::new(&settings),
             log,
             settings,
             meter,
@@ -110,10 +112,14 @@ impl Pool {
 
     /// Makes the members' homes durable as they were found, and lets everybody in.
     fn settle(&self, rebuilt: Rebuilt) -> Result<()> {
-        for member in rebuilt.members {
+        for mut member in rebuilt.members {
             member.home.secure()?;
             member.home.reserve(member.image.extents())?;
-            member.areas.secure()?;
+            member.areas.secure(
+                self.homes.directory(&member.name)?.as_ref(),
+                &member.name,
+                &member.settings.profile,
+            )?;
             let state = State::rebuilt(&member);
             let (id, settings) = (member.id, member.settings);
             let resident =
@@ -123,6 +129,8 @@ impl Pool {
         if self.core.settings.background {
             let keeper = self.keeper.clone();
             self.threads.lock().push(spawn("pool-keeper", move || keeper.run())?);
+            let (core, keeper) = (self.core.clone(), self.keeper.clone());
+            self.threads.lock().push(spawn("pool-scrub", move || core.scrubber.run(&keeper))?);
             if self.core.process.has_thread() {
                 let core = self.core.clone();
                 self.threads.lock().push(spawn("pool-log", move || core.process.run())?);
