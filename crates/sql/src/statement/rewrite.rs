@@ -86,12 +86,13 @@ fn keep_exponent(expression: &mut Expr) {
 /// `'\x00ff'::BYTEA` is two bytes, not the bytes of six characters.
 fn read_bytes(expression: &mut Expr) {
     if let Expr::Cast { expr, data_type: DataType::Bytea, .. } = expression
-        && let Expr::Value(value) = expr.as_ref()
+        && let Expr::Value(value) = expr.as_mut()
         && let Value::SingleQuotedString(text) = &value.value
         && let Some(digits) = text.strip_prefix("\\x")
         && unhex(digits).is_some()
     {
-        *expression = Expr::Value(Value::HexStringLiteral(digits.to_owned()).with_span(value.span));
+        // The cast stays: the literal's own type is not the one that columns of bytes have, and VALUES, COALESCE and CASE mix them.
+        value.value = Value::HexStringLiteral(digits.to_owned());
     }
 }
 
@@ -156,7 +157,7 @@ mod tests {
     fn bytes_written_as_text_become_bytes() {
         assert_eq!(
             rewritten(r"SELECT '\x00fF'::BYTEA, '\x0'::BYTEA, 'x00'::BYTEA"),
-            r"SELECT X'00fF', '\x0'::BYTEA, 'x00'::BYTEA"
+            r"SELECT X'00fF'::BYTEA, '\x0'::BYTEA, 'x00'::BYTEA"
         );
     }
 
