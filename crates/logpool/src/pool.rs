@@ -1,6 +1,5 @@
 //! A pool: the one log, its members, and how it opens, grows and closes.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -25,7 +24,6 @@ use crate::{
 };
 
 mod opening;
-mod quarantine;
 pub(crate) mod roster;
 
 /// One log for many database servers.
@@ -63,8 +61,6 @@ pub struct Pool {
     directory: Arc<dyn Directory>,
     homes: Arc<dyn Homes>,
     roster: Mutex<Roster>,
-    /// Members that are not served, and why.
-    quarantined: Mutex<BTreeMap<String, Error>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// How closing went, once it is over.
     ended: Mutex<Option<Result<()>>>,
@@ -142,17 +138,11 @@ impl Pool {
         }
         let id = MemberId(roster.next);
         let next = roster.next.checked_add(1).ok_or_else(|| Error::invalid("there have been 65535 members"))?;
-        // What a crash leaves of it before it is a member is removed by the next opening.
-        let mut changed = roster.clone();
-        changed.leaving.retain(|other| other != name);
-        changed.leaving.push(name.to_owned());
-        roster::write(self.directory.as_ref(), &mut changed)?;
-        *roster = changed.clone();
         let (home, areas) = self.make_home(name, id, &settings)?;
+        let mut changed = roster.clone();
         changed.next = next;
-        changed.leaving.retain(|other| other != name);
         changed.members.push(RosterMember { id, name: name.to_owned(), settings: settings.clone() });
-        roster::write(self.directory.as_ref(), &mut changed)?;
+        roster::write(self.directory.as_ref(), &changed)?;
         *roster = changed;
         let resident = Resident::new(self.core.clone(), id, name, settings, home, areas, State::default());
         Ok(Member::new(self.move_in(resident)?))
@@ -186,41 +176,32 @@ impl Pool {
         Ok(resident)
     }
 
-    /// Removes a member with all of its files, also one that is quarantined. Its handles are of no use from then on. A crash
-    /// leaves it a member, whole, or the next opening removes what is left of it.
+    /// Removes a member with all of its files. Its handles are of no use from then on.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut roster = self.roster.lock();
         self.core.check()?;
-        if roster.members.iter().all(|member| member.name != name) {
-            return Err(Error::NotFound { name: name.to_owned() });
-        }
+        let resident = self.keeper.resident(name)?;
         let mut changed = roster.clone();
         changed.members.retain(|member| member.name != name);
-        changed.leaving.push(name.to_owned());
-        roster::write(self.directory.as_ref(), &mut changed)?;
+        roster::write(self.directory.as_ref(), &changed)?;
         *roster = changed;
-        if let Ok(resident) = self.keeper.resident(name) {
-            self.keeper.move_out(name);
-            resident.leave();
-        }
-        self.quarantined.lock().remove(name);
-        drop(roster);
-        self.sweep()
+        self.keeper.move_out(name);
+        resident.leave();
+        let directory = self.homes.directory(name)?;
+        Home::clear(directory.as_ref(), name, self.core.log_id())?;
+        directory.sync()?;
+        Ok(())
     }
 
     /// A member.
     pub fn member(&self, name: &str) -> Result<Member> {
         self.core.check()?;
-        match self.quarantined.lock().get(name) {
-            Some(error) => Err(error.clone()),
-            None => self.keeper.resident(name).map(Member::new),
-        }
+        self.keeper.resident(name).map(Member::new)
     }
 
-    /// The names of all members, sorted, those included that are quarantined.
+    /// The names of all members, sorted.
     pub fn members(&self) -> Vec<String> {
-        let names: BTreeSet<String> = self.roster.lock().members.iter().map(|member| member.name.clone()).collect();
-        names.into_iter().collect()
+        self.keeper.residents().iter().map(|resident| resident.name().to_owned()).collect()
     }
 
     /// What the log has done and what it takes.
@@ -232,25 +213,18 @@ impl Pool {
     /// same.
     pub fn bring_home(&self) -> Result<()> {
         self.core.check()?;
-        let open = self.keeper.residents().into_iter().filter(|resident| !self.is_quarantined(resident.name()));
-        let outcomes: Vec<_> = open.map(|resident| resident.go_home()).collect();
+        let outcomes: Vec<_> = self.keeper.residents().iter().map(|resident| resident.go_home()).collect();
         self.keeper.trim()?;
         outcomes.into_iter().collect()
-    }
-
-    fn is_quarantined(&self, name: &str) -> bool {
-        self.quarantined.lock().contains_key(name)
     }
 
     /// Compares the home of a member, or of all, with its checksums, now and at once. What does not fit is made anew where the
     /// log has it, and is refused else.
     pub fn scrub(&self, member: Option<&str>) -> Result<Scrubbed> {
         self.core.check()?;
-        let residents = if let Some(name) = member {
-            vec![self.keeper.resident(name)?]
-        } else {
-            let all = self.keeper.residents().into_iter();
-            all.filter(|resident| !self.is_quarantined(resident.name())).collect()
+        let residents = match member {
+            Some(name) => vec![self.keeper.resident(name)?],
+            None => self.keeper.residents(),
         };
         let mut found = Scrubbed::default();
         for resident in residents {

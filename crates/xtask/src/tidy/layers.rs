@@ -56,6 +56,8 @@ const HOUSE: &[Room] = &[
     room("tpch", Place::Floor(4), &["bench"]),
     room("cli", Place::Floor(4), &["bench", "tpch"]),
     room("testkit", Place::Harness, &["base"]),
+    // It asks both: SQL as people use it, and another server.
+    room("sqldiff", Place::Harness, &["base", "servers", "sql"]),
     room("xtask", Place::Chores, &[]),
 ];
 

@@ -1,0 +1,148 @@
+//! Conditions: comparisons of every family, the logic of NULL, and subqueries.
+
+use super::Generator;
+use crate::kind::Family;
+use crate::tree::{Part, Sort, Tree, tree};
+
+const TRUTH: Sort = Sort::Value(Family::Boolean);
+
+impl Generator<'_> {
+    /// A condition, at most `depth` operations deep.
+    pub(super) fn condition(&mut self, depth: usize) -> Tree {
+        if depth == 0 {
+            return self.comparison(0);
+        }
+        match self.random.u8(..24) {
+            0..=6 => self.comparison(depth),
+            7 | 8 => {
+                let (a, op, b) = (self.condition(depth - 1), self.pick(&[" AND ", " OR "]), self.condition(depth - 1));
+                tree!(TRUTH; "(", a, op, b, ")")
+            }
+            9 | 10 => tree!(TRUTH; "(NOT ", self.condition(depth - 1), ")"),
+            11 => {
+                let of = Family::any(self.random);
+                tree!(TRUTH; "(", self.value(of, depth - 1), self.pick(&[" IS NULL)", " IS NOT NULL)"]))
+            }
+            12 => {
+                let truth =
+                    self.pick(&[" IS TRUE)", " IS NOT TRUE)", " IS FALSE)", " IS UNKNOWN)", " IS NOT UNKNOWN)"]);
+                tree!(TRUTH; "(", self.condition(depth - 1), truth)
+            }
+            13 => self.like(depth - 1),
+            14 => self.in_list(depth - 1),
+            15 => self.between(depth - 1),
+            16 => self.leaf(Family::Boolean, false),
+            17 => self.rows(),
+            18 | 19 => self.exists(),
+            _ => self.membership(),
+        }
+    }
+
+    fn comparison(&mut self, depth: usize) -> Tree {
+        let family = Family::any(self.random);
+        // Numbers of different families are compared as numbers.
+        let other = match family {
+            Family::Integer if self.chance(20) => Family::Decimal,
+            Family::Decimal if self.chance(20) => Family::Integer,
+            Family::Date if self.chance(15) => Family::Timestamp,
+            _ => family,
+        };
+        let (a, b) = (self.value(family, depth), self.value(other, depth.min(1)));
+        let op = self.pick(&[
+            " = ",
+            " = ",
+            " <> ",
+            " < ",
+            " <= ",
+            " > ",
+            " >= ",
+            " IS DISTINCT FROM ",
+            " IS NOT DISTINCT FROM ",
+        ]);
+        tree!(TRUTH; "(", a, op, b, ")")
+    }
+
+    fn like(&mut self, depth: usize) -> Tree {
+        let text = self.value(Family::Text, depth);
+        let op = self.pick(&[" LIKE ", " NOT LIKE ", " ILIKE ", " SIMILAR TO "]);
+        let pattern = self.pick(&["'%a%'", "'a_'", "'_%'", "'%'", "''", "'a\\%'", "'A%'", "'_'"]);
+        let escape = if op.contains("LIKE") && self.chance(10) { " ESCAPE '!'" } else { "" };
+        tree!(TRUTH; "(", text, op, pattern, escape, ")")
+    }
+
+    fn in_list(&mut self, depth: usize) -> Tree {
+        let family = Family::any(self.random);
+        let value = self.value(family, depth);
+        let items = (0..self.random.usize(1..4)).map(|_| self.leaf(family, false)).collect();
+        let list = Part::List { separator: ", ", items, least: 1 };
+        tree!(TRUTH; "(", value, self.pick(&[" IN (", " NOT IN ("]), list, "))")
+    }
+
+    fn between(&mut self, depth: usize) -> Tree {
+        let family = Family::any(self.random);
+        let (value, low, high) = (self.value(family, depth), self.leaf(family, false), self.leaf(family, false));
+        tree!(TRUTH; "(", value, self.pick(&[" BETWEEN ", " NOT BETWEEN "]), low, " AND ", high, ")")
+    }
+
+    fn rows(&mut self) -> Tree {
+        let (first, second) = (Family::any(self.random), Family::any(self.random));
+        let mut row = || {
+            let (a, b) = (self.leaf(first, false), self.leaf(second, false));
+            tree!(Sort::Words; "(", a, ", ", b, ")")
+        };
+        let (left, right, third) = (row(), row(), row());
+        if self.chance(30) {
+            let list = Part::List { separator: ", ", items: vec![right, third], least: 1 };
+            return tree!(TRUTH; "(", left, self.pick(&[" IN (", " NOT IN ("]), list, "))");
+        }
+        tree!(TRUTH; "(", left, self.pick(&[" = ", " <> ", " < ", " <= ", " > ", " >= "]), right, ")")
+    }
+
+    fn exists(&mut self) -> Tree {
+        if self.scopes.len() > 2 {
+            return self.comparison(0);
+        }
+        let (tables, scope) = self.one_table();
+        self.scopes.push(scope);
+        let filter = self.where_clause(1);
+        self.scopes.pop();
+        let query = tree!(Sort::Query(1); "SELECT 1 FROM ", tables, filter);
+        tree!(TRUTH; self.pick(&["EXISTS (", "NOT EXISTS ("]), query, ")")
+    }
+
+    /// IN (subquery), = ANY, <> ALL and their kin.
+    fn membership(&mut self) -> Tree {
+        if self.scopes.len() > 2 {
+            return self.comparison(0);
+        }
+        let family = Family::any(self.random);
+        let value = self.value(family, 1);
+        let (tables, scope) = self.one_table();
+        self.scopes.push(scope);
+        let column = self.value(family, 1);
+        let filter = self.where_clause(1);
+        self.scopes.pop();
+        let query = tree!(Sort::Query(1); "SELECT ", column, " FROM ", tables, filter);
+        let op = self.pick(&[
+            " IN (",
+            " IN (",
+            " NOT IN (",
+            " NOT IN (",
+            " = ANY (",
+            " <> ALL (",
+            " > ANY (",
+            " <= ALL (",
+            " < SOME (",
+            " = ALL (",
+        ]);
+        tree!(TRUTH; "(", value, op, query, "))")
+    }
+
+    /// A WHERE with a condition, or none.
+    pub(super) fn where_clause(&mut self, depth: usize) -> Part {
+        if self.chance(20) {
+            return "".into();
+        }
+        Part::Maybe(tree!(Sort::Words; " WHERE ", self.condition(depth)))
+    }
+}

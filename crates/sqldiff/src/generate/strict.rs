@@ -1,0 +1,87 @@
+//! Statements that do one thing with values from the edges of their types, for every row: an error on one side alone is a
+//! difference then, because no other order of evaluation can be the reason.
+
+mod edge;
+
+use super::{Drawn, Generator};
+use crate::compare::Terms;
+use crate::generate::schema::Table;
+use crate::kind::{Family, Type};
+use crate::tree::{Sort, Tree, tree};
+
+impl Generator<'_> {
+    pub(super) fn strict(&mut self) -> Drawn {
+        let table = self.tables[self.random.usize(..self.tables.len())].clone();
+        let family = [Family::Integer, Family::Integer, Family::Decimal, Family::Date, Family::Timestamp, Family::Text]
+            [self.random.usize(..6)];
+        let terms = |inexact| Terms { ordered: false, inexact, strict: true };
+        let Some(value) = self.edge(&table, family) else {
+            let tree = tree!(Sort::Query(1); format!("SELECT count(*) FROM {}", table.name));
+            return Drawn { tree, terms: terms(false), changes: Vec::new(), controls: false, is_look: false };
+        };
+        // A cast gives a value of another family.
+        let drawn = family;
+        let family = match value.sort {
+            Sort::Value(family) => family,
+            _ => family,
+        };
+        let name = table.name.clone();
+        let tree = match self.random.u8(..8) {
+            0..=2 => tree!(Sort::Query(2); "SELECT id, ", value, format!(" FROM {name}")),
+            3 => {
+                let (op, than) = (self.pick(&[" < ", " = ", " >= ", " <> "]), self.constant(family, false));
+                tree!(Sort::Query(1); format!("SELECT id FROM {name} WHERE "), value, op, than)
+            }
+            4 if !matches!(family, Family::Text | Family::Boolean) => {
+                let function = match family {
+                    Family::Integer | Family::Decimal if drawn == family => {
+                        self.pick(&["sum(", "min(", "max(", "avg("])
+                    }
+                    _ => self.pick(&["min(", "max("]),
+                };
+                self.inexact |= function == "avg(";
+                tree!(Sort::Query(1); "SELECT ", function, value, format!(") FROM {name}"))
+            }
+            5 => {
+                tree!(Sort::Query(2); "SELECT ", value.clone(), format!(" AS v, count(*) FROM {name} GROUP BY "), value)
+            }
+            6 => {
+                tree!(Sort::Query(2); "SELECT id AS k, ", value.clone(), format!(" AS v FROM {name} ORDER BY "), value, ", id")
+            }
+            _ => match self.assignment(&table, value.clone(), family) {
+                Some(tree) => {
+                    return Drawn {
+                        tree,
+                        terms: terms(self.inexact),
+                        changes: vec![name],
+                        controls: false,
+                        is_look: false,
+                    };
+                }
+                None => tree!(Sort::Query(1); "SELECT ", value, format!(" FROM {name}")),
+            },
+        };
+        Drawn { tree, terms: terms(self.inexact), changes: Vec::new(), controls: false, is_look: false }
+    }
+
+    /// `UPDATE t SET column = value` for a column of the family.
+    fn assignment(&mut self, table: &Table, value: Tree, family: Family) -> Option<Tree> {
+        if table.paged {
+            return None;
+        }
+        let fitting: Vec<&str> = table.columns[1..]
+            .iter()
+            .filter(|column| column.family == family || family == Family::Decimal && column.family == Family::Integer)
+            .map(|column| column.name.as_str())
+            .collect();
+        let column = *fitting.get(self.random.usize(..fitting.len().max(1)))?;
+        Some(tree!(Sort::Words; format!("UPDATE {} SET {column} = ", table.name), value))
+    }
+
+    /// A literal for a column, now and then one that does not fit.
+    pub(super) fn literal(&mut self, kind: Type) -> Tree {
+        let tame = self.chance(60);
+        let text = kind.literal(tame, self.random);
+        Tree::value(kind.family(), text)
+    }
+}
