@@ -44,6 +44,16 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A member is not served: it could not be opened, or was taken out. The others are.
+    #[error(
+        "member `{member}` is quarantined: {why}; `ishigaki log repair {member}` mends what can be and serves it again, `ishigaki log remove {member} --force` removes it"
+    )]
+    Quarantined {
+        /// The member.
+        member: String,
+        /// Why.
+        why: String,
+    },
     /// The pool was closed by its owner.
     #[error("the pool is closed")]
     Closed,
@@ -136,7 +146,7 @@ impl Error {
             | Self::NotDirectory { .. }
             | Self::Invalid { .. }
             | Self::Version { .. } => ErrorKind::Invalid,
-            Self::Corrupt { .. } | Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::Damaged { .. } | Self::Quarantined { .. } => ErrorKind::Corrupt,
             Self::Log(cause) => cause.kind(),
             Self::Device(cause) => cause.kind(),
             Self::Output { .. } => ErrorKind::Unavailable,

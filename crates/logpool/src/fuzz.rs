@@ -138,5 +138,5 @@ pub fn slots() -> Vec<Vec<u8>> {
 pub fn rosters() -> Vec<Vec<u8>> {
     let settings = MemberSettings { profile: Profile::MARIADB, ..MemberSettings::default() };
     let members = vec![RosterMember { id: MemberId(2), name: "a".to_owned(), settings }];
-    vec![body(&Roster { log: LogId(99), next: 3, members }.encode())]
+    vec![body(&Roster { log: LogId(99), next: 3, sequence: 5, leaving: vec!["b".to_owned()], members }.encode())]
 }

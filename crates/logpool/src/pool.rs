@@ -1,5 +1,6 @@
 //! A pool: the one log, its members, and how it opens, grows and closes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -24,6 +25,7 @@ use crate::{
 };
 
 mod opening;
+mod quarantine;
 pub(crate) mod roster;
 
 /// One log for many database servers.
@@ -61,6 +63,8 @@ pub struct Pool {
     directory: Arc<dyn Directory>,
     homes: Arc<dyn Homes>,
     roster: Mutex<Roster>,
+    /// Members that are not served, and why.
+    quarantined: Mutex<BTreeMap<String, Error>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// How closing went, once it is over.
     ended: Mutex<Option<Result<()>>>,
@@ -138,11 +142,17 @@ impl Pool {
         }
         let id = MemberId(roster.next);
         let next = roster.next.checked_add(1).ok_or_else(|| Error::invalid("there have been 65535 members"))?;
-        let (home, areas) = self.make_home(name, id, &settings)?;
+        // What a crash leaves of it before it is a member is removed by the next opening.
         let mut changed = roster.clone();
+        changed.leaving.retain(|other| other != name);
+        changed.leaving.push(name.to_owned());
+        roster::write(self.directory.as_ref(), &mut changed)?;
+        *roster = changed.clone();
+        let (home, areas) = self.make_home(name, id, &settings)?;
         changed.next = next;
+        changed.leaving.retain(|other| other != name);
         changed.members.push(RosterMember { id, name: name.to_owned(), settings: settings.clone() });
-        roster::write(self.directory.as_ref(), &changed)?;
+        roster::write(self.directory.as_ref(), &mut changed)?;
         *roster = changed;
         let resident = Resident::new(self.core.clone(), id, name, settings, home, areas, State::default());
         Ok(Member::new(self.move_in(resident)?))
@@ -176,32 +186,41 @@ impl Pool {
         Ok(resident)
     }
 
-    /// Removes a member with all of its files. Its handles are of no use from then on.
+    /// Removes a member with all of its files, also one that is quarantined. Its handles are of no use from then on. A crash
+    /// leaves it a member, whole, or the next opening removes what is left of it.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut roster = self.roster.lock();
         self.core.check()?;
-        let resident = self.keeper.resident(name)?;
+        if roster.members.iter().all(|member| member.name != name) {
+            return Err(Error::NotFound { name: name.to_owned() });
+        }
         let mut changed = roster.clone();
         changed.members.retain(|member| member.name != name);
-        roster::write(self.directory.as_ref(), &changed)?;
+        changed.leaving.push(name.to_owned());
+        roster::write(self.directory.as_ref(), &mut changed)?;
         *roster = changed;
-        self.keeper.move_out(name);
-        resident.leave();
-        let directory = self.homes.directory(name)?;
-        Home::clear(directory.as_ref(), name, self.core.log_id())?;
-        directory.sync()?;
-        Ok(())
+        if let Ok(resident) = self.keeper.resident(name) {
+            self.keeper.move_out(name);
+            resident.leave();
+        }
+        self.quarantined.lock().remove(name);
+        drop(roster);
+        self.sweep()
     }
 
     /// A member.
     pub fn member(&self, name: &str) -> Result<Member> {
         self.core.check()?;
-        self.keeper.resident(name).map(Member::new)
+        match self.quarantined.lock().get(name) {
+            Some(error) => Err(error.clone()),
+            None => self.keeper.resident(name).map(Member::new),
+        }
     }
 
-    /// The names of all members, sorted.
+    /// The names of all members, sorted, those included that are quarantined.
     pub fn members(&self) -> Vec<String> {
-        self.keeper.residents().iter().map(|resident| resident.name().to_owned()).collect()
+        let names: BTreeSet<String> = self.roster.lock().members.iter().map(|member| member.name.clone()).collect();
+        names.into_iter().collect()
     }
 
     /// What the log has done and what it takes.
@@ -213,18 +232,25 @@ impl Pool {
     /// same.
     pub fn bring_home(&self) -> Result<()> {
         self.core.check()?;
-        let outcomes: Vec<_> = self.keeper.residents().iter().map(|resident| resident.go_home()).collect();
+        let open = self.keeper.residents().into_iter().filter(|resident| !self.is_quarantined(resident.name()));
+        let outcomes: Vec<_> = open.map(|resident| resident.go_home()).collect();
         self.keeper.trim()?;
         outcomes.into_iter().collect()
+    }
+
+    fn is_quarantined(&self, name: &str) -> bool {
+        self.quarantined.lock().contains_key(name)
     }
 
     /// Compares the home of a member, or of all, with its checksums, now and at once. What does not fit is made anew where the
     /// log has it, and is refused else.
     pub fn scrub(&self, member: Option<&str>) -> Result<Scrubbed> {
         self.core.check()?;
-        let residents = match member {
-            Some(name) => vec![self.keeper.resident(name)?],
-            None => self.keeper.residents(),
+        let residents = if let Some(name) = member {
+            vec![self.keeper.resident(name)?]
+        } else {
+            let all = self.keeper.residents().into_iter();
+            all.filter(|resident| !self.is_quarantined(resident.name())).collect()
         };
         let mut found = Scrubbed::default();
         for resident in residents {

@@ -43,9 +43,10 @@ pub trait Sink {
 pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink: &mut dyn Sink) -> Result<u64> {
     let mut roster = read_roster(directory)?;
     roster.members.retain(|other| other.name == member);
-    let mut rebuilt = replay(directory, homes, &roster)?;
-    rebuilt.finish()?;
-    let member = rebuilt.members.pop().ok_or_else(|| Error::NotFound { name: member.to_owned() })?;
+    if roster.members.is_empty() {
+        return Err(Error::NotFound { name: member.to_owned() });
+    }
+    let member = replay(directory, homes, &roster)?;
     if let Some(path) = check_home(&member)?.1.first() {
         return Err(unfit(&member, path));
     }
@@ -88,11 +89,7 @@ pub fn members(directory: &dyn Directory) -> Result<Vec<String>> {
 
 /// Whether a directory holds a pool.
 pub fn is_pool(directory: &dyn Directory) -> Result<bool> {
-    match directory.open(roster::NAME) {
-        Ok(_) => Ok(true),
-        Err(ishigaki_device::Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    Ok(roster::is_there(directory)?)
 }
 
 /// The roster of a pool that there must be.
@@ -100,18 +97,19 @@ pub(crate) fn read_roster(directory: &dyn Directory) -> Result<Roster> {
     roster::read(directory)?.ok_or_else(|| Error::NotFound { name: "the roster of the pool".to_owned() })
 }
 
-/// The members of that roster after all that the log has; not finished.
-pub(crate) fn replay(directory: &dyn Directory, homes: &dyn Homes, roster: &Roster) -> Result<Rebuilt> {
+/// The only member of that roster, after all that the log has.
+pub(crate) fn replay(directory: &dyn Directory, homes: &dyn Homes, roster: &Roster) -> Result<RebuiltMember> {
     let log = ishigaki_wal::inspect(directory)?;
     if log.log != roster.log {
         return Err(Error::corrupt(format!("its roster is that of pool {}, its log is {}", roster.log, log.log)));
     }
-    let mut rebuilt = Rebuilt::begin(roster, homes)?;
+    let mut rebuilt = Rebuilt::begin(roster, directory, homes);
     for record in Changes::of(directory, log.start.lsn)? {
         let (position, payload) = record?;
         rebuilt.take(position.lsn(), &payload)?;
     }
-    Ok(rebuilt)
+    rebuilt.finish();
+    rebuilt.only()
 }
 
 /// Bytes at home of a member that fit their checksum, and of those that do not, by path.

@@ -18,7 +18,7 @@ use crate::areas::Areas;
 use crate::format::{BLOCKS, Change, Entry, Roster, RosterMember, Run, Slot, unpack};
 use crate::home::{EXTENT, Home};
 use crate::image::Image;
-use crate::{Area, Error, MemberId, MemberSettings, Result};
+use crate::{Area, Error, MemberId, MemberSettings, Result, aside};
 
 /// Where members have their homes. Directories that several members share, or the log, are watched by a
 /// [`VigilantDirectory`](ishigaki_device::VigilantDirectory), and each is the same object every time.
@@ -52,7 +52,8 @@ const LAST_NUMBER: u64 = 1 << 60;
 /// All members, as far as their entries have come.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
-    pub(crate) members: Vec<RebuiltMember>,
+    /// In the order of the roster; one that can not be opened is no other's concern.
+    pub(crate) members: Vec<Result<RebuiltMember>>,
     by_id: BTreeMap<MemberId, usize>,
 }
 
@@ -71,6 +72,8 @@ pub(crate) struct RebuiltMember {
     pub(crate) oldest: Option<Lsn>,
     /// Bytes of all that are not home.
     pub(crate) logged: u64,
+    /// The last entry of those that were moved aside.
+    aside: u64,
     /// Copies whose turn has not come.
     slots: VecDeque<Slot>,
     gap: Gap,
@@ -87,14 +90,14 @@ enum Gap {
 }
 
 impl Rebuilt {
-    /// The members as they are at home. Nothing is written.
-    pub(crate) fn begin(roster: &Roster, homes: &dyn Homes) -> Result<Self> {
+    /// The members as they are at home, and with what was moved aside in the pool's own directory. Nothing is written.
+    pub(crate) fn begin(roster: &Roster, directory: &dyn Directory, homes: &dyn Homes) -> Self {
         let mut rebuilt = Self::default();
         for member in &roster.members {
             rebuilt.by_id.insert(member.id, rebuilt.members.len());
-            rebuilt.members.push(RebuiltMember::begin(roster, member, homes)?);
+            rebuilt.members.push(RebuiltMember::begin(roster, member, directory, homes));
         }
-        Ok(rebuilt)
+        rebuilt
     }
 
     /// Takes the next record of the log.
@@ -103,25 +106,50 @@ impl Rebuilt {
         let entry = Entry::decode(&plain)?;
         // Who is not on the roster any more was removed.
         match self.by_id.get(&entry.member) {
-            Some(&place) => self.members[place].take(lsn, &entry, payload.len() as u64),
+            Some(&place) => {
+                let outcome = &mut self.members[place];
+                if let Ok(member) = outcome
+                    && let Err(error) = member.take(Some(lsn), &entry, payload.len() as u64)
+                {
+                    *outcome = Err(error);
+                }
+                Ok(())
+            }
             None => Ok(()),
         }
     }
 
     /// The log is over.
-    pub(crate) fn finish(&mut self) -> Result<()> {
-        self.members.iter_mut().try_for_each(RebuiltMember::finish)
+    pub(crate) fn finish(&mut self) {
+        for outcome in &mut self.members {
+            if let Ok(member) = outcome
+                && let Err(error) = member.finish()
+            {
+                *outcome = Err(error);
+            }
+        }
+    }
+
+    /// The only one that there is.
+    pub(crate) fn only(mut self) -> Result<RebuiltMember> {
+        self.members.pop().unwrap_or_else(|| Err(Error::NotFound { name: "the member".to_owned() }))
     }
 }
 
 impl RebuiltMember {
-    fn begin(roster: &Roster, member: &RosterMember, homes: &dyn Homes) -> Result<Self> {
+    fn begin(
+        roster: &Roster,
+        member: &RosterMember,
+        pool_directory: &dyn Directory,
+        homes: &dyn Homes,
+    ) -> Result<Self> {
         let RosterMember { id, name, settings } = member.clone();
         let directory = homes.directory(&name)?;
         let areas = Areas::open(directory.as_ref(), &name, roster.log, id, &settings.profile)?;
         let home = Home::open(directory, &name, roster.log, id)?;
         let ledger = home.ledger();
-        Ok(Self {
+        let aside = aside::read(pool_directory, &name, roster.log, id)?;
+        let mut begun = Self {
             image: Image::at_home(&ledger),
             number: ledger.entries,
             oldest: None,
@@ -133,16 +161,30 @@ impl RebuiltMember {
             settings,
             home,
             areas,
-        })
+            aside: 0,
+        };
+        if let Some(aside) = aside {
+            for payload in &aside.entries {
+                begun.take(None, &Entry::decode(&unpack(payload)?)?, payload.len() as u64)?;
+            }
+            begun.aside = aside.last()?.max(1);
+        }
+        Ok(begun)
     }
 
-    fn take(&mut self, lsn: Lsn, entry: &Entry<'_>, bytes: u64) -> Result<()> {
+    /// Whether entries of it were moved aside.
+    pub(crate) fn has_aside(&self) -> bool {
+        self.aside > 0
+    }
+
+    /// What was moved aside has no place in the log any more.
+    fn take(&mut self, lsn: Option<Lsn>, entry: &Entry<'_>, bytes: u64) -> Result<()> {
         let home = self.home.entries();
-        if entry.number <= home {
+        if entry.number <= home.max(self.aside) {
             return Ok(());
         }
         if entry.number != self.number + 1 {
-            if self.oldest.is_some() || entry.number <= self.number || entry.number > LAST_NUMBER {
+            if self.logged > 0 || entry.number <= self.number || entry.number > LAST_NUMBER {
                 let what = format!("its entry {} follows on entry {}", entry.number, self.number);
                 return Err(Error::of_member(self.id, &what));
             }
@@ -153,7 +195,7 @@ impl RebuiltMember {
             self.image.prove();
         }
         (self.number, self.logged) = (entry.number, self.logged + bytes);
-        self.oldest.get_or_insert(lsn);
+        self.oldest = self.oldest.or(lsn);
         match (self.gap, &entry.change) {
             (Gap::Open, Change::Restate { since, .. }) if *since <= home => self.gap = Gap::Closing,
             (Gap::Closing, Change::Restated) => self.gap = Gap::None,

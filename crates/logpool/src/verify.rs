@@ -42,17 +42,12 @@ pub fn verify(directory: &dyn Directory, homes: &dyn Homes) -> Result<Verificati
         found.members.push(member.name.clone());
         let mut alone = roster.clone();
         alone.members = vec![member.clone()];
-        let outcome = replay(directory, homes, &alone).and_then(|mut rebuilt| {
-            rebuilt.finish()?;
-            rebuilt.members.iter().map(check_home).collect::<Result<Vec<_>>>()
-        });
+        let outcome = replay(directory, homes, &alone).and_then(|rebuilt| check_home(&rebuilt));
         match outcome {
-            Ok(checks) => {
-                for (sound, damaged) in checks {
-                    found.home_bytes += sound;
-                    let what = |path| format!("member `{}`: `{path}` is damaged at home", member.name);
-                    found.problems.extend(damaged.into_iter().map(what));
-                }
+            Ok((sound, damaged)) => {
+                found.home_bytes += sound;
+                let what = |path| format!("member `{}`: `{path}` is damaged at home", member.name);
+                found.problems.extend(damaged.into_iter().map(what));
             }
             Err(error) => found.problems.push(format!("member `{}`: {error}", member.name)),
         }

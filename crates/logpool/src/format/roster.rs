@@ -2,6 +2,7 @@
 
 use ishigaki_base::{ByteSize, LogId};
 
+use super::VERSION;
 use super::numbers::{Reader, put, put_all, put_text};
 use super::sealed::{self, Unfit};
 use crate::{MemberId, MemberSettings, Quota, paths};
@@ -9,12 +10,19 @@ use crate::{MemberId, MemberSettings, Quota, paths};
 /// What it begins with.
 pub(crate) const MAGIC: [u8; 4] = *b"ISPR";
 
+/// The version that is written. In version 1 there are neither a sequence nor members that leave.
+const NEWEST: u8 = 2;
+
 /// All members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Roster {
     pub(crate) log: LogId,
     /// No member ever had this number or a larger one.
     pub(crate) next: u16,
+    /// Counts the rosters. Of two that are valid the larger one counts.
+    pub(crate) sequence: u64,
+    /// Names whose files are to be removed: they are not members any more, or not yet.
+    pub(crate) leaving: Vec<String>,
     pub(crate) members: Vec<RosterMember>,
 }
 
@@ -29,24 +37,33 @@ pub(crate) struct RosterMember {
 impl Roster {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = self.log.0.to_le_bytes().to_vec();
-        put(&mut body, self.next.into());
+        put_all(&mut body, &[self.next.into(), self.sequence, self.leaving.len() as u64]);
+        self.leaving.iter().for_each(|name| put_text(&mut body, name));
         for RosterMember { id, name, settings: MemberSettings { profile, quota } } in &self.members {
             put(&mut body, id.0.into());
             put_text(&mut body, name);
             put_text(&mut body, profile.name);
             put_all(&mut body, &[quota.share.0, quota.home.0, quota.files.into()]);
         }
-        sealed::wrap(MAGIC, &body)
+        sealed::wrap_as(MAGIC, NEWEST, &body)
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let mut reader = Reader(sealed::unwrap(MAGIC, bytes)?);
-        Self::read(&mut reader).ok_or(Unfit::Damaged)
+        let (version, body) = sealed::unwrap_up_to(NEWEST, MAGIC, bytes)?;
+        let mut reader = Reader(body);
+        Self::read(&mut reader, version == VERSION).ok_or(Unfit::Damaged)
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, is_old: bool) -> Option<Self> {
         let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
         let next: u16 = reader.number()?.try_into().ok()?;
+        let (mut sequence, mut leaving) = (0, Vec::new());
+        if !is_old {
+            sequence = reader.number()?;
+            for _ in 0..reader.number()? {
+                leaving.push(reader.text().filter(|name| paths::check_member(name).is_ok())?);
+            }
+        }
         let mut members: Vec<RosterMember> = Vec::new();
         while !reader.is_empty() {
             let id = MemberId(reader.below(next.into())? as u16);
@@ -60,7 +77,7 @@ impl Roster {
             }
             members.push(RosterMember { id, name, settings: MemberSettings { profile, quota } });
         }
-        Some(Self { log, next, members })
+        Some(Self { log, next, sequence, leaving, members })
     }
 }
 
@@ -76,7 +93,7 @@ mod tests {
             settings: MemberSettings { profile, quota: Quota::default() },
         };
         let members = vec![member(0, "a", Profile::MARIADB), member(2, "b", Profile::GENERIC)];
-        Roster { log: LogId(5), next: 3, members }
+        Roster { log: LogId(5), next: 3, sequence: 9, leaving: vec!["c".to_owned()], members }
     }
 
     #[test]

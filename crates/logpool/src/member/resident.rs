@@ -114,6 +114,37 @@ impl Resident {
         failure
     }
 
+    /// It is taken out of service. Its areas are durable, if they can be.
+    pub(crate) fn quarantine(&self, why: Error) {
+        if let Err(error) = self.sync_areas() {
+            tracing::warn!(%error, member = self.name, "not all of a member that is taken out is durable");
+        }
+        self.state.lock().failure = Some(why);
+        self.ended.notify_all();
+    }
+
+    /// It is to be opened again from the medium: it takes no more requests, and nothing of it is under way, or appended, any
+    /// more. Its log stays until the new one has taken its place.
+    pub(crate) fn retire(&self) -> Result<()> {
+        if self.state().is_ok() {
+            self.quarantine(Error::Quarantined { member: self.name.clone(), why: "it is opened again".to_owned() });
+        }
+        self.stop();
+        let Some(round) = self.rounds.try_lock_for(self.core.settings.patience) else {
+            let reason = format!(
+                "the home of `{}` stands still, and something is under way there; see to its medium",
+                self.name
+            );
+            return Err(Error::invalid(reason));
+        };
+        drop(round);
+        let mut state = self.state.lock();
+        state.retired = true;
+        let last = state.last;
+        drop(state);
+        Ok(self.core.stream.wait(last)?)
+    }
+
     /// It was removed from the pool.
     pub(crate) fn leave(&self) {
         let mut state = self.state.lock();
@@ -237,7 +268,7 @@ impl Resident {
     pub(crate) fn restate(&self) -> Result<()> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        if state.oldest.is_none() {
+        if state.oldest.is_none() || state.retired {
             return Ok(());
         }
         let (before, logged, rounds) = (state.counters.clone(), state.logged, state.rounds);

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) rounds: u64,
     /// Blocks at home that are not what was written, and that the log does not have.
     pub(crate) damaged: BTreeMap<(FileId, u64), Piece>,
+    /// It is opened again elsewhere, and appends nothing any more.
+    pub(crate) retired: bool,
     /// Why the member takes no more requests.
     pub(crate) failure: Option<Error>,
     pub(crate) counters: Counters,
@@ -76,6 +78,7 @@ impl Default for State {
             writing_areas: false,
             rounds: 0,
             damaged: BTreeMap::new(),
+            retired: false,
             failure: None,
             counters: Counters::NONE,
         }

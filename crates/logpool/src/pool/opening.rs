@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use super::{Core, Pool, roster, spawn};
 use crate::format::Roster;
 use crate::keeper::Keeper;
-use crate::member::{Resident, State};
 use crate::meter::{Meter, MeteredDirectory};
 use crate::process::Process;
 use crate::recovery::{Homes, Rebuilt, Together};
@@ -50,7 +49,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] for anything that is not as it was written, and for anything that is missing.
+    /// [`Error::Corrupt`] for anything of the log or the roster that is not as it was written or is missing. A member of which that
+    /// is so is [quarantined](Self::quarantined) alone.
     pub fn open(directory: Arc<dyn Directory>, homes: Arc<dyn Homes>, settings: Settings) -> Result<Self> {
         let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
         Self::begin(directory, homes, settings)
@@ -66,7 +66,7 @@ impl Pool {
         settings.validate()?;
         let found = roster::read(directory.as_ref())?;
         let mut rebuilt = match &found {
-            Some(roster) => Rebuilt::begin(roster, homes.as_ref())?,
+            Some(roster) => Rebuilt::begin(roster, directory.as_ref(), homes.as_ref()),
             None => Rebuilt::default(),
         };
         let meter = Arc::new(Meter::default());
@@ -75,7 +75,7 @@ impl Pool {
             rebuilt.take(position.lsn(), payload).map_err(Into::into)
         })
         .map_err(unwrap_replay)?;
-        let roster = match found {
+        let mut roster = match found {
             Some(roster) if roster.log == log.id() => roster,
             Some(roster) => {
                 return Err(Error::corrupt(format!(
@@ -85,11 +85,11 @@ impl Pool {
                 )));
             }
             None if recovery.records > 0 => return Err(Error::corrupt("its log has entries, and there is no roster")),
-            None => Roster { log: log.id(), next: 0, members: Vec::new() },
+            None => Roster { log: log.id(), next: 0, sequence: 0, leaving: Vec::new(), members: Vec::new() },
         };
-        rebuilt.finish()?;
+        rebuilt.finish();
         // Whoever wrote it may have died before it was durable.
-        roster::write(directory.as_ref(), &roster)?;
+        roster::write(directory.as_ref(), &mut roster)?;
         let core = Arc::new(Core {
             stream: log.assign(),
             process: Process::new(log.clone(), settings.waiting, settings.background),
@@ -105,26 +105,17 @@ impl Pool {
         let keeper = Arc::new(Keeper::new(core.clone()));
         let _ = core.keeper.set(Arc::downgrade(&keeper));
         let (ended, threads) = (Mutex::new(None), Mutex::default());
-        let pool = Self { core, keeper, directory, homes, roster: Mutex::new(roster), threads, ended };
+        let (roster, quarantined) = (Mutex::new(roster), Mutex::default());
+        let pool = Self { core, keeper, directory, homes, roster, quarantined, threads, ended };
         pool.settle(rebuilt)?;
         Ok(pool)
     }
 
     /// Makes the members' homes durable as they were found, and lets everybody in.
     fn settle(&self, rebuilt: Rebuilt) -> Result<()> {
-        for mut member in rebuilt.members {
-            member.home.secure()?;
-            member.home.reserve(member.image.extents())?;
-            member.areas.secure(
-                self.homes.directory(&member.name)?.as_ref(),
-                &member.name,
-                &member.settings.profile,
-            )?;
-            let state = State::rebuilt(&member);
-            let (id, settings) = (member.id, member.settings);
-            let resident =
-                Resident::new(self.core.clone(), id, &member.name, settings, member.home, member.areas, state);
-            self.move_in(resident)?;
+        self.settle_members(rebuilt)?;
+        if !self.roster.lock().leaving.is_empty() {
+            self.sweep()?;
         }
         if self.core.settings.background {
             let keeper = self.keeper.clone();
