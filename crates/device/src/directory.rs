@@ -31,6 +31,13 @@ pub trait Directory: Send + Sync + Debug {
     /// name is not. The length is rounded up to whole blocks. A creation that fails leaves no name behind.
     fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>>;
 
+    /// The same, as fast as the medium can set space aside: a file system need not write the zeros that are read, and the first
+    /// write of a block may change more than its bytes. No write within the length lacks space later, unless it was given
+    /// back by a trim before.
+    fn reserve(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        self.create(name, length)
+    }
+
     /// Opens a device for reading and writing.
     fn open(&self, name: &str) -> Result<Arc<dyn Device>>;
 

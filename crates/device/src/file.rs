@@ -46,6 +46,13 @@ const TEMPORARY: &str = ".tmp";
 /// How many bytes of zeros a creation writes at once.
 const FILL: usize = 1 << 20;
 
+/// Whether a new file's zeros are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filling {
+    Written,
+    Reserved,
+}
+
 /// A directory of a file system, each device a file in it. Clones are handles to the same one.
 ///
 /// Whether two processes may use it at a time is up to them: [`lock`](Directory::lock) it before the first change.
@@ -116,8 +123,9 @@ impl FileDirectory {
         Ok((file, caching))
     }
 
-    /// Makes the file of the temporary name, `length` bytes of zeros rounded up, durable; returns it as a device.
-    fn fill(&self, temporary: &str, name: &str, length: u64) -> Result<FileDevice> {
+    /// Makes the file of the temporary name, `length` bytes of zeros rounded up, durable; returns it as a device. Where the
+    /// file system sets the space aside, the zeros are written only if that is wanted.
+    fn fill(&self, temporary: &str, name: &str, length: u64, filling: Filling) -> Result<FileDevice> {
         let path = self.path_of(name);
         let (file, caching) = self
             .open_file(temporary, OFlags::CREATE | OFlags::EXCL)
@@ -126,17 +134,19 @@ impl FileDirectory {
         let length = whole_blocks(name, length, promise.block_size)?;
         let refused = |operation| move |errno| refused(&self.path_of(name), operation, length, errno);
         rustix::fs::ftruncate(&file, length).map_err(refused("set length"))?;
+        let mut is_set_aside = length == 0;
         if length > 0 {
             match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length)) {
+                Ok(()) => is_set_aside = true,
                 // The zeros below take the space as well, only in more pieces.
-                Ok(()) | Err(Errno::OPNOTSUPP) => {}
+                Err(Errno::OPNOTSUPP) => {}
                 Err(errno) => return Err(refused("allocate")(errno)),
             }
         }
         let transfer = Arc::clone(&self.shared.transfer);
         let device = FileDevice::new(file, path.display().to_string(), length, promise, transfer);
         let zeros = AlignedBuffer::zeroed(FILL);
-        let mut offset = 0;
+        let mut offset = if filling == Filling::Reserved && is_set_aside { length } else { 0 };
         while offset < length {
             let size = (length - offset).min(FILL as u64);
             device.write_at(offset, &zeros[..size as usize])?;
@@ -183,6 +193,15 @@ impl FileDirectory {
 impl FileDirectory {
     /// [`Directory::create`] with its type.
     pub(crate) fn create_file(&self, name: &str, length: u64) -> Result<FileDevice> {
+        self.make_file(name, length, Filling::Written)
+    }
+
+    /// [`Directory::reserve`] with its type.
+    pub(crate) fn reserve_file(&self, name: &str, length: u64) -> Result<FileDevice> {
+        self.make_file(name, length, Filling::Reserved)
+    }
+
+    fn make_file(&self, name: &str, length: u64, filling: Filling) -> Result<FileDevice> {
         check_name(name)?;
         let path = self.path_of(name);
         // Only to spare the zeros; the publication decides.
@@ -191,7 +210,8 @@ impl FileDirectory {
         }
         // At random, because a process with our number may have left files here, and we may hold this directory twice.
         let temporary = format!(".{name}.{:016x}{TEMPORARY}", Seed::from_entropy().0);
-        match self.fill(&temporary, name, length).and_then(|device| self.publish(&temporary, name).map(|()| device)) {
+        let filled = self.fill(&temporary, name, length, filling);
+        match filled.and_then(|device| self.publish(&temporary, name).map(|()| device)) {
             Ok(device) => Ok(device),
             Err(error) => {
                 self.discard(&temporary);
@@ -214,6 +234,10 @@ impl FileDirectory {
 impl Directory for FileDirectory {
     fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(self.create_file(name, length)?))
+    }
+
+    fn reserve(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(self.reserve_file(name, length)?))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {

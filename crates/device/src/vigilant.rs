@@ -38,6 +38,11 @@ impl Directory for VigilantDirectory {
         self.inner.create(name, length)
     }
 
+    fn reserve(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        self.check("create")?;
+        self.inner.reserve(name, length)
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         self.inner.open(name)
     }

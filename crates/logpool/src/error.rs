@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ishigaki_base::ErrorKind;
+use ishigaki_base::{ByteSize, ErrorKind};
 
 use crate::MemberId;
 
@@ -64,6 +64,16 @@ pub enum Error {
         member: String,
         /// Which limit, and what helps.
         what: String,
+    },
+    /// The log of a new pool does not fit on its medium. No pool was made.
+    #[error(
+        "the log may take {bound}, and its medium has not so much left ({cause}); give the log a smaller size, or the medium more room"
+    )]
+    NoRoom {
+        /// What the log was to have.
+        bound: ByteSize,
+        /// What the medium said.
+        cause: ishigaki_wal::Error,
     },
     /// There is no such file or member.
     #[error("`{name}`: not found")]
@@ -138,7 +148,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Failed { .. } | Self::HomeFailed { .. } | Self::Closed => ErrorKind::Closed,
-            Self::Full { .. } => ErrorKind::Exhausted,
+            Self::Full { .. } | Self::NoRoom { .. } => ErrorKind::Exhausted,
             Self::NotFound { .. }
             | Self::Exists { .. }
             | Self::NotEmpty { .. }

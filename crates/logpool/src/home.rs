@@ -15,8 +15,8 @@
 //!
 //! Regions are made when files grow, before the request that needs them is accepted: so going home never lacks space.
 //!
-//! Parts: [`round`] brings a member's changes home, [`ledgers`] are the two copies on the medium, [`old`] is a home of format
-//! version 1.
+//! Parts: [`round`] brings a member's changes home, [`growth`] makes it larger, [`ledgers`] are the two copies on the medium,
+//! [`old`] is a home of format version 1.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,6 +31,7 @@ use crate::image::Piece;
 use crate::{Error, MemberId, Quota, Result};
 use ledgers::Ledgers;
 
+mod growth;
 mod ledgers;
 mod old;
 mod round;
@@ -81,6 +82,11 @@ fn ledger_names(member: &str) -> [String; 2] {
     ["ledger-0", "ledger-1"].map(|part| device_name(member, part))
 }
 
+/// Bytes of a copy of the ledger of a member with these limits.
+fn ledger_length(quota: &Quota) -> u64 {
+    Ledger::longest(quota.files.into(), quota.home.0 / EXTENT + 1).next_multiple_of(4096)
+}
+
 fn region_name(member: &str, index: usize) -> String {
     device_name(member, &format!("home-{index:04}"))
 }
@@ -96,8 +102,7 @@ impl Home {
         quota: &Quota,
     ) -> Result<Self> {
         Self::clear(directory.as_ref(), name, log)?;
-        let length = Ledger::longest(quota.files.into(), quota.home.0 / EXTENT + 1).next_multiple_of(4096);
-        let ledgers = Ledgers::create(&directory, name, length)?;
+        let ledgers = Ledgers::create(&directory, name, ledger_length(quota))?;
         let current = Ledger {
             log,
             member,
@@ -218,29 +223,6 @@ impl Home {
     /// Bytes of all regions.
     pub(crate) fn bytes(&self) -> u64 {
         self.regions.read().len() as u64 * self.region
-    }
-
-    /// Makes sure that there is space for so many extents.
-    pub(crate) fn reserve(&self, extents: u64) -> Result<()> {
-        let _one = self.growing.lock();
-        let before = self.regions.read().len();
-        let needed = extents.div_ceil(self.region / EXTENT) as usize;
-        let mut made = Vec::new();
-        for index in before..needed {
-            match self.directory.create(&region_name(&self.name, index), self.region) {
-                Ok(device) => made.push(Some(device)),
-                Err(error) => {
-                    // A full medium is no failure; what was made until then must not be in the way.
-                    (before..index).try_for_each(|index| self.directory.remove(&region_name(&self.name, index)))?;
-                    return Err(error.into());
-                }
-            }
-        }
-        if !made.is_empty() {
-            self.directory.sync()?;
-            self.regions.write().extend(made);
-        }
-        Ok(())
     }
 
     /// Writes both copies, one durable before the other is begun.

@@ -49,6 +49,10 @@ impl Directory for MeteredDirectory {
         Ok(self.metered(self.inner.create(name, length)?))
     }
 
+    fn reserve(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        Ok(self.metered(self.inner.reserve(name, length)?))
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         Ok(self.metered(self.inner.open(name)?))
     }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-use ishigaki_base::{ByteSize, ErrorKind, LogId, Lsn};
+use ishigaki_base::{ByteSize, LogId, Lsn};
 use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Stream};
 use parking_lot::Mutex;
 
 use crate::areas::Areas;
 use crate::format::{Roster, RosterMember};
-use crate::home::Home;
+use crate::home::{EXTENT, Home};
 use crate::keeper::Keeper;
 use crate::member::{Resident, State};
 use crate::meter::Meter;
@@ -24,9 +24,13 @@ use crate::{
     Error, LogStatistics, Member, MemberId, MemberSettings, Result, ScrubStatistics, Scrubbed, Settings, paths,
 };
 
+mod limits;
 mod opening;
 mod quarantine;
 pub(crate) mod roster;
+
+/// Regions of a home that is as large as it was made for.
+const REGIONS: u64 = 256;
 
 /// One log for many database servers.
 ///
@@ -132,14 +136,7 @@ impl Pool {
         if roster.members.iter().any(|member| member.name == name) {
             return Err(Error::Exists { name: name.to_owned() });
         }
-        let shares: u64 = roster.members.iter().map(|member| member.settings.quota.share.0).sum();
-        let limit = self.core.log.space().bound.0 / 4;
-        if shares.saturating_add(settings.quota.share.0) > limit {
-            let reason = format!(
-                "the shares of all members would be more than a quarter of the log; give `{name}` less, or the log more"
-            );
-            return Err(Error::invalid(reason));
-        }
+        self.check_shares(&roster, name, settings.quota)?;
         let id = MemberId(roster.next);
         let next = roster.next.checked_add(1).ok_or_else(|| Error::invalid("there have been 65535 members"))?;
         // What a crash leaves of it before it is a member is removed by the next opening.
@@ -161,17 +158,21 @@ impl Pool {
     fn make_home(&self, name: &str, id: MemberId, settings: &MemberSettings) -> Result<(Home, Areas)> {
         let directory = self.homes.directory(name)?;
         let log = self.core.log_id();
-        let region = self.core.settings.region.0.min(settings.quota.home.0.next_multiple_of(crate::home::EXTENT));
+        let region = region_of(&self.core.settings, settings.quota.home);
         let made = Home::create(directory.clone(), name, log, id, region, &settings.quota).and_then(|home| {
             let areas = Areas::create(directory.as_ref(), name, log, id, &settings.profile)?;
+            if self.core.settings.reserve {
+                home.reserve_all(&settings.quota)?;
+            }
             directory.sync()?;
             Ok((home, areas))
         });
-        made.map_err(|error| match error {
-            Error::Device(cause) if cause.kind() == ErrorKind::Exhausted => {
-                Error::Full { member: name.to_owned(), what: format!("its home could not be made ({cause})") }
+        made.map_err(|error| {
+            // The next opening removes what can not be removed now.
+            if let Err(stays) = Home::clear(directory.as_ref(), name, log) {
+                tracing::warn!(%stays, member = name, "what was made of its home is still there");
             }
-            error => error,
+            limits::no_room(name, error)
         })
     }
 
@@ -300,6 +301,13 @@ impl Pool {
         let outcomes: Vec<_> = self.keeper.residents().iter().map(|resident| resident.close_areas()).collect();
         outcomes.into_iter().collect()
     }
+}
+
+/// Bytes of a region of a home that may be so large: as it is set, but not more than [`REGIONS`] of them, each of which is a
+/// file that is open.
+fn region_of(settings: &Settings, home: ByteSize) -> u64 {
+    let wanted = settings.region.0.max(home.0 / REGIONS).next_multiple_of(EXTENT);
+    wanted.min(home.0.next_multiple_of(EXTENT)).min(ByteSize::gib(4).0)
 }
 
 /// Starts a thread of the pool.

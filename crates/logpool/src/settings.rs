@@ -27,6 +27,9 @@ pub struct Settings {
     pub scrub: ByteSize,
     /// How long the scrubber rests after a pass over all homes. Default 6 hours.
     pub scrub_pause: Duration,
+    /// Whether the space of the log, and of each member's home, is taken when they are made or allowed more, so that no write
+    /// lacks it later. Default false: both grow when they need to.
+    pub reserve: bool,
     /// How long a member over its share waits for its own home before it is told that it is full. Default 10 s.
     pub patience: Duration,
     /// Whether threads of the pool write the log, bring members home and reclaim space. Without them all is done by the
@@ -44,6 +47,7 @@ impl Default for Settings {
             cache: ByteSize::mib(4),
             scrub: ByteSize::mib(1),
             scrub_pause: Duration::from_hours(6),
+            reserve: false,
             patience: Duration::from_secs(10),
             background: true,
         }
@@ -184,6 +188,11 @@ impl Default for Quota {
 impl Quota {
     /// The smallest share: several entries of the largest kind.
     pub const LEAST_SHARE: ByteSize = ByteSize::kib(64);
+
+    /// The smaller one of each limit.
+    pub(crate) fn least(self, other: Self) -> Self {
+        Self { share: self.share.min(other.share), home: self.home.min(other.home), files: self.files.min(other.files) }
+    }
 
     pub(crate) fn validate(&self) -> Result<()> {
         if self.share < Self::LEAST_SHARE {

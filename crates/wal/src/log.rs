@@ -179,6 +179,16 @@ impl Log {
         self.shared.pool.space()
     }
 
+    /// Takes all the space that the log may have, so that no other user of the medium gets it. Best with
+    /// [`Settings::trim`] off, which gives space back.
+    ///
+    /// # Errors
+    ///
+    /// When the medium has not so much. The log then takes a segment after the other, as before.
+    pub fn reserve(&self) -> Result<()> {
+        self.shared.pool.reserve()
+    }
+
     /// Gives everything free that lies before `to`: all of it has its effects elsewhere, durably. From now on the log opens
     /// [from there](Self::open_from), and segments that hold nothing else are used again.
     ///

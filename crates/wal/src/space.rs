@@ -18,6 +18,7 @@
 //! renamed to a spare, its bytes are blanked. Of one stream the lowest segment goes first, and no second one before that is
 //! durable: whatever a power cut undoes, there is never a hole in a stream's numbers.
 
+mod reserving;
 mod spares;
 mod throttle;
 

@@ -42,6 +42,11 @@ impl Intent {
         sealed::wrap(MAGIC, &body)
     }
 
+    /// The most bytes of an intent of so many extents.
+    pub(crate) fn longest(extents: u64) -> u64 {
+        128 + extents * (5 + 3 + BLOCKS as u64 * 4)
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
         let mut reader = Reader(sealed::unwrap(MAGIC, bytes)?);
         Self::read(&mut reader).ok_or(Unfit::Damaged)
@@ -77,5 +82,9 @@ mod tests {
         let sums = BTreeMap::from([(3, sums), (900, [None; BLOCKS])]);
         let intent = Intent { log: LogId(9), member: MemberId(1), base: 4, entries: 9, sums };
         assert_eq!(Intent::decode(&intent.encode()).unwrap(), intent);
+        let sums = (u32::MAX - 9..u32::MAX).map(|place| (place, [Some(1); BLOCKS])).collect();
+        let largest =
+            Intent { log: LogId(u64::MAX), member: MemberId(u16::MAX), base: u64::MAX, entries: u64::MAX, sums };
+        assert!(largest.encode().len() as u64 <= Intent::longest(9));
     }
 }

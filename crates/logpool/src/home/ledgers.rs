@@ -91,6 +91,12 @@ impl Ledgers {
         self.copies.iter().try_for_each(|copy| copy.write(bytes))
     }
 
+    /// Makes room for ledgers and intents of so many bytes, so that to write one takes no space.
+    pub(super) fn fit(&self, ledger: u64, intent: u64) -> Result<()> {
+        self.copies.iter().try_for_each(|copy| copy.fit(ledger))?;
+        self.intent.fit(intent)
+    }
+
     /// Makes an intent durable.
     pub(super) fn intend(&self, intent: &Intent) -> Result<()> {
         self.intent.write(&intent.encode())
@@ -113,21 +119,38 @@ impl Sheet {
         let mut device = self.device.lock();
         match device.as_ref() {
             Some(device) if device.len() >= buffer.len() as u64 => device.write_durable(0, &buffer)?,
-            _ => *device = Some(self.replace(&buffer)?),
+            // As much again, so that it lasts.
+            _ => *device = Some(self.replace(&buffer, buffer.len() as u64 * 2)?),
         }
         Ok(())
     }
 
+    /// Makes it so long, with what is in it.
+    fn fit(&self, length: u64) -> Result<()> {
+        let mut device = self.device.lock();
+        let mut bytes = AlignedBuffer::zeroed(0);
+        if let Some(device) = device.as_ref() {
+            if device.len() >= length {
+                return Ok(());
+            }
+            bytes = AlignedBuffer::zeroed(device.len() as usize);
+            device.read_at(0, &mut bytes)?;
+        }
+        *device = Some(self.replace(&bytes, length)?);
+        Ok(())
+    }
+
     /// A longer one takes the place of one that is too short, or gone. It is whole before it has the name.
-    fn replace(&self, bytes: &[u8]) -> Result<Arc<dyn Device>> {
+    fn replace(&self, bytes: &[u8], length: u64) -> Result<Arc<dyn Device>> {
         let new = format!("{}.new", self.name);
         match self.directory.remove(&new) {
             Ok(()) | Err(DeviceError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        // As much again, so that it lasts.
-        let length = (bytes.len() as u64 * 2).next_multiple_of(EXTENT);
-        self.directory.create(&new, length)?.write_durable(0, bytes)?;
+        let device = self.directory.create(&new, length.next_multiple_of(EXTENT))?;
+        if !bytes.is_empty() {
+            device.write_durable(0, bytes)?;
+        }
         self.directory.rename(&new, &self.name)?;
         self.directory.sync()?;
         Ok(self.directory.open(&self.name)?)

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ishigaki_base::Lsn;
+use ishigaki_base::{ByteSize, Lsn};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::State;
 use super::state::Refusal;
 use crate::areas::Areas;
 use crate::format::{Change, Run};
-use crate::home::{Brought, Home, Snapshot};
+use crate::home::{Brought, EXTENT, Home, Snapshot};
 use crate::image::{BLOCK, Image};
 use crate::pool::Core;
 use crate::statistics::Commits;
@@ -27,6 +27,8 @@ pub(crate) struct Resident {
     pub(super) id: MemberId,
     name: String,
     pub(super) settings: MemberSettings,
+    /// As they are now; `settings` has those that it began with. Taken after the state.
+    quota: Mutex<Quota>,
     pub(super) home: Home,
     /// Held by whoever writes to the checkpoint file; taken before the state.
     pub(super) areas: Mutex<Areas>,
@@ -56,6 +58,7 @@ impl Resident {
             core,
             id,
             name: name.to_owned(),
+            quota: Mutex::new(settings.quota),
             settings,
             home,
             areas: Mutex::new(areas),
@@ -78,7 +81,33 @@ impl Resident {
     }
 
     pub(crate) fn quota(&self) -> Quota {
-        self.settings.quota
+        *self.quota.lock()
+    }
+
+    /// Gives it other limits from now on. Requests look at them under the lock of the state: none is beyond them afterwards.
+    pub(crate) fn limit(&self, quota: Quota) -> Result<()> {
+        let state = self.state()?;
+        let (home, files) = (ByteSize(state.image.extents() * EXTENT), state.image.names.len() as u64);
+        let refuse = |has: String, limit: String| {
+            let reason =
+                format!("member `{}` has {has}, and can not be limited to {limit}; remove some before", self.name);
+            Err(Error::invalid(reason))
+        };
+        if home > quota.home {
+            return refuse(format!("files of {home}"), quota.home.to_string());
+        }
+        if files > quota.files.into() {
+            return refuse(format!("{files} files and directories"), quota.files.to_string());
+        }
+        *self.quota.lock() = quota;
+        Ok(())
+    }
+
+    /// Makes the home fit for these limits, before they count.
+    pub(crate) fn prepare_home(&self, quota: &Quota) -> Result<()> {
+        // A round writes the ledger.
+        let _none = self.rounds.lock();
+        if self.core.settings.reserve { self.home.reserve_all(quota) } else { Ok(()) }
     }
 
     /// The state, if the member takes requests.
@@ -340,11 +369,11 @@ impl Resident {
             bytes_not_home: state.not_home(),
             memory_not_home: state.image.dirty_bytes(),
             rounds: counters.rounds,
-            home: state.image.extents() * crate::home::EXTENT,
+            home: state.image.extents() * EXTENT,
             files: state.image.names.len() as u64,
             repaired: counters.repaired,
             damaged: state.damaged_files(),
-            quota: self.settings.quota,
+            quota: self.quota(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use ishigaki_base::ByteSize;
+use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Directory, VigilantDirectory};
 use ishigaki_wal::{CommitRule, Group, Log, LogKind, Settings as LogSettings};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use crate::format::Roster;
 use crate::keeper::Keeper;
 use crate::meter::{Meter, MeteredDirectory};
 use crate::process::Process;
-use crate::recovery::{Homes, Rebuilt, Together};
+use crate::recovery::{Homes, Rebuilt, RebuiltMember, Together};
 use crate::scrub::Scrubber;
 use crate::{Error, Result, Settings};
 
@@ -35,6 +35,8 @@ impl Settings {
             space: self.log,
             space_wait: self.patience,
             background: self.background,
+            // A trim gives space back, which is then not reserved.
+            trim: !self.reserve,
             ..LogSettings::default()
         }
     }
@@ -75,6 +77,7 @@ impl Pool {
             rebuilt.take(position.lsn(), payload).map_err(Into::into)
         })
         .map_err(unwrap_replay)?;
+        let is_new = found.is_none();
         let mut roster = match found {
             Some(roster) if roster.log == log.id() => roster,
             Some(roster) => {
@@ -88,8 +91,18 @@ impl Pool {
             None => Roster { log: log.id(), next: 0, sequence: 0, leaving: Vec::new(), members: Vec::new() },
         };
         rebuilt.finish();
+        if settings.reserve {
+            reserve_log(&log, is_new)?;
+        }
         // Whoever wrote it may have died before it was durable.
-        roster::write(directory.as_ref(), &mut roster)?;
+        match roster::write(directory.as_ref(), &mut roster) {
+            // Its bytes are durable; what may not be is its name.
+            Err(Error::Device(cause)) if cause.kind() == ErrorKind::Exhausted && !is_new => {
+                tracing::warn!("the medium of the pool is full ({cause}); members can be served, and none taken in");
+                directory.sync()?;
+            }
+            outcome => outcome?,
+        }
         let core = Arc::new(Core {
             stream: log.assign(),
             process: Process::new(log.clone(), settings.waiting, settings.background),
@@ -128,6 +141,36 @@ impl Pool {
             }
         }
         Ok(())
+    }
+}
+
+/// A home that was made without its space being taken gets it now, if the medium has so much: a pool that is there opens in
+/// any case, as it did before.
+pub(super) fn reserve_home(member: &RebuiltMember) -> Result<()> {
+    match member.home.reserve_all(&member.settings.quota) {
+        Err(Error::Device(cause)) if cause.kind() == ErrorKind::Exhausted => {
+            let (name, home) = (&member.name, member.settings.quota.home);
+            tracing::warn!(
+                "member `{name}` may have a home of {home}, and its medium has not so much left ({cause}): it may be refused before; give the medium more room, or the member a smaller home with `ishigaki log set`"
+            );
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// Takes the space of the whole log. A pool that is there opens in any case, as it did before; a new one needs it.
+fn reserve_log(log: &Log, is_new: bool) -> Result<()> {
+    match log.reserve() {
+        Err(error) if error.kind() == ErrorKind::Exhausted && !is_new => {
+            let bound = log.space().bound;
+            tracing::warn!(
+                "the log may take {bound}, and its medium has not so much left ({error}): commits may fail for want of space before; give the medium more room, or the log a smaller size"
+            );
+            Ok(())
+        }
+        Err(cause) if cause.kind() == ErrorKind::Exhausted => Err(Error::NoRoom { bound: log.space().bound, cause }),
+        outcome => Ok(outcome?),
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::opening::reserve_home;
 use super::{Pool, roster};
 use crate::format::{Entry, RosterMember, unpack};
 use crate::healing::Candidates;
@@ -122,6 +123,9 @@ impl Pool {
     pub(super) fn settle_member(&self, mut member: RebuiltMember) -> Result<Arc<Resident>> {
         member.home.secure()?;
         member.home.reserve(member.image.extents())?;
+        if self.core.settings.reserve {
+            reserve_home(&member)?;
+        }
         let directory = self.homes.directory(&member.name)?;
         member.areas.secure(directory.as_ref(), &member.name, &member.settings.profile)?;
         let has_aside = member.has_aside();
