@@ -7,11 +7,13 @@
 //! It knows nothing of files. File systems are written against `fuse_backend_rs::api::filesystem::FileSystem`, which serves
 //! virtio-fs as well.
 //!
-//! Parts: `mount` mounts, unmounts and takes away what a process that died has left, `channel` waits for requests.
+//! Parts: `mount` mounts, hands over and takes away what a process that died has left, `session` is the kernel's side,
+//! `channel` waits for requests.
 
 mod channel;
 mod error;
 mod mount;
+mod session;
 
 pub use error::{Error, Result};
-pub use mount::{Mount, MountSettings};
+pub use mount::{Mount, MountSettings, give_up};

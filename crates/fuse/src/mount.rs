@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -10,14 +11,13 @@ use std::thread::{Builder, JoinHandle};
 
 use fuse_backend_rs::api::filesystem::FileSystem;
 use fuse_backend_rs::api::server::Server;
-use fuse_backend_rs::transport::FuseSession;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::set_current_timer_slack;
 
 use crate::channel::{Channel, End};
-use crate::{Error, Result};
+use crate::{Error, Result, session};
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
@@ -41,8 +41,12 @@ const SLACK: NonZeroU64 = NonZeroU64::MIN;
 ///
 /// *Drop* unmounts: programs that have files open get `ENOTCONN` from then on. *A crash* of the process leaves a folder that
 /// answers so to everybody; the next mount on it puts that right.
+///
+/// A mount outlives its process when its device is [handed over](Self::hand_over): requests wait in the kernel until another
+/// process [goes on](Self::go_on), and no program notices anything but the time.
 pub struct Mount {
-    session: FuseSession,
+    /// `/dev/fuse`, as it was mounted. `None` once it was handed over.
+    device: Option<File>,
     path: PathBuf,
     end: End,
     threads: Vec<JoinHandle<()>>,
@@ -55,26 +59,43 @@ impl Mount {
     }
 
     /// Mounts a file system on an empty folder.
-    #[expect(clippy::missing_panics_doc, reason = "a session that is mounted has its device")]
     pub fn new<F>(fs: F, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self>
     where
         F: FileSystem + Send + Sync + 'static,
     {
         let path = path.as_ref();
         prepare(path)?;
-        let refused = |cause| Error::Mount { path: path.to_owned(), cause };
+        let device = session::mount(path, settings.name)?;
+        let mount = Self::answering(fs, device, path, settings)?;
+        tracing::info!(path = %path.display(), "mounted");
+        Ok(mount)
+    }
+
+    /// Goes on with a mount whose device another process has handed over, with all that it had said to the kernel. Nothing is
+    /// asked of the folder: nobody would answer yet.
+    pub fn go_on<F>(fs: F, device: OwnedFd, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self>
+    where
+        F: FileSystem + Send + Sync + 'static,
+    {
+        let path = path.as_ref();
+        let mount = Self::answering(fs, device.into(), path, settings)?;
+        tracing::info!(path = %path.display(), "taken over");
+        Ok(mount)
+    }
+
+    /// Answers by threads.
+    fn answering<F>(fs: F, device: File, path: &Path, settings: &MountSettings) -> Result<Self>
+    where
+        F: FileSystem + Send + Sync + 'static,
+    {
         let not_started = |cause| Error::Thread { path: path.to_owned(), cause };
+        let own = session::own_channel(&device);
         let end = End::new().map_err(not_started)?;
-        let mut session = FuseSession::new(path, settings.name, "", false).map_err(refused)?;
-        // Who is not root may let others in only if the host's configuration says so.
-        session.set_allow_other(rustix::process::geteuid().is_root());
-        session.mount().map_err(refused)?;
-        let device = session.get_fuse_file().map(File::try_clone).transpose().map_err(not_started)?;
-        let device = device.expect("a session that is mounted has it");
-        let mut mount = Self { session, path: path.to_owned(), end, threads: Vec::new() };
+        let mut mount = Self { device: Some(device), path: path.to_owned(), end, threads: Vec::new() };
+        let own = own.map_err(not_started)?;
         let server = Arc::new(Server::new(fs));
         for number in 0..settings.threads.max(1) {
-            let channel = Channel::new(&device, &mount.end).map_err(not_started)?;
+            let channel = Channel::new(&own, &mount.end).map_err(not_started)?;
             let (server, folder, settings) = (server.clone(), path.to_owned(), settings.clone());
             let work = move || {
                 prepare_thread(&settings);
@@ -83,8 +104,36 @@ impl Mount {
             let started = Builder::new().name(format!("fuse-{number}")).spawn(work);
             mount.threads.push(started.map_err(not_started)?);
         }
-        tracing::info!(path = %path.display(), "mounted");
         Ok(mount)
+    }
+
+    /// Tells its threads to end when they have answered what they are at. Requests wait in the kernel from then on.
+    pub fn rest(&self) {
+        if let Err(error) = self.end.tell() {
+            tracing::warn!(path = %self.path.display(), %error, "its threads could not be told to end");
+        }
+    }
+
+    /// Lets go of a mount that stays: gives its device when every request that was taken is answered. The file system is dropped
+    /// by then, unless somebody else has it.
+    #[expect(clippy::missing_panics_doc, reason = "nobody can hand it over twice")]
+    pub fn hand_over(mut self) -> OwnedFd {
+        self.rest();
+        self.join();
+        self.device.take().expect("it is there until now").into()
+    }
+
+    /// `/dev/fuse`, as it was mounted: as long as anybody has it open, the mount is there.
+    pub fn device(&self) -> Option<BorrowedFd<'_>> {
+        self.device.as_ref().map(AsFd::as_fd)
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
+            }
+        }
     }
 
     /// Where it is mounted.
@@ -100,18 +149,15 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Err(error) = self.session.umount() {
+        let Some(device) = self.device.take() else { return };
+        if let Err(error) = session::unmount(&self.path, device) {
             tracing::warn!(path = %self.path.display(), %error, "could not be unmounted");
         }
         if let Err(error) = self.end.tell() {
             tracing::warn!(path = %self.path.display(), %error, "its threads could not be told to end");
             return;
         }
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
-            }
-        }
+        self.join();
         // Where somebody has aborted the connection, nothing was unmounted.
         if let Err(error) = take_away_if_dead(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "a dead mount could not be taken away");
@@ -123,6 +169,11 @@ impl std::fmt::Debug for Mount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mount").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// Ends a mount whose device another process has handed over, and with which nobody goes on.
+pub fn give_up(path: &Path, device: OwnedFd) -> std::io::Result<()> {
+    session::unmount(path, device.into())
 }
 
 /// Takes away what a process that died has left, and sees whether the folder is empty.

@@ -54,6 +54,26 @@ pub enum Error {
         /// Where.
         place: Place,
     },
+    /// Somebody would be cut off.
+    #[error(
+        "member `{name}` is at {place}, and a virtual machine or a database is connected there, which would be cut off: only members on folders are handed over; end it first"
+    )]
+    Connected {
+        /// The member.
+        name: String,
+        /// Where.
+        place: Place,
+    },
+    /// What was handed over does not fit to the pool.
+    #[error(
+        "member `{name}` can not be taken over: {cause}; end its server and start the service without `--takeover`"
+    )]
+    TakenOver {
+        /// The member.
+        name: String,
+        /// Why not.
+        cause: io::Error,
+    },
     /// A thread could not be started.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
     Thread {
@@ -68,7 +88,7 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
+            Self::Profile { .. } | Self::Served { .. } | Self::Connected { .. } => ErrorKind::Invalid,
             Self::Mount(cause) => cause.kind(),
             Self::Socket { cause, .. } | Self::Ring { cause, .. } => match cause.kind() {
                 // Another path is needed.
@@ -78,6 +98,7 @@ impl Error {
                 _ => ErrorKind::Unavailable,
             },
             Self::Pool(cause) => cause.kind(),
+            Self::TakenOver { .. } => ErrorKind::Unavailable,
             Self::Thread { .. } => ErrorKind::Exhausted,
         }
     }

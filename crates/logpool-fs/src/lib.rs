@@ -11,6 +11,7 @@
 //! - [`Socket`] brings it to a virtual machine: virtio-fs, whose queues lie in memory that the machine shares with this process.
 //! - [`Ring`] is no file system: it gives a member to a database of ours, as devices, over a ring in shared memory (`ishigaki-shm`).
 //! - [`Service`] is a pool with each of its members at its [`Place`]: on a mount, a socket or a ring.
+//! - [`Inheritance`] is what one service leaves to the next, under programs that go on with their files.
 //! - [`Access`] says whose the files are.
 //!
 //! # What is durable when
@@ -30,6 +31,7 @@
 mod attributes;
 mod errno;
 mod error;
+mod inheritance;
 mod listening;
 mod mount;
 mod place;
@@ -40,6 +42,7 @@ mod socket;
 
 pub use attributes::{Access, Calendar};
 pub use error::{Error, Result};
+pub use inheritance::{Inheritance, Table};
 pub use mount::{Mount, MountSettings};
 pub use place::Place;
 pub use pool_fs::PoolFs;

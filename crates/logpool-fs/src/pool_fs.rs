@@ -1,7 +1,8 @@
 //! The file system of one member. The kernel speaks of numbers, the pool of paths and files; between them is a [`Tree`] of what
 //! the kernel knows. Reads, writes and syncs go by handles, and take no lock that a change of names holds.
 //!
-//! Parts: [`tree`] has the numbers, [`names`] finds, makes, renames and removes, [`bytes`] reads, writes and makes durable.
+//! Parts: [`tree`] has the numbers, [`names`] finds, makes, renames and removes, [`bytes`] reads, writes and makes durable,
+//! [`handed`] writes all of it down for another process.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -23,10 +24,12 @@ use crate::attributes::{Attributes, BLOCK};
 use crate::{Access, Calendar};
 
 mod bytes;
+mod handed;
 mod names;
 mod tree;
 
 use bytes::Open;
+pub(crate) use handed::Handed;
 use tree::{FileNode, Tree};
 
 /// For how long the kernel may believe what it was told: nobody changes anything but through it.

@@ -1,9 +1,12 @@
 //! A pool with a mount or a socket for each of its members, and the order in which they begin and end.
 
+use std::os::fd::OwnedFd;
+
 use ishigaki_logpool::{Member, MemberSettings, Pool};
 
+use crate::inheritance::HandedMount;
 use crate::place::Door;
-use crate::{Access, Error, MountSettings, Place, Result};
+use crate::{Access, Error, Inheritance, Mount, MountSettings, Place, PoolFs, Result};
 
 /// A member, and where it is served.
 #[derive(Clone, Debug)]
@@ -73,12 +76,36 @@ impl Service {
     ///
     /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
+        Self::go_on(pool, members, Inheritance::default())
+    }
+
+    /// The same, going on with the mounts that another service has handed over: their programs have waited, and notice nothing
+    /// else. Mounts of members that are not to be served there are ended.
+    ///
+    /// # Errors
+    ///
+    /// As of [`start`](Self::start). No mount that was handed over is touched then.
+    pub fn go_on(pool: Pool, members: &[Served], mut inheritance: Inheritance) -> Result<Self> {
         let mut service = Self { attached: Vec::new(), pool };
-        // Before anybody is taken in.
-        members.iter().try_for_each(|served| served.place.prepare())?;
+        let mut handed = Vec::new();
         for served in members {
+            if let Some(mount) = inheritance.take(&served.name, served.place.path()) {
+                handed.push((served, service.open_handed(served, mount)?));
+            }
+        }
+        let is_handed = |served: &Served| handed.iter().any(|(other, _)| other.name == served.name);
+        // Before anybody is taken in.
+        members.iter().filter(|served| !is_handed(served)).try_for_each(|served| served.place.prepare())?;
+        for served in members.iter().filter(|served| !is_handed(served)) {
             service.add(served)?;
         }
+        for (served, (member, fs, device)) in handed {
+            let mount = Mount::go_on(fs, device, served.place.path(), &served.mount)?;
+            let (place, access) = (served.place.clone(), served.mount.access);
+            service.attached.push(Attached { door: Door::Mount(mount), place, member, access });
+        }
+        service.attached.sort_by_key(|attached| members.iter().position(|one| one.name == attached.member.name()));
+        inheritance.give_up();
         for name in service.pool.members() {
             if members.iter().all(|served| served.name != name) {
                 tracing::warn!(
@@ -88,6 +115,64 @@ impl Service {
             }
         }
         Ok(service)
+    }
+
+    /// A member with what the kernel knows of it.
+    fn open_handed(&self, served: &Served, mount: HandedMount) -> Result<(Member, PoolFs, OwnedFd)> {
+        let member = self.pool.member(&served.name)?;
+        check_profile(&member, &served.member)?;
+        let HandedMount { member: name, device, handed, bytes, .. } = mount;
+        let MountSettings { access, calendar, .. } = served.mount.clone();
+        let fs = PoolFs::from_handed(member.clone(), access, calendar, handed, &bytes);
+        Ok((member, fs.map_err(|cause| Error::TakenOver { name, cause })?, device))
+    }
+
+    /// Refuses to hand over what can not be: a virtual machine or a database that is connected.
+    pub fn check_hand_over(&self) -> Result<()> {
+        match self.attached.iter().find(|attached| attached.is_connected() == Some(true)) {
+            Some(Attached { place, member, .. }) => {
+                Err(Error::Connected { name: member.name().to_owned(), place: place.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Ends without unmounting: requests that were taken are answered, the others wait in the kernel, and the pool is closed. A
+    /// member whose server gets errors is not handed over, and its mount ended.
+    ///
+    /// # Errors
+    ///
+    /// When not all that was accepted could be made durable. Every mount is ended then, so that no server believes what is not
+    /// there.
+    pub fn hand_over(self) -> Result<Inheritance> {
+        let Self { attached, pool } = self;
+        // The next one has less to rebuild, and nobody waits yet.
+        if let Err(error) = pool.bring_home() {
+            tracing::warn!(%error, "not all is home; the next service has more to rebuild");
+        }
+        let (sound, others): (Vec<_>, Vec<_>) =
+            attached.into_iter().partition(|one| one.is_alive() && one.member.failure().is_none());
+        drop(others);
+        for attached in &sound {
+            if let Door::Mount(mount) = &attached.door {
+                mount.rest();
+            }
+        }
+        let mut inheritance = Inheritance::default();
+        for Attached { door, member, .. } in sound {
+            let Door::Mount(mount) = door else { continue };
+            match mount.hand_over(member.name()) {
+                Ok(handed) => inheritance.mounts.push(handed),
+                Err(error) => {
+                    tracing::error!(%error, member = member.name(), "could not be handed over; its mount is ended");
+                }
+            }
+        }
+        if let Err(error) = pool.close() {
+            inheritance.give_up();
+            return Err(error.into());
+        }
+        Ok(inheritance)
     }
 
     /// Serves one more member, which is taken in if the pool does not have it.
@@ -104,11 +189,7 @@ impl Service {
         place.prepare()?;
         let is_new = !self.pool.members().contains(name);
         let resident = if is_new { self.pool.add(name, member.clone())? } else { self.pool.member(name)? };
-        let (found, wanted) = (resident.profile(), &member.profile);
-        if found != *wanted {
-            let (name, found, wanted) = (name.clone(), found.name, wanted.name);
-            return Err(Error::Profile { name, found, wanted });
-        }
+        check_profile(&resident, member)?;
         match place.serve(resident.clone(), mount) {
             Ok(door) => {
                 self.attached.push(Attached { door, place: place.clone(), member: resident, access: mount.access });
@@ -152,4 +233,13 @@ impl Service {
         self.attached.clear();
         Ok(self.pool.close()?)
     }
+}
+
+/// Refuses to serve a member to another kind of server than it was made for.
+fn check_profile(member: &Member, wanted: &MemberSettings) -> Result<()> {
+    let (found, wanted) = (member.profile(), &wanted.profile);
+    if found == *wanted {
+        return Ok(());
+    }
+    Err(Error::Profile { name: member.name().to_owned(), found: found.name, wanted: wanted.name })
 }

@@ -7,6 +7,7 @@ use crate::{Error, File, FileId, MemberStatistics, Profile, Quota, Result, paths
 
 mod checkpoint;
 mod damage;
+mod nameless;
 mod request;
 mod resident;
 mod state;

@@ -24,6 +24,14 @@ pub(super) struct Open {
 }
 
 impl Open {
+    pub(super) fn new(node: Arc<FileNode>, flags: u32) -> Self {
+        Self { node, flags }
+    }
+
+    pub(super) fn flags(&self) -> u32 {
+        self.flags
+    }
+
     /// When a change is to be answered. `O_SYNC` has the bit of `O_DSYNC` in it.
     fn durability(&self, flags: u32) -> Durability {
         let durable = (self.flags | flags) & OFlags::DSYNC.bits() != 0;

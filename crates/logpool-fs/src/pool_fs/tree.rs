@@ -11,6 +11,10 @@ use ishigaki_logpool::{File, FileId};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
+mod handed;
+
+pub(crate) use handed::{HandedTree, file_of};
+
 /// The root's number.
 pub(crate) const ROOT: u64 = 1;
 

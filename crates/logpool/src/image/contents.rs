@@ -295,6 +295,11 @@ impl Contents {
         }
     }
 
+    /// A block of a file that has no home: it is in memory alone, and stays there.
+    pub(super) fn hold(&mut self, block: u64, bytes: &[u8]) {
+        self.blocks.insert(block, Block { bytes: Some(bytes.into()), version: 0 });
+    }
+
     /// Reads bytes, zeros behind the end. Blocks of which nothing is known are left out, and said.
     pub(crate) fn read_known(&self, offset: u64, buffer: &mut [u8]) -> Vec<Piece> {
         let mut unknown = Vec::new();

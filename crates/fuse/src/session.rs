@@ -1,0 +1,75 @@
+//! The kernel's side of a mount: `/dev/fuse`, and how it comes and goes.
+//!
+//! The library's `FuseSession` mounts, and unmounts when it is dropped. A mount of ours may outlive its process, so the session
+//! is let go at once, and its device kept.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Command;
+
+use fuse_backend_rs::transport::FuseSession;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::{Error, Result};
+
+/// Mounts on a folder, and gives the device.
+pub(crate) fn mount(path: &Path, name: &str) -> Result<File> {
+    let refused = |cause| Error::Mount { path: path.to_owned(), cause };
+    let not_started = |cause| Error::Thread { path: path.to_owned(), cause };
+    let mut session = FuseSession::new(path, name, "", false).map_err(refused)?;
+    // Who is not root may let others in only if the host's configuration says so.
+    session.set_allow_other(rustix::process::geteuid().is_root());
+    session.mount().map_err(refused)?;
+    let device = session.get_fuse_file().map(File::try_clone).transpose().map_err(not_started)?;
+    let device = device.ok_or_else(|| not_started(io::Error::other("the library has no device")))?;
+    let_go(session).map_err(not_started)?;
+    Ok(device)
+}
+
+/// A channel of this process' own to the mount. Requests that were taken by it and not answered end with `ECONNABORTED` when
+/// the process dies, also where another one has the device and goes on with the mount.
+pub(crate) fn own_channel(device: &File) -> io::Result<File> {
+    let refused = |error| io::Error::other(format!("{error}"));
+    let mut session = FuseSession::new(Path::new("/"), "", "", false).map_err(refused)?;
+    session.set_fuse_file(device.try_clone()?);
+    let own = session.clone_fuse_file().map_err(refused);
+    let_go(session)?;
+    let own = own?;
+    fcntl_setfl(&own, fcntl_getfl(&own)? | OFlags::NONBLOCK)?;
+    Ok(own)
+}
+
+/// Drops a session without unmounting: it leaves alone what a device that is broken belongs to, as it takes that for unmounted.
+fn let_go(mut session: FuseSession) -> io::Result<()> {
+    let (reader, broken) = io::pipe()?;
+    drop(reader);
+    session.set_fuse_file(File::from(OwnedFd::from(broken)));
+    drop(session);
+    Ok(())
+}
+
+/// Unmounts, unless somebody else has.
+pub(crate) fn unmount(path: &Path, device: File) -> io::Result<()> {
+    let mut ready = [PollFd::new(&device, PollFlags::empty())];
+    let is_gone = poll(&mut ready, Some(&Timespec::default())).is_ok() && ready[0].revents().contains(PollFlags::ERR);
+    // Else the unmounting might wait for an answer from here.
+    drop(device);
+    if is_gone {
+        return Ok(());
+    }
+    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
+        Err(Errno::PERM) => by_program(path),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// As an ordinary user has to.
+fn by_program(path: &Path) -> io::Result<()> {
+    let status = Command::new("fusermount3").args(["--unmount", "--quiet", "--lazy", "--"]).arg(path).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("fusermount3: {status}"))) }
+}
