@@ -12,8 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{Error, Result};
 
+mod limits;
 mod member;
 
+pub use limits::Limits;
 pub use member::MemberConfig;
 
 /// What is served, and how.
@@ -110,6 +112,7 @@ impl Config {
         let mut settings = Settings::default();
         settings.log = self.log.unwrap_or(settings.log);
         settings.waiting = self.waiting.unwrap_or(settings.waiting);
+        settings.reserve = true;
         settings
     }
 }

@@ -16,7 +16,8 @@ use ishigaki_logpool_fs::Place;
 use serde::{Deserialize, Serialize};
 
 use crate::door::{PATIENCE, answer, hear};
-use crate::{Error, MemberConfig, Owner, Result, Status};
+use crate::takeover::Heading;
+use crate::{Error, Limits, LimitsSet, MemberConfig, Owner, Result, Status};
 
 const NAME: &str = "service.sock";
 /// A folder in which it is made, so that nobody opens it before its mode is right.
@@ -37,6 +38,10 @@ pub enum Request {
     Status {},
     /// To serve one more member, now and after the next start.
     Add(MemberConfig),
+    /// To give a member other limits, now and for good.
+    Set(Limits),
+    /// To hand over what is served to the one who asks, and end.
+    HandOver {},
     /// To remove a member that is served nowhere.
     Remove {
         /// Its name.
@@ -54,6 +59,10 @@ pub enum Reply {
     Status(Box<Status>),
     /// The member is served.
     Added(Added),
+    /// The member has these limits.
+    Set(LimitsSet),
+    /// What is served follows.
+    HandingOver(Heading),
     /// The member is not in the pool any more.
     Removed(Removed),
     /// It can not be.
@@ -127,8 +136,16 @@ fn through(directory: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
 }
 
-/// Makes the socket. The caller holds the directory's lock, so that one that is there is nobody's any more.
+/// Makes the socket.
+#[cfg(test)]
 pub(crate) fn listen(data: &Path) -> Result<UnixListener> {
+    let listener = prepare(data)?;
+    publish(data)?;
+    Ok(listener)
+}
+
+/// Makes the socket where nobody finds it. The caller holds the directory's lock, so that one that is there is nobody's any more.
+pub(crate) fn prepare(data: &Path) -> Result<UnixListener> {
     let make = || -> io::Result<UnixListener> {
         let new = data.join(NEW);
         discard(&new)?;
@@ -136,11 +153,16 @@ pub(crate) fn listen(data: &Path) -> Result<UnixListener> {
         let directory = File::open(&new)?;
         let listener = UnixListener::bind(through(&directory, NAME))?;
         fs::set_permissions(new.join(NAME), Permissions::from_mode(0o600))?;
-        fs::rename(new.join(NAME), path(data))?;
-        fs::remove_dir(&new)?;
         Ok(listener)
     };
     make().map_err(|cause| Error::File { path: path(data), cause })
+}
+
+/// Gives it its name, in place of one that is there.
+pub(crate) fn publish(data: &Path) -> Result<()> {
+    let new = data.join(NEW);
+    let named = fs::rename(new.join(NAME), path(data)).and_then(|()| fs::remove_dir(&new));
+    named.map_err(|cause| Error::File { path: path(data), cause })
 }
 
 /// What somebody who died while making a socket has left.
@@ -154,22 +176,28 @@ fn discard(new: &Path) -> io::Result<()> {
 }
 
 /// Hears a visitor's question and answers it.
-pub(crate) fn serve(mut stream: UnixStream, reply: impl Fn(Request) -> Reply) {
+pub(crate) fn serve(mut stream: UnixStream, reply: impl Fn(Request, &mut UnixStream) -> Option<Reply>) {
     let heard = hear(&mut stream, LONGEST_QUESTION, PATIENCE, |heard| heard.ends_with(b"\n"));
     let outcome = heard.and_then(|line| {
         let reply = match serde_json::from_slice(&line) {
-            Ok(request) => reply(request),
+            Ok(request) => reply(request, &mut stream),
             Err(error) => {
-                Reply::Refused { kind: word(ErrorKind::Invalid).to_owned(), message: format!("no question: {error}") }
+                let message = format!("no question: {error}");
+                Some(Reply::Refused { kind: word(ErrorKind::Invalid).to_owned(), message })
             }
         };
-        let mut bytes = serde_json::to_vec(&reply).map_err(io::Error::other)?;
-        bytes.push(b'\n');
-        answer(&mut stream, &bytes)
+        reply.map_or(Ok(()), |reply| say(&mut stream, &reply))
     });
     if let Err(error) = outcome {
         tracing::debug!(%error, "a visitor of the control socket was not answered");
     }
+}
+
+/// Says a reply.
+pub(crate) fn say(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(reply).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    answer(stream, &bytes)
 }
 
 /// Puts a question to the service that serves a data directory.
@@ -178,6 +206,11 @@ pub(crate) fn serve(mut stream: UnixStream, reply: impl Fn(Request) -> Reply) {
 ///
 /// [`Error::NotServed`] where none does, [`Error::Refused`] with its reason.
 pub fn ask(data: &Path, request: &Request) -> Result<Reply> {
+    converse(data, request).map(|(_, reply)| reply)
+}
+
+/// The same, and goes on with the conversation.
+pub(crate) fn converse(data: &Path, request: &Request) -> Result<(UnixStream, Reply)> {
     let silent = |cause: io::Error| Error::Answer { data: data.to_owned(), reason: cause.to_string() };
     let mut stream = connect(data)?;
     let mut question = serde_json::to_vec(request).map_err(|error| silent(error.into()))?;
@@ -189,7 +222,7 @@ pub fn ask(data: &Path, request: &Request) -> Result<Reply> {
     }
     match serde_json::from_slice(&line) {
         Ok(Reply::Refused { kind, message }) => Err(Error::Refused { kind: kind_of(&kind), message }),
-        Ok(reply) => Ok(reply),
+        Ok(reply) => Ok((stream, reply)),
         Err(error) => Err(silent(error.into())),
     }
 }
@@ -212,9 +245,9 @@ mod tests {
 
     /// A service that knows no members, and counts who asks.
     fn open(data: &Path, asked: &'static AtomicU32) -> Door {
-        let reply = |_| {
+        let reply = |_, _: &mut UnixStream| {
             asked.fetch_add(1, Ordering::SeqCst);
-            Reply::of(Err(Error::Member("no such thing".to_owned())))
+            Some(Reply::of(Err(Error::Member("no such thing".to_owned()))))
         };
         Door::open("test", listen(data).unwrap(), move |visitor| serve(visitor, reply)).unwrap()
     }

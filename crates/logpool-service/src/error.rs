@@ -82,6 +82,14 @@ pub enum Error {
         /// Why.
         message: String,
     },
+    /// A service did not hand over what it serves.
+    #[error("{}: nothing was taken over from the service that runs there: {cause}", data.display())]
+    TakeOver {
+        /// The data directory.
+        data: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
     /// The service is about to end.
     #[error("the service is ending")]
     Ending,
@@ -101,9 +109,12 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config { .. } | Self::Member(_) | Self::NotRoot { .. } | Self::Forbidden { .. } => ErrorKind::Invalid,
-            Self::File { .. } | Self::Metrics { .. } | Self::NotServed { .. } | Self::Answer { .. } | Self::Ending => {
-                ErrorKind::Unavailable
-            }
+            Self::File { .. }
+            | Self::Metrics { .. }
+            | Self::NotServed { .. }
+            | Self::TakeOver { .. }
+            | Self::Answer { .. }
+            | Self::Ending => ErrorKind::Unavailable,
             Self::Thread(_) => ErrorKind::Exhausted,
             Self::Refused { kind, .. } => *kind,
             Self::Mount(cause) => cause.kind(),

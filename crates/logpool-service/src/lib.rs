@@ -15,6 +15,7 @@
 //! - [`Serving`] holds the directory's lock, the pool, the mounts and the two doors, and ends them in order.
 //! - [`Status`] is what it tells of itself; `metrics` says it in Prometheus' words.
 //! - [`ask`] puts a [`Request`] to the service of a data directory; `control` has both sides.
+//! - `takeover` has both sides of a service that takes the place of another under working servers.
 //! - `door` is what lets visitors in, not too many and not for too long.
 //!
 //! Arguments, text for people and exit codes are `cli`'s.
@@ -28,11 +29,12 @@ mod metrics;
 mod owner;
 mod serving;
 mod status;
+mod takeover;
 
-pub use config::{Config, MemberConfig};
+pub use config::{Config, Limits, MemberConfig};
 pub use control::{Added, Removed, Reply, Request, ask};
 pub use error::{Error, Result};
 pub use ishigaki_logpool_fs::Place;
 pub use owner::Owner;
-pub use serving::Serving;
+pub use serving::{LimitsSet, Serving};
 pub use status::{LogStatus, MemberStatus, QuotaStatus, Spread, Status};

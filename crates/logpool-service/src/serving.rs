@@ -1,32 +1,41 @@
 //! A service from its beginning to its end.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
-use ishigaki_logpool::{Pool, Quota, Waiting};
-use ishigaki_logpool_fs::{Access, Calendar, MountSettings, Place, Served, Service};
+use ishigaki_logpool::Pool;
+use ishigaki_logpool_fs::{Access, Calendar, Inheritance, MountSettings, Place, Served, Service};
 use parking_lot::Mutex;
 
 use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
-use crate::metrics::{self, http};
+use crate::metrics;
 use crate::status::{LogStatus, MemberStatus, owner, problem};
-use crate::{Config, Error, MemberConfig, Result, Status, added};
+use crate::{Config, Error, MemberConfig, Result, Status, added, takeover};
+
+mod handing;
+mod limits;
+
+pub use limits::LimitsSet;
 
 /// A pool that is served, with its control socket and, if asked for, its metrics.
 ///
 /// *Threads*: everything takes `&self`. *Drop* does as [`stop`](Self::stop) does. *A crash* leaves folders that answer
 /// `ENOTCONN` and sockets that nobody hears; the next start on the same directory puts all of them right.
+///
+/// Another process that [takes over](Self::take_over) has this one end without unmounting.
 #[derive(Debug)]
 pub struct Serving {
-    // In the order in which they go: nobody comes in any more, the folders end, the directory is free.
-    doors: Vec<Door>,
+    // Nobody comes in any more before the folders end.
+    control: Option<Door>,
+    /// Whether it is found.
+    is_published: bool,
     core: Arc<Core>,
-    _lock: DirectoryLock,
 }
 
 /// What both doors and the owner use.
@@ -34,11 +43,17 @@ pub struct Serving {
 struct Core {
     /// As it was given, made absolute.
     data: PathBuf,
-    waiting: Waiting,
+    config: Config,
     metrics: Option<SocketAddr>,
     began: Instant,
+    /// Held while it serves.
+    lock: Mutex<Option<DirectoryLock>>,
+    /// Where Prometheus comes in.
+    scrapers: Mutex<Option<Door>>,
     /// `None` once it has ended. Held while a member is added, from the mount until it is noted.
     service: Mutex<Option<Service>>,
+    /// Another process serves what this one has served.
+    is_replaced: AtomicBool,
 }
 
 impl Serving {
@@ -50,37 +65,67 @@ impl Serving {
     /// Of any of it; nothing is served then.
     pub fn start(config: &Config) -> Result<Self> {
         config.check()?;
-        let directory = Arc::new(FileDirectory::open(&config.data)?);
+        Self::begin(config, Inheritance::default())
+    }
+
+    /// Takes the place of the service that serves the directory, under its working servers: these wait for as long as it takes to
+    /// open the pool, and notice nothing else. The other one ends. Starts as [`start`](Self::start) does where none serves.
+    ///
+    /// # Errors
+    ///
+    /// Of any of it; the other one goes on serving then.
+    pub fn take_over(config: &Config) -> Result<Self> {
+        config.check()?;
+        let (inheritance, predecessor) = match takeover::take(&config.data) {
+            Ok(taken) => taken,
+            Err(Error::NotServed { .. }) => return Self::start(config),
+            Err(error) => return Err(error),
+        };
+        let serving = Self::begin(config, inheritance)?;
+        if let Err(error) = predecessor.release() {
+            tracing::warn!(%error, "the service before this one has died");
+        }
+        Ok(serving)
+    }
+
+    fn begin(config: &Config, inheritance: Inheritance) -> Result<Self> {
+        let directory = FileDirectory::open(&config.data)?;
         let lock = directory.lock()?;
         let data =
             std::path::absolute(&config.data).map_err(|cause| Error::File { path: config.data.clone(), cause })?;
-        let members = together(&config.members, added::load(&data)?, &data)?;
-        let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
         let scrapers = config.metrics.as_deref().map(bind).transpose()?;
-        let settings = config.settings();
-        let waiting = settings.waiting;
-        let pool = Pool::open_together(directory, settings)?;
-        for member in members.iter().filter(|member| pool.members().contains(&member.name)) {
-            check_quota(member, pool.member(&member.name)?.quota())?;
-        }
+        let listener = control::prepare(&data)?;
         let core = Arc::new(Core {
-            waiting,
             metrics: scrapers.as_ref().and_then(|listener| listener.local_addr().ok()),
             began: Instant::now(),
-            service: Mutex::new(Some(Service::start(pool, &served)?)),
+            lock: Mutex::new(Some(lock)),
+            scrapers: Mutex::new(None),
+            service: Mutex::new(None),
+            is_replaced: AtomicBool::new(false),
             data,
+            config: config.clone(),
         });
         let asked = core.clone();
-        let mut doors = vec![Door::open("pool-control", control::listen(&core.data)?, move |visitor: UnixStream| {
-            control::serve(visitor, |request| asked.reply(request));
-        })?];
+        let control = Door::open("pool-control", listener, move |visitor: UnixStream| {
+            control::serve(visitor, |request, stream| match request {
+                Request::HandOver {} => asked.hand_over(stream),
+                request => Some(asked.reply(request)),
+            });
+        })?;
+        let mut serving = Self { control: Some(control), is_published: false, core };
         if let Some(listener) = scrapers {
-            let asked = core.clone();
-            doors.push(Door::open("pool-metrics", listener, move |visitor: TcpStream| {
-                http::serve(visitor, || asked.metrics());
-            })?);
+            serving.core.let_scrapers_in(listener)?;
         }
-        Ok(Self { doors, core, _lock: lock })
+        // Last of all: a mount that was taken over is answered for then, and can not be given back.
+        *serving.core.service.lock() = Some(open(config, &serving.core.data, directory, inheritance)?);
+        control::publish(&serving.core.data)?;
+        serving.is_published = true;
+        Ok(serving)
+    }
+
+    /// Whether another process serves now what this one has served. It may end.
+    pub fn is_replaced(&self) -> bool {
+        self.core.is_replaced.load(Ordering::SeqCst)
     }
 
     /// Where Prometheus finds the numbers.
@@ -108,17 +153,22 @@ impl Serving {
     pub fn stop(mut self) -> Result<()> {
         self.shut();
         let service = self.core.service.lock().take();
-        service.map_or(Ok(()), |service| Ok(service.stop()?))
+        let outcome = service.map_or(Ok(()), |service| Ok(service.stop()?));
+        drop(self.core.lock.lock().take());
+        outcome
     }
 }
 
 impl Serving {
     /// Nobody comes in any more.
     fn shut(&mut self) {
-        if !self.doors.is_empty() {
-            self.doors.clear();
-            // One that stays is in nobody's way.
-            let _ = std::fs::remove_file(control::path(&self.core.data));
+        drop(self.core.scrapers.lock().take());
+        if let Some(control) = self.control.take() {
+            drop(control);
+            // One that stays is in nobody's way; that of another process is not ours.
+            if self.is_published && !self.is_replaced() {
+                let _ = std::fs::remove_file(control::path(&self.core.data));
+            }
         }
     }
 }
@@ -128,7 +178,21 @@ impl Drop for Serving {
         self.shut();
         // Visitors that are still in may hold the core.
         drop(self.core.service.lock().take());
+        drop(self.core.lock.lock().take());
     }
+}
+
+/// Opens the pool of a directory, whose lock the caller holds, and serves those of the configuration and those that were added.
+fn open(config: &Config, data: &Path, directory: FileDirectory, inheritance: Inheritance) -> Result<Service> {
+    let members = together(&config.members, added::load(data)?, data)?;
+    let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
+    let pool = Pool::open_together(Arc::new(directory), config.settings())?;
+    for member in members.iter().filter(|member| pool.members().contains(&member.name)) {
+        if let Some(says) = limits::differs(member, pool.member(&member.name)?.quota()) {
+            tracing::warn!("{says}");
+        }
+    }
+    Ok(Service::go_on(pool, &served, inheritance)?)
 }
 
 /// The configuration's members, and those that were added and that it does not have.
@@ -148,17 +212,6 @@ fn together(configured: &[MemberConfig], more: Vec<MemberConfig>, data: &Path) -
     let config = Config::new(data.to_owned(), members);
     config.check()?;
     Ok(config.members)
-}
-
-/// A member's limits are what it was taken in with.
-fn check_quota(member: &MemberConfig, has: Quota) -> Result<()> {
-    match member.differs_from(has) {
-        None => Ok(()),
-        Some(what) => Err(Error::Member(format!(
-            "member `{}` was taken in with share {}, home {} and {} files, and `{what}` says otherwise; a member keeps its limits: say the same, or leave it out",
-            member.name, has.share, has.home, has.files
-        ))),
-    }
 }
 
 fn bind(address: &str) -> Result<TcpListener> {
@@ -187,6 +240,8 @@ impl Core {
         Reply::of(match request {
             Request::Status {} => self.status().map(|status| Reply::Status(Box::new(status))),
             Request::Add(member) => self.add(member).map(Reply::Added),
+            Request::Set(limits) => self.set(&limits).map(Reply::Set),
+            Request::HandOver {} => Err(Error::Ending),
             Request::Remove { name, force } => self.remove(name, force).map(Reply::Removed),
         })
     }
@@ -195,7 +250,8 @@ impl Core {
         let service = self.service.lock();
         let service = service.as_ref().ok_or(Error::Ending)?;
         let log = LogStatus::of(&service.pool().statistics());
-        let mut status = Status::put_together(self.data.clone(), self.began.elapsed(), self.waiting, log);
+        let waiting = self.config.settings().waiting;
+        let mut status = Status::put_together(self.data.clone(), self.began.elapsed(), waiting, log);
         status.metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
         status.members = service.attached().iter().map(MemberStatus::of).collect();
         status.not_served = service.pool().members();
@@ -224,7 +280,7 @@ impl Core {
         let is_new = !service.pool().members().contains(&member.name);
         let is_served = service.attached().iter().any(|attached| attached.member().name() == member.name);
         if !is_new && !is_served {
-            check_quota(&member, service.pool().member(&member.name)?.quota())?;
+            limits::check(&member, service.pool().member(&member.name)?.quota())?;
         }
         service.add(&served)?;
         members.retain(|other| other.name != member.name);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use ishigaki_logpool::{LogStatistics, Waiting};
+use ishigaki_logpool::{LogStatistics, Quota, Waiting};
 use ishigaki_logpool_fs::{Access, Attached, Place};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,12 @@ pub struct QuotaStatus {
     pub files: u64,
 }
 
+impl QuotaStatus {
+    pub(crate) fn of(quota: Quota) -> Self {
+        Self { share_bytes: quota.share.0, home_bytes: quota.home.0, files: quota.files.into() }
+    }
+}
+
 /// How values are spread; all zero where there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -220,11 +226,7 @@ impl MemberStatus {
             rounds: figures.rounds,
             home_bytes: figures.home,
             files: figures.files,
-            quota: QuotaStatus {
-                share_bytes: figures.quota.share.0,
-                home_bytes: figures.quota.home.0,
-                files: figures.quota.files.into(),
-            },
+            quota: QuotaStatus::of(figures.quota),
         }
     }
 }

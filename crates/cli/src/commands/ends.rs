@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -21,22 +21,37 @@ pub(super) fn say(line: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// SIGINT and SIGTERM, caught: some are told, and one more ends the process at once, whatever the command is at.
+/// SIGINT and SIGTERM, caught: some are told, and one more ends the process at once, whatever the command is at. SIGHUP asks to
+/// start again, where that is heard.
 pub(super) struct Ends {
     signals: Receiver<()>,
+    /// SIGHUP has come.
+    restart: Arc<AtomicBool>,
     /// How many more are told.
     told: Arc<AtomicUsize>,
 }
 
 impl Ends {
-    /// That tells of the first so many.
+    /// That tells of the first so many. SIGHUP ends the process, as it does by default.
     pub(super) fn new(told: usize) -> Result<Self, Failure> {
+        Self::catch(told, false)
+    }
+
+    /// The same, and SIGHUP is [told](Self::is_to_restart).
+    pub(super) fn with_restart(told: usize) -> Result<Self, Failure> {
+        Self::catch(told, true)
+    }
+
+    fn catch(told: usize, restarts: bool) -> Result<Self, Failure> {
         let deaf = |error: io::Error| Failure::invalid(format!("signals can not be caught: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(deaf)?;
         let entered = runtime.enter();
         let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
         let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+        let mut hangups = restarts.then(|| signal(SignalKind::hangup())).transpose().map_err(deaf)?;
         drop(entered);
+        let restart = Arc::new(AtomicBool::new(false));
+        let asked = restart.clone();
         let (tell, signals) = mpsc::channel();
         let told = Arc::new(AtomicUsize::new(told));
         let left = told.clone();
@@ -44,9 +59,19 @@ impl Ends {
         std::thread::spawn(move || {
             runtime.block_on(async {
                 loop {
+                    let hangup = async {
+                        match &mut hangups {
+                            Some(hangups) => drop(hangups.recv().await),
+                            None => std::future::pending().await,
+                        }
+                    };
                     tokio::select! {
                         _ = interrupts.recv() => {}
                         _ = terminations.recv() => {}
+                        () = hangup => {
+                            asked.store(true, Ordering::SeqCst);
+                            continue;
+                        }
                     }
                     let is_told = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
                     if is_told.is_err() {
@@ -57,7 +82,7 @@ impl Ends {
                 }
             });
         });
-        Ok(Self { signals, told })
+        Ok(Self { signals, restart, told })
     }
 
     /// Waits until the next one comes.
@@ -69,6 +94,11 @@ impl Ends {
     /// Waits so long at most; whether one has come.
     pub(super) fn wait_for(&self, time: Duration) -> bool {
         !matches!(self.signals.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// Whether SIGHUP has come since this was asked last.
+    pub(super) fn is_to_restart(&self) -> bool {
+        self.restart.swap(false, Ordering::SeqCst)
     }
 
     /// From now on the next one ends the process at once.

@@ -195,9 +195,25 @@ fn a_member_that_is_added_is_served_at_once_and_after_every_start() {
         fs::write(&config, format!("data = \"data\"\n{member}")).expect("written");
         Program::new().args(["log", "serve", "--config"]).arg(config)
     };
-    let answer = served("share = \"3MiB\"").fails_with(1);
-    assert!(answer.stderr.contains("`share` says otherwise; a member keeps its limits"), "{}", answer.stderr);
-    let service = Served::start(served("share = \"2MiB\"").args(["--log-level", "error"]));
+    // What the pool has counts, and the configuration that says otherwise is told.
+    let service = Served::start(served("share = \"3MiB\"").args(["--log-level", "error"]));
+    assert_eq!(member(&site.status(), "two")["quota"]["share_bytes"], 2 << 20);
+    let set = |words: &[&str]| site.command("set").arg("two").args(words);
+    let answer = set(&["share=3MiB", "home=80MiB"]).succeeds();
+    assert_eq!(answer.stdout, "two: share is 3.0 MiB, and was 2.0 MiB.\ntwo: home is 80.0 MiB, and was 64.0 MiB.\n");
+    let told: Value = serde_json::from_str(&set(&["files=9"]).arg("--json").succeeds().stdout).expect("JSON");
+    assert_eq!((&told["before"]["files"], &told["now"]["files"]), (&1024.into(), &9.into()));
+    for (words, code, why) in [
+        (["home=8KiB"], 1, "64 KiB to 1 TiB"),
+        (["home=much"], 2, "`home=much`"),
+        (["size=1GiB"], 2, "share, home and files"),
+    ] {
+        let answer = set(&words).fails_with(code);
+        assert!(answer.stderr.contains(why), "{}", answer.stderr);
+    }
+    assert_eq!(member(&site.status(), "two")["quota"]["home_bytes"], 80 << 20);
+    service.ends_by("TERM");
+    let service = Served::start(served("share = \"3MiB\"").args(["--log-level", "error"]));
     assert_eq!(service.told["not_served"], Value::Array(vec!["one".into()]));
     assert!(one.join("log").exists() && !two.join("log").exists());
     service.ends_by("TERM");

@@ -107,20 +107,6 @@ impl MemberConfig {
         };
         MemberSettings { profile: self.profile.clone(), quota }
     }
-
-    /// What of its limits is not as that member has them, if anything was said of it.
-    pub(crate) fn differs_from(&self, quota: Quota) -> Option<&'static str> {
-        let differs = |given: Option<u64>, has: u64| given.is_some_and(|given| given != has);
-        if differs(self.share.map(|size| size.0), quota.share.0) {
-            Some("share")
-        } else if differs(self.home.map(|size| size.0), quota.home.0) {
-            Some("home")
-        } else if differs(self.files.map(u64::from), quota.files.into()) {
-            Some("files")
-        } else {
-            None
-        }
-    }
 }
 
 /// `NAME:PROFILE:FOLDER[:USER[:GROUP]]`, as on a command line.
@@ -157,7 +143,7 @@ fn profile_of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Profile, D::
 
 /// A size in the largest unit that says it exactly.
 #[expect(clippy::ref_option, reason = "as serde calls it")]
-fn exact<S: Serializer>(size: &Option<ByteSize>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn exact<S: Serializer>(size: &Option<ByteSize>, serializer: S) -> Result<S::Ok, S::Error> {
     let bytes = size.unwrap_or_default().0;
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")];
     let (shift, unit) =

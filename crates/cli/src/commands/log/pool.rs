@@ -1,6 +1,6 @@
 //! `ishigaki log serve` and what goes with it: one log for many database servers.
 //!
-//! The service itself is `ishigaki-logpool-service`, which [`status`], [`add`] and [`remove`] ask by its control socket. [`rebuild`],
+//! The service itself is `ishigaki-logpool-service`, which [`status`], [`add`], [`set`] and [`remove`] ask by its control socket. [`rebuild`],
 //! [`verify`] and [`entries`] read a pool that nobody serves.
 
 pub(super) mod add;
@@ -8,6 +8,7 @@ pub(super) mod entries;
 pub(super) mod rebuild;
 pub(super) mod remove;
 pub(super) mod serve;
+pub(super) mod set;
 pub(super) mod status;
 pub(super) mod verify;
 

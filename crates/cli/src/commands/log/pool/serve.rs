@@ -1,8 +1,10 @@
 //! `ishigaki log serve`: a pool with a folder for each of its members, until somebody ends it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
@@ -23,6 +25,7 @@ Examples:
                                       --member billing:mariadb:/srv/billing-log:mysql
   ishigaki log serve --data /srv/pool                     whom `log add` has taken in before
   ishigaki log serve --config pool.toml --metrics 9117    with http://127.0.0.1:9117/metrics
+  ishigaki log serve --config pool.toml --takeover        in place of the one that runs, under working servers
 
 A configuration:
   data = \"/srv/pool\"                # relative paths begin where this file is
@@ -42,10 +45,16 @@ A configuration:
 /// How often one looks whether all is well.
 const LOOK: Duration = Duration::from_secs(1);
 
+const TAKEOVER: &str = "--takeover";
+
+const REPLACED: &str = "Ended: another process serves now.";
+
 /// Serve one log to many database servers, each with a folder for its own
 ///
 /// Every member has a folder, and its server has its log there; or a socket, by which a virtual machine has the folder; or a ring in shared memory, for a database of ours.
 /// Ctrl-C or SIGTERM unmounts all and ends; a second one ends at once, and loses nothing either. Members that `log add` has taken in are served as well.
+/// With `--takeover` it goes on with the folders of the service that runs there, which ends: their servers wait for a moment, and get no error.
+/// SIGHUP has a service start its own program again in that way, which may be a newer one by then.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -69,6 +78,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WAY")]
     waiting: Option<Waiting>,
 
+    /// Take the place of the service that runs on the data directory, under its working servers; start as usual if none does
+    #[arg(long)]
+    takeover: bool,
+
     /// Give numbers to Prometheus here; of a port alone, to this host alone
     #[arg(long, value_name = "[HOST:]PORT")]
     metrics: Option<String>,
@@ -79,25 +92,49 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let json = arguments.json;
+    let (json, takes_over) = (arguments.json, arguments.takeover);
     let config = config(arguments)?;
     // Before anybody can know of the service, so that no signal finds it unprepared.
-    let ends = Ends::new(1)?;
+    let ends = Ends::with_restart(1)?;
     let wrong = |error| refused(&error, &config.data);
-    let serving = Serving::start(&config).map_err(wrong)?;
+    let serving = if takes_over { Serving::take_over(&config) } else { Serving::start(&config) }.map_err(wrong)?;
     let status = serving.status().map_err(wrong)?;
     say(&if json { begun_json(&status).to_string() } else { begun_text(&status) })?;
     let mut told = BTreeSet::new();
-    while !ends.wait_for(LOOK) {
+    let mut successor = None;
+    while !serving.is_replaced() && !ends.wait_for(LOOK) {
+        if ends.is_to_restart() {
+            successor = Some(start_again()?);
+        }
+        // One that could not take over has said why.
+        if let Some(Ok(Some(_))) = successor.as_mut().map(Child::try_wait) {
+            successor = None;
+        }
         for (member, problem) in serving.problems() {
             if told.insert(member.clone()) {
                 tracing::error!("member `{member}` gets errors: {problem}");
             }
         }
     }
+    if serving.is_replaced() {
+        serving.stop().map_err(wrong)?;
+        return say(&if json { json!({ "ended": true, "replaced": true }).to_string() } else { REPLACED.to_owned() });
+    }
     let status = serving.status().map_err(wrong)?;
     serving.stop().map_err(wrong)?;
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+}
+
+/// Starts this program once more, with the same arguments, to take over.
+fn start_again() -> Result<Child, Failure> {
+    let mut words = std::env::args_os();
+    let called = words.next().map(PathBuf::from).filter(|path| path.components().count() > 1);
+    let program = called.map_or_else(std::env::current_exe, Ok);
+    let program = program.map_err(|error| Failure::file("this program", &error))?;
+    let is_flag = |word: &OsString| word == TAKEOVER;
+    let mut again = Command::new(&program);
+    again.args(words.filter(|word| !is_flag(word))).arg(TAKEOVER).stdin(Stdio::null());
+    again.spawn().map_err(|error| Failure::file(program.display(), &error))
 }
 
 fn config(arguments: Arguments) -> Result<Config, Failure> {
