@@ -14,6 +14,7 @@
 //!   author's, and never written here.
 //! - [`Serving`] holds the directory's lock, the pool, the mounts and the two doors, and ends them in order.
 //! - [`Status`] is what it tells of itself; `metrics` says it in Prometheus' words.
+//! - `warning` says what should be seen to before a server gets errors.
 //! - [`ask`] puts a [`Request`] to the service of a data directory; `control` has both sides.
 //! - `takeover` has both sides of a service that takes the place of another under working servers.
 //! - `door` is what lets visitors in, not too many and not for too long.
@@ -30,6 +31,7 @@ mod owner;
 mod serving;
 mod status;
 mod takeover;
+mod warning;
 
 pub use config::{Config, Limits, MemberConfig};
 pub use control::{Added, Removed, Reply, Request, ask};

@@ -7,6 +7,7 @@ use ishigaki_logpool::LogStatistics;
 use ishigaki_logpool_fs::Attached;
 
 use crate::status::NANOSECONDS;
+use crate::warning;
 
 pub(crate) mod http;
 
@@ -56,7 +57,7 @@ struct Figures {
     statistics: ishigaki_logpool::MemberStatistics,
 }
 
-const OF_MEMBERS: [OfMember; 18] = [
+const OF_MEMBERS: [OfMember; 19] = [
     ("mounted", "gauge", "1 if the folder answers, or a virtual machine can connect", |member| member.is_alive.into()),
     ("failed", "gauge", "1 if the server gets errors until the service is started again", |member| {
         member.has_failed.into()
@@ -84,6 +85,10 @@ const OF_MEMBERS: [OfMember; 18] = [
         member.statistics.quota.share.0
     }),
     ("quota_home_bytes", "gauge", "Limit of home_bytes", |member| member.statistics.quota.home.0),
+    ("near_limit", "gauge", "1 if four fifths of the home or of the number of files are used", |member| {
+        let figures = &member.statistics;
+        (!warning::near(&member.name, figures.home, figures.files, figures.quota).is_empty()).into()
+    }),
     ("quota_files", "gauge", "Limit of files", |member| member.statistics.quota.files.into()),
 ];
 

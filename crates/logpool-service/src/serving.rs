@@ -9,14 +9,14 @@ use std::time::{Instant, SystemTime};
 
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
 use ishigaki_logpool::Pool;
-use ishigaki_logpool_fs::{Access, Calendar, Inheritance, MountSettings, Place, Served, Service};
+use ishigaki_logpool_fs::{Access, Attached, Calendar, Inheritance, MountSettings, Place, Served, Service};
 use parking_lot::Mutex;
 
 use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
 use crate::metrics;
 use crate::status::{LogStatus, MemberStatus, owner, problem};
-use crate::{Config, Error, MemberConfig, Result, Status, added, takeover};
+use crate::{Config, Error, MemberConfig, Result, Status, added, takeover, warning};
 
 mod handing;
 mod limits;
@@ -143,6 +143,19 @@ impl Serving {
         let Some(service) = self.core.service.try_lock() else { return Vec::new() };
         let attached = service.as_ref().map(Service::attached).unwrap_or_default();
         attached.iter().filter_map(|attached| Some((attached.member().name().to_owned(), problem(attached)?))).collect()
+    }
+
+    /// Which limits members are near to: each concerned member, and what helps. None while a member is being added.
+    pub fn warnings(&self) -> Vec<(String, String)> {
+        let Some(service) = self.core.service.try_lock() else { return Vec::new() };
+        let attached = service.as_ref().map(Service::attached).unwrap_or_default();
+        let near = |attached: &Attached| {
+            let member = attached.member();
+            let figures = member.statistics();
+            let near = warning::near(member.name(), figures.home, figures.files, figures.quota);
+            near.into_iter().map(|sentence| (member.name().to_owned(), sentence)).collect::<Vec<_>>()
+        };
+        attached.iter().flat_map(near).collect()
     }
 
     /// Ends every mount and socket, closes the pool, and lets go of the directory.

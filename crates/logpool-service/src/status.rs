@@ -8,7 +8,7 @@ use ishigaki_logpool::{LogStatistics, Quota, Waiting};
 use ishigaki_logpool_fs::{Access, Attached, Place};
 use serde::{Deserialize, Serialize};
 
-use crate::Owner;
+use crate::{Owner, warning};
 
 /// The whole service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +75,9 @@ pub struct MemberStatus {
     pub connected: Option<bool>,
     /// Why its server gets errors, if it does.
     pub problem: Option<String>,
+    /// What should be seen to before it does.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Entries in the log.
     pub entries: u64,
     /// Bytes that its server wrote.
@@ -212,6 +215,7 @@ impl MemberStatus {
             mounted: attached.is_alive(),
             connected: attached.is_connected(),
             problem: problem(attached),
+            warnings: warning::all(member.name(), &member.profile(), &figures),
             entries: figures.entries,
             written_bytes: figures.written,
             logged_bytes: figures.logged,

@@ -5,6 +5,7 @@ mod offline;
 mod refused;
 mod ring;
 mod served;
+mod takeover;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

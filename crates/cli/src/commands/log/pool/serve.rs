@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -101,7 +103,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let status = serving.status().map_err(wrong)?;
     say(&if json { begun_json(&status).to_string() } else { begun_text(&status) })?;
     let mut told = BTreeSet::new();
+    tell_supervisor()?;
     let mut successor = None;
+    let mut warned = BTreeSet::new();
     while !serving.is_replaced() && !ends.wait_for(LOOK) {
         if ends.is_to_restart() {
             successor = Some(start_again()?);
@@ -115,6 +119,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
                 tracing::error!("member `{member}` gets errors: {problem}");
             }
         }
+        let warnings = serving.warnings();
+        warned.retain(|member| warnings.iter().any(|(other, _)| other == member));
+        for (member, warning) in warnings {
+            if warned.insert(member.clone()) {
+                tracing::warn!("member `{member}`: {warning}");
+            }
+        }
     }
     if serving.is_replaced() {
         serving.stop().map_err(wrong)?;
@@ -123,6 +134,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let status = serving.status().map_err(wrong)?;
     serving.stop().map_err(wrong)?;
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+}
+
+/// Tells systemd, if that has started us, that we serve, and that it is this process now.
+fn tell_supervisor() -> Result<(), Failure> {
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let failed = |error: std::io::Error| Failure::file("NOTIFY_SOCKET", &error);
+    let address = match place.as_encoded_bytes() {
+        // One that is in no file system.
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&place),
+    };
+    let socket = UnixDatagram::unbound().map_err(failed)?;
+    let words = format!("READY=1\nMAINPID={}\n", std::process::id());
+    address.and_then(|address| socket.send_to_addr(words.as_bytes(), &address)).map_err(failed).map(drop)
 }
 
 /// Starts this program once more, with the same arguments, to take over.

@@ -138,6 +138,9 @@ fn member_text(text: &mut String, member: &MemberStatus, rate: Option<f64>) -> s
     if let Some(problem) = &member.problem {
         writeln!(text, "  problem   {problem}")?;
     }
+    for warning in &member.warnings {
+        writeln!(text, "  warning   {warning}")?;
+    }
     let rate = rate.map(|rate| format!(", {rate:.0} a second")).unwrap_or_default();
     writeln!(text, "  commits   {}{rate}, {}", Count(member.commits), times(&member.commit_seconds))?;
     writeln!(text, "  saved     {} of them needed no sync of their own", Count(member.syncs_saved))?;
