@@ -45,7 +45,7 @@ impl Clients {
     fn numbered(servers: &[Server], from: u32, each: u32) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut clients = Vec::new();
-        for (server, at) in servers.iter().zip(0..) {
+        for (server, at) in servers.iter().enumerate() {
             for number in (0..each).map(|number| from + number) {
                 let (client, is_over) = (at.client().unwrap(), is_over.clone());
                 clients.push(std::thread::spawn(move || insert(client, server, number, &is_over)));

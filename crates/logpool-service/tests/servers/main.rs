@@ -173,10 +173,10 @@ fn postgresql_at_a_full_home_goes_on_when_its_limit_is_raised_and_has_every_ackn
     let told = clients.end();
     assert!(told.iter().all(|client| client.error.is_none() && !client.rows.is_empty()));
     rows.extend(told.into_iter().flat_map(|client| client.rows));
-    let used: u64 =
+    let log_bytes: u64 =
         fs::read_dir(place.path().join("orders")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
-    println!("{} rows acknowledged, all there; {} MiB of log", rows.len(), used >> 20);
-    assert!(used > 80 << 20, "{used}");
+    println!("{} rows acknowledged, all there; {} MiB of log", rows.len(), log_bytes >> 20);
+    assert!(log_bytes > 80 << 20, "{log_bytes}");
     check(&rows, "after more was written");
     running.kill().unwrap();
     drop(running);

@@ -1,5 +1,7 @@
 //! A place for a service and its folders; what hangs there is ended.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

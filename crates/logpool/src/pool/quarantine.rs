@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use ishigaki_base::ErrorKind;
+
 use super::opening::reserve_home;
 use super::{Pool, roster};
 use crate::format::{Entry, RosterMember, unpack};
@@ -182,7 +184,16 @@ impl Pool {
                 roster.leaving.push(name);
             }
         }
-        roster::write(self.directory.as_ref(), &mut roster)
+        match roster::write(self.directory.as_ref(), &mut roster) {
+            // The next opening finds nothing left to remove, and notes that then.
+            Err(Error::Device(cause)) if cause.kind() == ErrorKind::Exhausted => {
+                tracing::warn!(
+                    "the medium of the pool is full ({cause}); that what was left of members is removed could not be noted"
+                );
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 }
 
