@@ -11,6 +11,7 @@ use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
 use ishigaki_logpool::Pool;
 use ishigaki_logpool_fs::{Access, Attached, Calendar, Inheritance, MountSettings, Place, Served, Service};
 use parking_lot::Mutex;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
@@ -89,6 +90,7 @@ impl Serving {
     }
 
     fn begin(config: &Config, inheritance: Inheritance) -> Result<Self> {
+        open_more_files();
         let directory = FileDirectory::open(&config.data)?;
         let lock = directory.lock()?;
         let data =
@@ -192,6 +194,15 @@ impl Drop for Serving {
         // Visitors that are still in may hold the core.
         drop(self.core.service.lock().take());
         drop(self.core.lock.lock().take());
+    }
+}
+
+/// Lets this process have as many files open as it may: a home is some hundred of them.
+fn open_more_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, wanted) {
+        tracing::debug!(%error, "the number of open files stays limited");
     }
 }
 

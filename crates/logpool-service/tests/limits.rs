@@ -88,3 +88,19 @@ fn limits_of_a_member_that_was_added_are_noted_where_it_is() {
     assert_eq!(quota(&config, "machine").home_bytes, 3 * MIB);
     serving.stop().unwrap();
 }
+
+#[test]
+fn a_home_of_many_files_is_served_where_few_may_be_open_by_default() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), "home = \"4GiB\"\n");
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(100), maximum: before.maximum }).unwrap();
+    let serving = Serving::start(&config).unwrap();
+    assert_eq!(quota(&config, "orders").home_bytes, 4 << 30);
+    let regions = fs::read_dir(&config.data)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("m.orders.home-"));
+    assert!(regions.count() > 100);
+    serving.stop().unwrap();
+}
