@@ -22,7 +22,7 @@
 //! Parts: [`page`] and [`manifest`] are the format, [`parts`] and [`load`] write and read it, [`throttle`] limits the
 //! writing, [`trigger`] is the thread that does it in time.
 
-mod files;
+pub(crate) mod files;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
 mod gates;
@@ -191,6 +191,16 @@ impl Checkpointer {
         let report = made?;
         tracing::info!(number, rows = report.rows, bytes = report.bytes, elapsed = ?report.elapsed, "checkpoint");
         Ok(report)
+    }
+
+    /// Where checkpoints are.
+    pub(crate) fn directory(&self) -> &Arc<dyn Directory> {
+        &self.directory
+    }
+
+    /// Lets no checkpoint begin, and waits for one that is being made.
+    pub(crate) fn hold(&self) -> impl Sized + '_ {
+        self.turn.lock()
     }
 
     /// How far the running checkpoint is.

@@ -21,6 +21,7 @@ use crate::protocol::{Age, Patience, TransactionId, Unblock};
 use crate::session::{Home, Homes};
 use crate::snapshot::Snapshots;
 use crate::table::Tables;
+use crate::unfinished;
 use crate::{
     CheckpointProgress, CheckpointReport, Error, LogView, MemoryUse, ProtocolKind, Release, Result, Session, Settings,
 };
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     trigger: Option<Trigger>,
     pub(crate) homes: Homes,
     settings: Settings,
+    /// Where the log is.
+    of_log: Arc<dyn Directory>,
     recovery: Recovery,
     ages: AtomicU64,
     attempts: AtomicU64,
@@ -127,7 +130,7 @@ impl Database {
 
     /// [`open_in`](Self::open_in), and tells meanwhile how much of the log has been read.
     pub fn open_with_progress(directory: Arc<dyn Directory>, settings: Settings, progress: &Progress) -> Result<Self> {
-        Self::open_both(directory, None, settings, progress)
+        Self::open_both(directory, None, settings, progress, unfinished::refuse)
     }
 
     /// Opens a database whose log lies elsewhere than its tables, as in a log pool. A database that is made so is always
@@ -140,7 +143,16 @@ impl Database {
         settings: Settings,
         progress: &Progress,
     ) -> Result<Self> {
-        Self::open_both(directory, Some(log), settings, progress)
+        Self::open_both(directory, Some(log), settings, progress, unfinished::refuse)
+    }
+
+    /// Opens what a backup or salvage has made so far.
+    pub(crate) fn open_unfinished(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        progress: &Progress,
+    ) -> Result<Self> {
+        Self::open_both(directory, None, settings, progress, |_| Ok(()))
     }
 
     fn open_both(
@@ -148,9 +160,11 @@ impl Database {
         place: Option<&LogPlace>,
         settings: Settings,
         progress: &Progress,
+        check: impl FnOnce(&dyn Directory) -> Result<()>,
     ) -> Result<Self> {
         let clock = SystemClock::new();
         let mut locks = vec![directory.lock()?];
+        check(directory.as_ref())?;
         // The log and the checkpoints make names in it, each of them syncing the other's, too.
         let directory: Arc<dyn Directory> = Arc::new(VigilantDirectory::new(directory));
         let of_log = if let Some(place) = place {
@@ -175,7 +189,7 @@ impl Database {
         let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
         let number = checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?;
         let start = manifest.as_ref().map_or_else(Start::default, |manifest| manifest.start);
-        let (log, report) = replay_log(of_log, &settings, start, &replay, progress)?;
+        let (log, report) = replay_log(of_log.clone(), &settings, start, &replay, progress)?;
         if report.start > start {
             let (trimmed, checkpoint) = (report.start, start);
             return Err(Error::damaged(format!(
@@ -215,6 +229,7 @@ impl Database {
             trigger,
             homes: Homes::default(),
             settings,
+            of_log,
             recovery,
             ages: AtomicU64::new(1),
             attempts: AtomicU64::new(0),
@@ -260,6 +275,16 @@ impl Database {
     /// The next table that is made gets that number, if none ever had it or a larger one.
     pub(crate) fn reserve_table_ids_below(&self, id: crate::TableId) {
         self.shared.tables.reserve_ids(crate::TableId(id.0.saturating_sub(1)));
+    }
+
+    /// Where its tables are, and where its log.
+    pub(crate) fn directories(&self) -> (&Arc<dyn Directory>, &Arc<dyn Directory>) {
+        (self.shared.checkpointer.directory(), &self.shared.of_log)
+    }
+
+    /// Lets no checkpoint begin as long as what is returned lives.
+    pub(crate) fn hold_checkpoints(&self) -> impl Sized + '_ {
+        self.shared.checkpointer.hold()
     }
 
     /// The log underneath, to look at.

@@ -150,6 +150,18 @@ pub enum Error {
         /// Where it lies, and what to do.
         reason: String,
     },
+    /// The directory holds a database that a backup or salvage has not finished.
+    #[error(
+        "the directory holds a part of a database: a backup or salvage into it was cut off, or is still at work; if none is, \
+         remove the directory and run that command again"
+    )]
+    Unfinished,
+    /// Checkpoints followed each other faster than the database could be copied.
+    #[error(
+        "no backup was made: each time, a new checkpoint came before the database was copied; back it up from the process \
+         that has it open (`.backup DIR` in `ishigaki sql`), or stop that process first"
+    )]
+    BackupOvertaken,
     /// The flag given to [`Transaction::set_interrupt`](crate::Transaction::set_interrupt) was raised.
     #[error("interrupted")]
     Interrupted,
@@ -186,7 +198,9 @@ impl Error {
             | Self::KeyTooLong { .. }
             | Self::ValueTooLong { .. }
             | Self::InvalidSetting { .. }
-            | Self::LogPlace { .. } => ErrorKind::Invalid,
+            | Self::LogPlace { .. }
+            | Self::Unfinished => ErrorKind::Invalid,
+            Self::BackupOvertaken => ErrorKind::Unavailable,
             Self::MemoryExhausted { .. }
             | Self::SnapshotTooOld { .. }
             | Self::TooManyTables

@@ -22,6 +22,7 @@
 //! goes through `ishigaki_wal` to an `ishigaki_device`; the log's own to another one, if it lies apart ([`LogPlace`]).
 
 mod apart;
+mod backup;
 mod checkpoint;
 mod copied;
 mod database;
@@ -47,6 +48,7 @@ mod spare;
 mod table;
 mod ticket;
 mod transaction;
+mod unfinished;
 mod verify;
 mod version;
 mod write_set;
@@ -59,6 +61,7 @@ pub mod model {
 }
 
 pub use apart::LogPlace;
+pub use backup::{BackupReport, Source, backup};
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};
@@ -79,4 +82,5 @@ pub use snapshot::Snapshot;
 pub use table::TableId;
 pub use ticket::Ticket;
 pub use transaction::{Savepoint, Transaction};
-pub use verify::{Verification, verify};
+pub use unfinished::Unfinished;
+pub use verify::{Verification, verify, verify_rows};

@@ -4,7 +4,8 @@ use ishigaki_device::Directory;
 use ishigaki_wal::{Damage, Progress, Start, Survey};
 
 use crate::checkpoint::leftovers::{self, Manifests};
-use crate::redo::Decoder;
+use crate::redo::{Decoder, Operation};
+use crate::table::TableId;
 use crate::{Error, Result};
 
 /// What a database's files hold, and where they are damaged.
@@ -37,6 +38,21 @@ impl Verification {
 ///
 /// [`Error::Device`] if a directory can not be listed. Damage is no error.
 pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) -> Result<Verification> {
+    verify_rows(tables, log, progress, |_, _, _| ())
+}
+
+/// The same, and shows every row that is whole, of the checkpoints and of the log, by table, key and value: also those that
+/// later records replace or delete.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub fn verify_rows(
+    tables: &dyn Directory,
+    log: &dyn Directory,
+    progress: &Progress,
+    mut show: impl FnMut(TableId, &[u8], &[u8]),
+) -> Result<Verification> {
     let manifests = Manifests::of(tables)?;
     let (current, previous) = (manifests.current.as_ref(), manifests.previous.as_ref());
     let survey = Survey::of(log, current.or(previous).map(|manifest| manifest.log), progress)?;
@@ -45,7 +61,7 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
         Verification { checkpoint: current.map(number), previous: previous.map(number), ..Default::default() };
     found.damages.clone_from(&manifests.damages);
     for manifest in [current, previous].into_iter().flatten() {
-        let pages = leftovers::read(tables, manifest, |_, _, _, _| ());
+        let pages = leftovers::read(tables, manifest, |table, _, key, value| show(table, key, value));
         found.damages.extend(pages.damages);
         if current.is_some_and(|current| current.number == manifest.number) {
             found.rows = pages.rows;
@@ -73,8 +89,12 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
     let (mut records, mut strange) = (0, Vec::new());
     let rescued = survey.rescue(log, start, &mut |position, payload| {
         records += 1;
-        let why =
-            Decoder::new(payload).and_then(|mut operations| operations.try_for_each(|operation| operation.map(drop)));
+        let mut look = |operation| {
+            if let Operation::Put { table, key, value } = operation {
+                show(table, key, value);
+            }
+        };
+        let why = Decoder::new(payload).and_then(|mut operations| operations.try_for_each(|one| one.map(&mut look)));
         if let Err(why) = why {
             strange.push(format!("the redo record with LSN {} can not be applied: {why}", position.lsn()));
         }

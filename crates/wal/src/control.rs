@@ -45,16 +45,7 @@ impl ControlBlock {
         } else if let Some(segment) = names.iter().find(|name| parse_segment_name(name).is_some()) {
             return Err(Error::Corrupt { stream: None, what: format!("there is {segment} but no {CONTROL}") });
         }
-        // Born under another name, so that a control block is always a whole one.
-        let unborn = format!("{CONTROL}.new");
-        if names.contains(&unborn) {
-            directory.remove(&unborn)?;
-        }
-        let device = directory.create(&unborn, MAX_BLOCK_SIZE as u64)?;
-        write(device.as_ref(), &control)?;
-        directory.rename(&unborn, CONTROL)?;
-        directory.sync()?;
-        Ok(Self { device, contents: Mutex::new(control) })
+        Ok(Self { device: make(directory, &control)?, contents: Mutex::new(control) })
     }
 
     /// What it says.
@@ -73,6 +64,20 @@ impl ControlBlock {
     pub(crate) fn block_size(&self) -> usize {
         self.device.promise().block_size
     }
+}
+
+/// Makes a control block that says this, durably, in place of one that is there.
+pub(crate) fn make(directory: &dyn Directory, control: &Control) -> Result<Arc<dyn Device>> {
+    // Born under another name, so that a control block is always a whole one.
+    let unborn = format!("{CONTROL}.new");
+    if directory.list()?.contains(&unborn) {
+        directory.remove(&unborn)?;
+    }
+    let device = directory.create(&unborn, MAX_BLOCK_SIZE as u64)?;
+    write(device.as_ref(), control)?;
+    directory.rename(&unborn, CONTROL)?;
+    directory.sync()?;
+    Ok(device)
 }
 
 /// The identity of a directory's log, if there is one.

@@ -23,6 +23,7 @@ mod bell;
 mod buffer;
 mod changes;
 mod control;
+mod copy;
 mod dependencies;
 mod draw;
 mod epoch;
@@ -53,6 +54,7 @@ pub mod model {
 }
 
 pub use changes::Changes;
+pub use copy::{Copied, copy};
 #[doc(hidden)]
 pub use dependencies::Standing;
 pub use dependencies::{Dependencies, Receipt};

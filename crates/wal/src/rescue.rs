@@ -27,7 +27,8 @@ use ishigaki_device::{Directory, SECTOR};
 use crate::format::{CONTROL, ChunkHeader, Control, Kind, parse_segment_name, segment_name};
 use crate::{CommitRule, Error, Progress, Replay, Result, Start, control, inspect};
 use records::StreamRecords;
-use scan::{Flaw, Scanned, Sheet};
+pub(crate) use scan::Sheet;
+use scan::{Flaw, Scanned};
 use verdict::Verdict;
 
 /// A place of the log where the bytes are not what was written.

@@ -13,7 +13,7 @@ use super::manifest::{self, LARGEST, Manifest};
 use crate::{Error, Result};
 
 /// The current manifest.
-pub(super) const MANIFEST: &str = "checkpoint";
+pub(crate) const MANIFEST: &str = "checkpoint";
 
 /// The manifest of the checkpoint before the current one.
 pub(super) const PREVIOUS: &str = "checkpoint.previous";
@@ -28,12 +28,12 @@ pub(super) const LONGEST: u64 = 64 << 20;
 pub(super) const WRITE: usize = 1 << 20;
 
 /// The name of a part.
-pub(super) fn part_name(number: u64, part: usize) -> String {
+pub(crate) fn part_name(number: u64, part: usize) -> String {
     format!("checkpoint-{number:08}-{part:06}")
 }
 
 /// The number of the checkpoint that a file of that name is a part of.
-pub(super) fn parse_part_name(name: &str) -> Option<u64> {
+pub(crate) fn parse_part_name(name: &str) -> Option<u64> {
     let (number, part) = name.strip_prefix("checkpoint-")?.split_once('-')?;
     let (number, part) = (number.parse().ok()?, part.parse().ok()?);
     (number <= LARGEST && part_name(number, part) == name).then_some(number)
@@ -55,15 +55,24 @@ pub(crate) fn current(directory: &dyn Directory) -> Result<Option<Manifest>> {
 
 /// How far a manifest got on its way to be current, if not all the way.
 #[derive(Debug)]
-pub(super) enum Unpublished {
+pub(crate) enum Unpublished {
     /// It is not: what is there belongs to nobody.
     Not(Error),
     /// It may be, and the one before it may be.
     Unknown(Error),
 }
 
+impl Unpublished {
+    /// Why it is not.
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Self::Not(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
 /// Makes a checkpoint current whose parts are whole and durable, if not their names. `last_look` may stop it.
-pub(super) fn publish(
+pub(crate) fn publish(
     directory: &dyn Directory,
     manifest: &Manifest,
     last_look: impl FnOnce() -> Result<()>,
@@ -110,8 +119,7 @@ pub(crate) fn clean_up(directory: &dyn Directory, current: Option<&Manifest>) ->
     let number = current.map_or(0, |manifest| manifest.number);
     let parts = || names.iter().filter_map(|name| parse_part_name(name));
     if let Some(manifest) = current {
-        publish(directory, manifest, || Ok(()))
-            .map_err(|(Unpublished::Not(error) | Unpublished::Unknown(error))| error)?;
+        publish(directory, manifest, || Ok(())).map_err(Unpublished::error)?;
     }
     remove_others(directory, number);
     Ok(parts().max().unwrap_or(0).max(number))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ishigaki_device::Directory;
 
 use super::{Salvage, SalvageReport};
-use crate::{Database, Error, Result, Settings};
+use crate::{Error, Result, Settings, Unfinished};
 
 /// Bytes of rows in one transaction.
 const BATCH: usize = 1 << 20;
@@ -19,20 +19,30 @@ impl Salvage {
     /// # Errors
     ///
     /// [`Error::InvalidSetting`] if there are devices in the directory, [`Error::MemoryExhausted`] if the rows do not fit
-    /// into [`Settings::memory`], and what a medium says that fails. What was written until then is no database to be used.
+    /// into [`Settings::memory`], and what a medium says that fails. What was written until then is refused by
+    /// [`Database::open_in`](crate::Database::open_in).
     pub fn write_to(
-        mut self,
+        self,
         directory: Arc<dyn Directory>,
+        settings: &Settings,
+        step: impl FnMut(u64),
+    ) -> Result<SalvageReport> {
+        let unfinished = Unfinished::begin(directory)?;
+        let report = self.write_into(&unfinished, settings, step)?;
+        unfinished.finish()?;
+        Ok(report)
+    }
+
+    /// The same where something is still to be added; the database is closed.
+    pub fn write_into(
+        mut self,
+        unfinished: &Unfinished,
         settings: &Settings,
         mut step: impl FnMut(u64),
     ) -> Result<SalvageReport> {
-        if !directory.list()?.is_empty() {
-            let reason = "rows are salvaged into an empty directory, and there is something in this one".to_owned();
-            return Err(Error::InvalidSetting { reason });
-        }
         let mut settings = settings.clone();
         settings.checkpoint.automatic = true;
-        let database = Database::open_in(directory, settings)?;
+        let database = unfinished.open(settings)?;
         let session = database.session();
         let mut written = 0;
         for (id, name) in self.tables() {

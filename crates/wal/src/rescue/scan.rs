@@ -217,7 +217,7 @@ impl Scanned {
 }
 
 /// A device read in large pieces, around what can not be read.
-pub(super) struct Sheet<'a> {
+pub(crate) struct Sheet<'a> {
     device: &'a dyn Device,
     at: u64,
     memory: AlignedBuffer,
@@ -227,12 +227,12 @@ pub(super) struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    pub(super) fn of(device: &'a dyn Device) -> Self {
+    pub(crate) fn of(device: &'a dyn Device) -> Self {
         Self { device, at: 0, memory: AlignedBuffer::zeroed(0), filled: 0, unreadable: Vec::new() }
     }
 
     /// So many bytes from `offset` on; `None` if they are not all there, or can not be read.
-    pub(super) fn bytes(&mut self, offset: u64, length: usize) -> Option<&[u8]> {
+    pub(crate) fn bytes(&mut self, offset: u64, length: usize) -> Option<&[u8]> {
         let end = offset.checked_add(length as u64).filter(|&end| end <= self.device.len())?;
         if offset < self.at || end > self.at + self.filled as u64 {
             self.load(offset, length);
