@@ -1,10 +1,12 @@
 //! One module for each command; each turns its arguments into settings of a crate below, calls it, and shows what comes
 //! back. `ends` is for those that serve until somebody ends them.
 
+mod backup;
 mod bench;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod completions;
+mod database;
 mod ends;
 #[cfg(feature = "cluster")]
 mod executor;
@@ -12,7 +14,12 @@ mod log;
 mod log_arguments;
 mod media;
 mod node;
+mod progress;
+mod salvage;
 mod sql;
+mod verify;
+
+pub(crate) use backup::text as backup_text;
 
 use std::time::Duration;
 
@@ -24,6 +31,9 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Sql(sql::Arguments),
+    Verify(verify::Arguments),
+    Salvage(salvage::Arguments),
+    Backup(backup::Arguments),
     Log(Box<log::Arguments>),
     Bench(bench::Arguments),
     Media(media::Arguments),
@@ -37,6 +47,9 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::Sql(arguments) => sql::run(&arguments),
+            Self::Verify(arguments) => verify::run(&arguments),
+            Self::Salvage(arguments) => salvage::run(&arguments),
+            Self::Backup(arguments) => backup::run(&arguments),
             Self::Log(arguments) => log::run(*arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Media(arguments) => media::run(arguments),

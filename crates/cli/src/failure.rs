@@ -43,9 +43,13 @@ impl Failure {
             ErrorKind::Invalid => (1, None),
             ErrorKind::Unavailable => (3, None),
             ErrorKind::Closed => (3, Some("open the database again: recovery keeps everything that was acknowledged")),
-            ErrorKind::Corrupt => {
-                (4, Some("`ishigaki log inspect DIR` shows what is readable and where the log stops"))
-            }
+            ErrorKind::Corrupt => (
+                4,
+                Some(
+                    "`ishigaki verify DIR` shows every damage of a database, `ishigaki salvage DIR --to DIR2` gets out what \
+                     can be read",
+                ),
+            ),
             ErrorKind::Conflict => (5, Some("run the whole transaction again")),
             ErrorKind::Exhausted => (
                 6,
@@ -53,7 +57,10 @@ impl Failure {
             ),
             ErrorKind::Cancelled => (130, None),
         };
-        Self::Told { message: message.to_string(), hint: hint.map(str::to_owned), code }
+        let message = message.to_string();
+        // Some say so themselves.
+        let hint = hint.filter(|_| !message.contains("`ishigaki salvage"));
+        Self::Told { message, hint: hint.map(str::to_owned), code }
     }
 
     /// Something was asked for that can not be.

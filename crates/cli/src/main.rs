@@ -24,6 +24,9 @@ Examples:
   ishigaki sql                                   a shell on ./ishigaki-data
   ishigaki sql --data DIR -c 'SELECT 1'          one statement
   ishigaki log inspect DIR                       what the log of a database holds
+  ishigaki verify DIR                            whether a database is what was written
+  ishigaki salvage DIR --to DIR2                 every readable row of a damaged one
+  ishigaki backup DIR --to DIR2                  a copy of a database, stopped or in use
   ishigaki bench commit --data DIR               how long a commit takes here
   ishigaki node --data DIR                       serve a folder to other hosts
   ishigaki completions bash > ishigaki.bash      completions for a shell";

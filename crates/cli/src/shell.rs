@@ -25,6 +25,7 @@ use watch::Watch;
 
 /// One session and how its results are shown.
 pub(crate) struct Shell {
+    database: Database,
     session: Session,
     /// Drives the waiting of this thread; statements run on the database's own threads.
     runtime: Runtime,
@@ -40,7 +41,8 @@ impl Shell {
         let runtime =
             runtime.map_err(|error| Failure::invalid(format!("the operating system gives no timer: {error}")))?;
         let out = BufWriter::new(io::stdout());
-        Ok(Self { session: database.session(), runtime, out, format, timing: true, is_interactive })
+        let database = database.clone();
+        Ok(Self { session: database.session(), database, runtime, out, format, timing: true, is_interactive })
     }
 
     /// Runs the statements of a text as it comes in, up to the first that fails. `name` is where it comes from, for

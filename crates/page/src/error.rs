@@ -25,7 +25,9 @@ pub enum Error {
         file: String,
     },
     /// Stored bytes are not what was written.
-    #[error("{file}, {part} is damaged: {reason}; restore the file from a copy, or load it again")]
+    #[error(
+        "{file}, {part} is damaged: {reason}; `ishigaki salvage DIR --to DIR2` gets the rows of all other pages out of the database in DIR; or restore it from a copy that `ishigaki backup` has made, or load the file again"
+    )]
     Damaged {
         /// The file.
         file: String,

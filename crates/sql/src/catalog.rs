@@ -23,7 +23,7 @@ use crate::{Error, Result};
 use row_ids::RowIds;
 
 /// The engine's table of definitions.
-const CATALOG: &str = "sql.catalog";
+pub(crate) const CATALOG: &str = "sql.catalog";
 
 /// The engine's table of row ids given out.
 const ROW_IDS: &str = "sql.row_ids";
@@ -100,10 +100,7 @@ impl Catalog {
     pub fn list<'a>(&self, view: impl Into<View<'a>>) -> Result<Vec<Arc<TableDefinition>>> {
         let mut tables = Ok(Vec::new());
         view.into().scan(self.inner.definitions, (Bound::Unbounded, Bound::Unbounded), |name, value| {
-            let table = std::str::from_utf8(name)
-                .map_err(|_| Error::corrupt("a table in the catalog has a name that is not UTF-8"))
-                .and_then(|name| format::decode(name, value));
-            match (&mut tables, table) {
+            match (&mut tables, decode(name, value)) {
                 (Ok(tables), Ok(table)) => {
                     tables.push(Arc::new(table));
                     ControlFlow::Continue(())
@@ -140,6 +137,16 @@ impl Catalog {
         Ok(())
     }
 
+    /// Says that a table is what `table` says: its page files lie elsewhere now.
+    pub(crate) fn replace(&self, txn: &mut Transaction, table: &TableDefinition) -> Result<()> {
+        Ok(txn.put(self.inner.definitions, table.name().as_bytes(), &format::encode(table)?)?)
+    }
+
+    /// Lets no hidden id below this one be given out.
+    pub(crate) fn reserve_row_ids(&self, txn: &mut Transaction, below: u64) -> Result<()> {
+        self.inner.row_ids.reserve_below(txn, below)
+    }
+
     /// Hidden ids for `count` new rows, ascending and never given out before, not even before a crash. They need no
     /// lock and no write, but for now and then one small transaction of their own that this call waits for.
     pub fn row_ids(&self, count: u64) -> Result<Range<u64>> {
@@ -147,7 +154,15 @@ impl Catalog {
     }
 }
 
-fn rows_of(name: &str) -> String {
+/// Reads a row of the engine's table of definitions.
+pub(crate) fn decode(name: &[u8], value: &[u8]) -> Result<TableDefinition> {
+    let name =
+        std::str::from_utf8(name).map_err(|_| Error::corrupt("a table in the catalog has a name that is not UTF-8"))?;
+    format::decode(name, value)
+}
+
+/// What the engine calls the table of a table's rows.
+pub(crate) fn rows_of(name: &str) -> String {
     format!("{ROWS}{name}")
 }
 

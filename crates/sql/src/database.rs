@@ -54,6 +54,8 @@ pub struct Database {
 #[derive(Debug)]
 pub(crate) struct Inner {
     engine: ishigaki_txn::Database,
+    /// What the engine was opened with, as far as this crate was told.
+    engine_settings: ishigaki_txn::Settings,
     catalog: Catalog,
     /// Page files.
     store: Arc<Store>,
@@ -95,7 +97,16 @@ impl Database {
         let state = state(settings, threads)?;
         let catalog = Catalog::open(&engine.session())?;
         let store = Arc::new(Store::new(settings.page_memory));
-        Ok(Self { inner: Arc::new(Inner { engine, catalog, store, state, runtime: Some(runtime) }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                engine,
+                engine_settings: settings.txn.clone(),
+                catalog,
+                store,
+                state,
+                runtime: Some(runtime),
+            }),
+        })
     }
 
     /// A new session, with no transaction open. Sessions are independent; any number may run at a time.
@@ -112,6 +123,10 @@ impl Database {
     /// The engine below, for its figures: what recovery found, how much memory the tables use.
     pub fn engine(&self) -> &ishigaki_txn::Database {
         &self.inner.engine
+    }
+
+    pub(crate) fn engine_settings(&self) -> &ishigaki_txn::Settings {
+        &self.inner.engine_settings
     }
 
     /// How many pieces of work storage nodes have refused since this database was opened, so that their pages were fetched

@@ -190,7 +190,9 @@ pub enum Error {
     #[error("cancelled")]
     Cancelled,
     /// Stored bytes are not what was written.
-    #[error("corrupt: {what}; restore from a copy")]
+    #[error(
+        "corrupt: {what}; `ishigaki verify DIR` shows every damage, `ishigaki salvage DIR --to DIR2` gets all rows out that can be read; or restore the database from a copy that `ishigaki backup` has made"
+    )]
     Corrupt {
         /// Which bytes, and what is wrong with them.
         what: String,

@@ -17,6 +17,7 @@
 pub mod catalog;
 mod copy;
 mod current;
+mod damage;
 mod database;
 mod ddl;
 mod dml;
@@ -42,6 +43,7 @@ pub mod types;
 pub mod view;
 mod worker;
 
+pub use damage::{BackedUp, Salvaged, SalvagedPages, Target, Verification, VerifiedTable, backup, salvage, verify};
 pub use database::Database;
 pub use error::{Error, Result};
 pub use interrupt::{CancelHandle, Progress};

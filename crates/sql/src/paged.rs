@@ -14,6 +14,13 @@
 //! are transactional: files of a table that came to nothing are removed, and those of a dropped table only go when it is
 //! gone for good. A crash at the wrong moment may leave files behind, which are never taken for another table's.
 
+use std::sync::Arc;
+
+use ishigaki_device::Directory;
+
+use crate::Result;
+use crate::table::Location;
+
 mod append;
 mod files;
 mod options;
@@ -22,5 +29,10 @@ mod store;
 
 pub(crate) use append::Appender;
 pub(crate) use files::Files;
+/// The directory of a table's page file, which is there.
+pub(crate) fn directory_of(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {
+    sites::to_write(table, location)
+}
+
 pub(crate) use options::{Wish, of as options_of};
 pub(crate) use store::Store;

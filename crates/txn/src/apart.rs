@@ -69,6 +69,15 @@ pub(crate) fn refuse_note(directory: &dyn Directory) -> Result<()> {
     }
 }
 
+/// Where the log of the database in that directory is, if not beside its tables: by the name that it was opened with.
+///
+/// # Errors
+///
+/// [`Error::LogPlace`] if what the directory remembers of it is damaged.
+pub fn log_place(directory: &dyn Directory) -> Result<Option<String>> {
+    Ok(read(directory)?.map(|note| note.place))
+}
+
 /// Sees that the log at that place is the database's own; makes an empty one for a database that has none. Both directories
 /// are locked.
 pub(crate) fn settle(directory: &dyn Directory, place: &LogPlace) -> Result<()> {

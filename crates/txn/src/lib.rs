@@ -60,7 +60,7 @@ pub mod model {
     pub use crate::record::model::{Pair, Shown};
 }
 
-pub use apart::LogPlace;
+pub use apart::{LogPlace, log_place};
 pub use backup::{BackupReport, Source, backup};
 pub use checkpoint::{CheckpointProgress, CheckpointReport};
 pub use database::{Database, LoadedCheckpoint, Recovery};

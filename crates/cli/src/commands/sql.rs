@@ -5,11 +5,8 @@ use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, Place};
 use ishigaki_remote::Anywhere;
@@ -17,6 +14,7 @@ use ishigaki_sql::{Database, Settings};
 use ishigaki_txn::{LogPlace, ProtocolKind, Release};
 
 use super::log_arguments::LogArguments;
+use super::progress::watched;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human;
 use crate::output::Format;
@@ -153,21 +151,12 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
     settings.txn.log = arguments.log.settings();
     (settings.txn.protocol, settings.txn.release) = (arguments.protocol, arguments.release);
     let of_log = arguments.log_at.as_ref().map(log_place).transpose()?;
-    let bar = ProgressBar::new_spinner().with_message("opening the database");
-    let (progress, opened) = (ishigaki_wal::Progress::default(), AtomicBool::new(false));
-    let database = std::thread::scope(|scope| {
-        let watch = scope.spawn(|| show_progress(&bar, &progress, &opened));
-        let database = match &of_log {
-            None => Database::open_in(directory, &settings, &progress),
-            Some(log) => ishigaki_txn::Database::open_apart(directory, log, settings.txn.clone(), &progress)
-                .map_err(ishigaki_sql::Error::from)
-                .and_then(|engine| Database::over(engine, &settings)),
-        };
-        opened.store(true, Ordering::Release);
-        watch.thread().unpark();
-        database
+    let database = watched("opening the database", |progress| match &of_log {
+        None => Database::open_in(directory, &settings, progress),
+        Some(log) => ishigaki_txn::Database::open_apart(directory, log, settings.txn.clone(), progress)
+            .map_err(ishigaki_sql::Error::from)
+            .and_then(|engine| Database::over(engine, &settings)),
     });
-    bar.finish_and_clear();
     Ok(database?)
 }
 
@@ -183,22 +172,6 @@ fn log_place(place: &Anywhere) -> Result<LogPlace, Failure> {
         other => other.to_string(),
     };
     Ok(LogPlace { directory, name })
-}
-
-/// Moves a spinner, and a bar as soon as it is known how much there is to read.
-fn show_progress(bar: &ProgressBar, progress: &ishigaki_wal::Progress, opened: &AtomicBool) {
-    while !opened.load(Ordering::Acquire) {
-        if progress.total() > 0 && bar.length().is_none() {
-            let template = "{msg} {wide_bar} {percent}% of {binary_total_bytes}, {eta} left";
-            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        }
-        if progress.total() > 0 {
-            bar.set_length(progress.total());
-            bar.set_position(progress.read());
-        }
-        bar.tick();
-        std::thread::park_timeout(Duration::from_millis(120));
-    }
 }
 
 fn greet(database: &Database, data: &Anywhere, is_new: bool) -> Result<(), Failure> {

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::{BufReader, Write};
 
 use clap::ValueEnum;
+use ishigaki_sql::Target;
 
 use super::{Shell, schema};
+use crate::commands::backup_text;
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -18,6 +20,7 @@ A semicolon ends a statement. BEGIN, COMMIT and ROLLBACK make a transaction of s
   .format [table|csv|json] how rows are written
   .timing [on|off]         whether times are shown
   .read FILE               run the statements of a file
+  .backup DIR              copy this database into an empty directory, while it is used
   .quit                    leave; an open transaction is rolled back
 
 Ctrl-C cancels the statement that runs, or clears the line; Ctrl-D leaves. Enter adds a line until a semicolon ends the
@@ -32,7 +35,7 @@ pub(super) enum Next {
 }
 
 /// Names of all commands, for completion.
-pub(super) const NAMES: &[&str] = &[".help", ".tables", ".schema", ".format", ".timing", ".read", ".quit"];
+pub(super) const NAMES: &[&str] = &[".help", ".tables", ".schema", ".format", ".timing", ".read", ".backup", ".quit"];
 
 /// The command that a person means who types a word of other shells; theirs have no dot.
 pub(super) fn meant_by(text: &str) -> Option<&'static str> {
@@ -73,6 +76,16 @@ pub(super) fn run(shell: &mut Shell, text: &str) -> Result<Next, Failure> {
         (".read", Some(path)) => {
             let file = fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
             return shell.items(path, BufReader::new(file));
+        }
+        (".backup", Some(path)) => {
+            let target = Target::folder(path)?;
+            let done = shell.database.backup(&target, &ishigaki_txn::Progress::default())?;
+            shell.out.write_all(backup_text(&done, true).as_bytes())?;
+        }
+        (".backup", None) => {
+            return Err(
+                Failure::usage("`.backup` wants a directory").with_hint(".backup DIR, which is empty or not there")
+            );
         }
         (".read", None) => return Err(Failure::usage("`.read` wants the name of a file").with_hint(".read FILE")),
         _ => return Err(Failure::usage(format!("there is no command `{text}`")).with_hint(".help shows the commands")),

@@ -68,7 +68,7 @@ fn a_damaged_log_is_shown_as_far_as_it_goes_and_not_opened() {
     assert!(shown.stderr.starts_with("error: the log is damaged"), "{}", shown.stderr);
     let refused = sql(directory.path()).args(["-c", "SELECT * FROM stones"]).fails_with(4);
     assert_eq!(refused.stdout, "");
-    assert!(refused.stderr.contains("hint: `ishigaki log inspect"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("; `ishigaki verify DIR` shows every damage"), "{}", refused.stderr);
 }
 
 fn changes() -> Program {

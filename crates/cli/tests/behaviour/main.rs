@@ -3,6 +3,7 @@
 mod bench;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod damage;
 mod emulate;
 mod log;
 mod media;
@@ -19,6 +20,9 @@ use program::Program;
 fn help_shows_examples_and_exit_codes() {
     for command in [
         &["sql"][..],
+        &["verify"],
+        &["salvage"],
+        &["backup"],
         &["log", "inspect"],
         &["log", "serve"],
         &["log", "status"],

@@ -51,14 +51,27 @@ impl RowIds {
         Ok(taken)
     }
 
-    fn reserve(&self, txn: &mut Transaction) -> Result<Range<u64>> {
-        let start = match txn.get(self.table, KEY)? {
+    /// Lets no id below this one be given out.
+    pub(super) fn reserve_below(&self, txn: &mut Transaction, below: u64) -> Result<()> {
+        if self.reserved(txn)? < below {
+            txn.put(self.table, KEY, &below.to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Ids below this one may have been given out.
+    fn reserved(&self, txn: &mut Transaction) -> Result<u64> {
+        Ok(match txn.get(self.table, KEY)? {
             None => 0,
             Some(stored) => stored
                 .try_into()
                 .map(u64::from_be_bytes)
                 .map_err(|_| Error::corrupt("the row that counts row ids does not hold eight bytes"))?,
-        };
+        })
+    }
+
+    fn reserve(&self, txn: &mut Transaction) -> Result<Range<u64>> {
+        let start = self.reserved(txn)?;
         let end = start
             .checked_add(BLOCK)
             .ok_or_else(|| Error::unsupported("another row id", "give the table a primary key"))?;

@@ -1,6 +1,7 @@
 //! What the database does, seen from a session.
 
 mod copy;
+mod damage;
 mod dml_planning;
 mod paged;
 mod plans;

@@ -1,0 +1,139 @@
+//! The files of a database that a command reads without opening it: where they are, and whether they are in use.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use ishigaki_base::ErrorKind;
+use ishigaki_device::{Directory, DirectoryLock, Error as DeviceError, Place};
+use ishigaki_remote::Anywhere;
+use ishigaki_sql::Target;
+use ishigaki_txn::{Damage, Source};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// Which database.
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The database: a directory, raw:DEVICE, node://HOST:PORT/DIR or another place
+    #[arg(value_name = "PLACE")]
+    place: Anywhere,
+
+    /// Where its log is, if not beside its tables. Without it the place that the database remembers
+    #[arg(long, value_name = "PLACE")]
+    log_at: Option<Anywhere>,
+}
+
+/// The files of a database.
+pub(super) struct Files {
+    pub(super) name: String,
+    tables: Arc<dyn Directory>,
+    log: Arc<dyn Directory>,
+    /// Another process has it open.
+    pub(super) is_in_use: bool,
+    /// Nobody opens it meanwhile.
+    _locks: Vec<DirectoryLock>,
+}
+
+impl Which {
+    /// Finds the files; nothing is made or changed.
+    pub(super) fn find(&self) -> Result<Files, Failure> {
+        let name = match &self.place {
+            Anywhere::Here(Place::File(path) | Place::Ring(path)) => path.display().to_string(),
+            other => other.to_string(),
+        };
+        if let Anywhere::Here(Place::File(path) | Place::Ring(path)) = &self.place
+            && !path.is_dir()
+        {
+            return Err(Failure::invalid(format!("{name}: there is no such directory")));
+        }
+        let failed = |error: ishigaki_txn::Error| Failure::of(error.kind(), format_args!("{name}: {error}"));
+        let tables = open(&self.place)?;
+        let (mut locks, mut is_in_use) = (Vec::new(), false);
+        match tables.lock() {
+            Ok(lock) => locks.push(lock),
+            Err(DeviceError::Locked { .. }) => is_in_use = true,
+            Err(error) => return Err(failed(error.into())),
+        }
+        let names = tables.list().map_err(|error| failed(error.into()))?;
+        if names.iter().any(|name| name == "unfinished") {
+            return Err(failed(ishigaki_txn::Error::Unfinished));
+        }
+        if !names.iter().any(|name| is_of_a_database(name)) {
+            return Err(Failure::invalid(format!("{name}: there is no database in this directory")));
+        }
+        let log = match (&self.log_at, ishigaki_txn::log_place(tables.as_ref())) {
+            (Some(place), _) => Some(open(place)?),
+            (None, Ok(None)) => None,
+            (None, Ok(Some(place))) => {
+                let place: Anywhere = place.parse().map_err(|error| Failure::invalid(format!("{name}: {error}")))?;
+                Some(open(&place)?)
+            }
+            (None, Err(error)) => return Err(failed(error).with_hint("`--log-at PLACE` says where its log is")),
+        };
+        if let Some(log) = log.as_ref().filter(|_| !is_in_use) {
+            locks.push(log.lock().map_err(|error| failed(error.into()))?);
+        }
+        let log = log.unwrap_or_else(|| tables.clone());
+        Ok(Files { name, tables, log, is_in_use, _locks: locks })
+    }
+
+    /// Whether a process beside the one that has it open may read it.
+    pub(super) fn is_shared(&self) -> bool {
+        let is_files = |place: &Anywhere| matches!(place, Anywhere::Here(Place::File(_) | Place::Ring(_)));
+        is_files(&self.place) && self.log_at.as_ref().is_none_or(is_files)
+    }
+}
+
+impl Files {
+    /// For those that need it to themselves.
+    pub(super) fn stopped(self) -> Result<Self, Failure> {
+        if !self.is_in_use {
+            return Ok(self);
+        }
+        let message = format!("{}: another process has the database open", self.name);
+        Err(Failure::of(ErrorKind::Unavailable, message)
+            .with_hint("stop that process first; or make a copy by `ishigaki backup`, which may run beside it"))
+    }
+
+    pub(super) fn tables(&self) -> &dyn Directory {
+        self.tables.as_ref()
+    }
+
+    pub(super) fn log(&self) -> &dyn Directory {
+        self.log.as_ref()
+    }
+
+    pub(super) fn source(&self) -> Source<'_> {
+        Source { tables: self.tables(), log: self.log(), is_in_use: self.is_in_use }
+    }
+}
+
+/// Where a new database goes.
+pub(super) fn target(path: &Path) -> Result<Target, Failure> {
+    Target::folder(path).map_err(Failure::from)
+}
+
+/// One line for each damage.
+pub(super) fn damage_lines<'a>(damages: impl Iterator<Item = &'a Damage>) -> String {
+    let mut lines = String::new();
+    for damage in damages {
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "damaged  {damage}");
+    }
+    lines
+}
+
+pub(super) fn damage_json(damage: &Damage) -> Value {
+    json!({"file": damage.file, "offset": damage.offset, "what": damage.what})
+}
+
+fn open(place: &Anywhere) -> Result<Arc<dyn Directory>, Failure> {
+    place.open().map_err(|error| Failure::of(error.kind(), error))
+}
+
+fn is_of_a_database(name: &str) -> bool {
+    name.starts_with("wal-") || name.starts_with("checkpoint") || name == "log-place"
+}

@@ -1,0 +1,131 @@
+//! `ishigaki verify`, `salvage` and `backup`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{Answer, Program, database};
+use crate::sql::{sql, stones};
+
+const COUNT: &str = "SELECT count(*) AS n, sum(id) AS sum FROM stones";
+
+fn ishigaki(command: &str, data: &Path) -> Program {
+    Program::new().arg(command).arg(data)
+}
+
+fn to(command: &str, data: &Path, to: &Path) -> Program {
+    ishigaki(command, data).arg("--to").arg(to)
+}
+
+fn json(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.stdout).expect("one JSON object")
+}
+
+/// A database with a checkpoint of some pages, and a log behind it.
+fn quarry() -> tempfile::TempDir {
+    let directory = stones();
+    sql(directory.path())
+        .args(["-c", "INSERT INTO stones SELECT value, 'stone ' || value, 1 FROM generate_series(10, 20000)"])
+        .args(["-c", "CHECKPOINT"])
+        .args(["-c", "INSERT INTO stones VALUES (-1, 'behind the checkpoint', 1)"])
+        .succeeds();
+    directory
+}
+
+/// Flips a bit in the middle of the first part of the current checkpoint.
+fn damage(directory: &Path) -> PathBuf {
+    let mut parts: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    parts.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("checkpoint-")));
+    parts.sort();
+    let part = parts.pop().expect("a checkpoint has parts");
+    let mut bytes = fs::read(&part).unwrap();
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    fs::write(&part, &bytes).unwrap();
+    part
+}
+
+#[test]
+fn a_sound_database_is_verified() {
+    let directory = quarry();
+    let answer = ishigaki("verify", directory.path()).succeeds();
+    for words in ["checkpoint  1, 19,998 rows", "table       stones: 19,995 read, sound", "log         1 record"] {
+        assert!(answer.stdout.contains(words), "no `{words}` in\n{}", answer.stdout);
+    }
+    let found = json(&ishigaki("verify", directory.path()).arg("--json").succeeds());
+    assert_eq!((&found["sound"], &found["damages"]), (&Value::Bool(true), &Value::Array(Vec::new())), "{found}");
+}
+
+#[test]
+fn a_damaged_database_names_the_commands_and_they_help() {
+    let (directory, saved) = (quarry(), database());
+    let part = damage(directory.path());
+    let name = part.file_name().unwrap().to_string_lossy().into_owned();
+
+    let refused = sql(directory.path()).args(["-c", COUNT]).fails_with(4);
+    for command in ["`ishigaki verify DIR`", "`ishigaki salvage DIR --to DIR2`", "`ishigaki backup`"] {
+        assert!(refused.stderr.contains(command), "no {command} in {}", refused.stderr);
+    }
+    let found = ishigaki("verify", directory.path()).fails_with(4);
+    assert!(found.stdout.contains(&format!("damaged  {name}, byte ")), "{}", found.stdout);
+    assert!(found.stderr.contains("ishigaki salvage DIR"), "{}", found.stderr);
+
+    let answer = to("salvage", directory.path(), saved.path()).arg("--json").fails_with(4);
+    let report = json(&answer);
+    assert_eq!(report["complete"], Value::Bool(false));
+    let missing = report["missing"][0].as_str().expect("what is missing");
+    assert!(missing.starts_with("rows of table stones behind (") && missing.contains("and before ("), "{missing}");
+    let rows = report["tables"][0]["rows"].as_u64().expect("a number");
+    let count = sql(saved.path()).args(["--format", "csv", "-c", COUNT]).succeeds().stdout;
+    assert!(count.contains(&format!("\n{rows},")), "{count} and {rows}");
+    // A page of 64 KiB holds about 1,100 of them.
+    assert!(rows < 19_994 && rows > 17_500, "{rows}");
+    let behind = sql(saved.path()).args(["--format", "csv", "-c", "SELECT name FROM stones WHERE id = -1"]).succeeds();
+    assert_eq!(behind.stdout, "name\nbehind the checkpoint\n");
+    assert!(ishigaki("verify", saved.path()).succeeds().stderr.is_empty());
+}
+
+#[test]
+fn a_backup_is_made_beside_the_process_that_uses_the_database_and_inside_it() {
+    let (directory, copy, inside, restored) = (quarry(), database(), database(), database());
+    let mut running = sql(directory.path()).args(["--format", "csv", "-"]).start();
+    running.say("INSERT INTO stones VALUES (-2, 'while it is used', 1);\nSELECT count(*) AS n FROM stones;\n");
+    assert_eq!((running.hear(), running.hear()), ("n".to_owned(), "19996".to_owned()));
+    let busy = ishigaki("verify", directory.path()).fails_with(3);
+    assert!(busy.stderr.contains("another process has the database open"), "{}", busy.stderr);
+    let answer = to("backup", directory.path(), copy.path()).succeeds();
+    assert!(answer.stdout.contains("while it was in use"), "{}", answer.stdout);
+    running.say(&format!(".backup {}\n", inside.path().display()));
+    assert!(running.hear().contains("while it was in use"));
+    assert_eq!(running.ends().code, Some(0));
+
+    let restore = to("backup", copy.path(), restored.path()).arg("--json").succeeds();
+    assert_eq!(json(&restore)["in_use"], Value::Bool(false));
+    let expected = sql(directory.path()).args(["--format", "csv", "-c", COUNT]).succeeds().stdout;
+    for other in [copy, inside, restored] {
+        assert_eq!(sql(other.path()).args(["--format", "csv", "-c", COUNT]).succeeds().stdout, expected);
+    }
+}
+
+#[test]
+fn a_damaged_database_is_not_backed_up_and_what_was_begun_is_no_database() {
+    let (directory, copy) = (quarry(), database());
+    damage(directory.path());
+    let refused = to("backup", directory.path(), copy.path()).fails_with(4);
+    assert!(refused.stderr.contains("ishigaki salvage DIR --to DIR2"), "{}", refused.stderr);
+    let unfinished = sql(copy.path()).args(["-c", COUNT]).fails_with(1);
+    assert!(unfinished.stderr.contains("backup or salvage into it was cut off"), "{}", unfinished.stderr);
+    let again = to("backup", copy.path(), database().path()).fails_with(1);
+    assert!(again.stderr.contains("was cut off"), "{}", again.stderr);
+}
+
+#[test]
+fn a_directory_without_a_database_is_left_as_it_is() {
+    let (directory, copy) = (database(), database());
+    for program in [ishigaki("verify", directory.path()), to("salvage", directory.path(), copy.path())] {
+        assert!(program.fails_with(1).stderr.contains("there is no database"));
+    }
+    let missing = ishigaki("verify", &directory.path().join("missing")).fails_with(1);
+    assert!(missing.stderr.contains("there is no such directory"), "{}", missing.stderr);
+}

@@ -1,0 +1,281 @@
+//! Reading a whole page file around its damages, and copying one.
+//!
+//! A [`Reader`] is asked for what a query needs, and refuses the first damage that it meets. [`survey`] reads everything,
+//! goes on behind each damage and says which pages and how many rows it costs. [`copy`] makes another page file of the same
+//! bytes while the file is appended to: segments never change, and a manifest names all that it needs.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use ishigaki_device::{AlignedBuffer, Directory};
+
+use crate::blocks;
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, Segment};
+use crate::name;
+use crate::reader::{Reader, read_manifest};
+
+/// Bytes copied at once.
+const PIECE: usize = 4 << 20;
+
+/// What a page file holds, and where it is damaged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Pages that are whole.
+    pub pages: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Rows that there should be, as the manifest says.
+    pub expected_rows: u64,
+    /// Every damage that was found.
+    pub damages: Vec<FileDamage>,
+}
+
+/// A damaged part of a page file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileDamage {
+    /// The device in the file's directory.
+    pub device: String,
+    /// Where in it the damaged page begins, in bytes; `None` where a page is not meant.
+    pub offset: Option<u64>,
+    /// The first and the last page that can not be read; `None` if the damage costs none.
+    pub pages: Option<(u64, u64)>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads every page of a file, and its zone maps. `give` gets the rows of each page that is whole.
+///
+/// # Errors
+///
+/// [`Error::Damaged`] or [`Error::NotFound`] if the manifest can not be read, for without it no page can be found; and what
+/// `give` fails with.
+pub fn survey(
+    directory: Arc<dyn Directory>,
+    file: &str,
+    mut give: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<Survey> {
+    let reader = Reader::open(directory, file)?;
+    let mut found = Survey { expected_rows: reader.rows(), ..Survey::default() };
+    let columns: Vec<usize> = (0..reader.schema().fields().len()).collect();
+    let mut decoder = reader.decoder(&columns)?;
+    for number in 0..reader.pages() {
+        let address = reader.address(number)?;
+        let page = reader.page(number).and_then(|page| {
+            page.verify()?;
+            decoder.push(&page)?;
+            decoder.finish()
+        });
+        match page {
+            Ok(batch) => {
+                found.pages += 1;
+                found.rows += batch.num_rows() as u64;
+                give(batch)?;
+            }
+            Err(error) => found.lose(number, address.device, address.offset, reason(&error)),
+        }
+    }
+    let zones = reader.page_rows().map(|rows: UInt32Array| drop(rows));
+    let zones = columns.iter().fold(zones, |sound, &column| sound.and_then(|()| reader.zones(column).map(drop)));
+    if let Err(error) = zones {
+        let what = format!("its zone maps: {}", reason(&error));
+        found.damages.push(FileDamage { device: name::manifest(file), offset: None, pages: None, what });
+    }
+    if found.damages.is_empty() && found.rows != found.expected_rows {
+        let what = format!("it says {} rows, and its pages have {}", found.expected_rows, found.rows);
+        found.damages.push(FileDamage { device: name::manifest(file), offset: None, pages: None, what });
+    }
+    Ok(found)
+}
+
+impl Survey {
+    /// Whether all is as it was written.
+    pub fn is_sound(&self) -> bool {
+        self.damages.is_empty()
+    }
+
+    /// Notes a page that can not be read; several in a row for the same reason are one damage.
+    fn lose(&mut self, page: u64, device: String, offset: u64, what: String) {
+        match self.damages.last_mut() {
+            Some(FileDamage { device: same, pages: Some((_, last)), what: known, .. })
+                if *last + 1 == page && *same == device && *known == what =>
+            {
+                *last = page;
+            }
+            _ => self.damages.push(FileDamage { device, offset: Some(offset), pages: Some((page, page)), what }),
+        }
+    }
+}
+
+/// An error's words without what it names and advises.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Damaged { reason, .. } => (*reason).to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Copies a page file into another directory, as it is at one moment. Segments that an earlier copy has left there are not
+/// copied again. Says how many appends it has seen, so that the caller can tell whether more came.
+///
+/// # Errors
+///
+/// [`Error::Damaged`] if a page or the manifest is not what was written.
+pub fn copy(from: &dyn Directory, to: &Arc<dyn Directory>, file: &str) -> Result<u64> {
+    let manifest = read_manifest(from, file)?;
+    let there = to.list()?;
+    for segment in &manifest.segments {
+        let name = name::segment(file, segment.number);
+        if !there.contains(&name) {
+            copy_segment(from, to.as_ref(), &name, &manifest, segment)?;
+        }
+    }
+    let unborn = name::new_manifest(file);
+    if there.contains(&unborn) {
+        to.remove(&unborn)?;
+    }
+    blocks::write_new(to.as_ref(), &unborn, &[&manifest.encode()])?;
+    to.sync()?;
+    to.rename(&unborn, &name::manifest(file))?;
+    to.sync()?;
+    let copied = survey(Arc::clone(to), file, |_| Ok(()))?;
+    match copied.damages.first() {
+        None => Ok(manifest.appends),
+        Some(damage) => {
+            let part = match damage.pages {
+                Some((first, last)) if first < last => format!("pages {first} to {last}"),
+                Some((page, _)) => format!("page {page}"),
+                None => "the manifest or a zone map".to_owned(),
+            };
+            Err(Error::Damaged { file: file.to_owned(), part, reason: "it does not fit its checksum or its place" })
+        }
+    }
+}
+
+/// How many appends to a file became current since it was made, and which file it is.
+///
+/// # Errors
+///
+/// As [`Reader::open`].
+pub fn state(directory: &dyn Directory, file: &str) -> Result<(u64, u64)> {
+    let manifest = read_manifest(directory, file)?;
+    Ok((manifest.file, manifest.appends))
+}
+
+fn copy_segment(
+    from: &dyn Directory,
+    to: &dyn Directory,
+    name: &str,
+    manifest: &Manifest,
+    segment: &Segment,
+) -> Result<()> {
+    let needed = u64::from(segment.pages) * manifest.page_size as u64 + u64::from(segment.zones);
+    let device = from.open(name)?;
+    if device.len() < needed {
+        let (part, reason) = (format!("segment {}", segment.number), "it is shorter than the manifest says");
+        return Err(Error::Damaged { file: name.to_owned(), part, reason });
+    }
+    // A name that is there stands for a segment that was copied whole.
+    let unborn = format!("{name}.copy");
+    if to.list()?.contains(&unborn) {
+        to.remove(&unborn)?;
+    }
+    let copy = to.create(&unborn, needed)?;
+    let mut buffer = AlignedBuffer::zeroed(PIECE);
+    let mut at = 0;
+    while at < copy.len() {
+        let length = (copy.len() - at).min(PIECE as u64) as usize;
+        let readable = (device.len() - at).min(length as u64) as usize;
+        buffer[..length].fill(0);
+        device.read_at(at, &mut buffer[..readable])?;
+        copy.write_at(at, &buffer[..length])?;
+        at += length as u64;
+    }
+    copy.sync()?;
+    Ok(to.rename(&unborn, name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int64Array;
+    use ishigaki_base::ByteSize;
+    use ishigaki_base::random::Seed;
+    use ishigaki_device::MemoryDirectory;
+
+    use super::*;
+    use crate::{Settings, Writer};
+
+    fn file(directory: &Arc<dyn Directory>, appends: i64) -> Writer {
+        let settings = Settings { page_size: ByteSize::kib(4), segment: ByteSize::mib(1), seed: Seed(1) };
+        let batch = |append: i64| {
+            let numbers = Int64Array::from_iter_values((0..5_000).map(|number| (number * 7919 + append) % 100_003));
+            RecordBatch::try_from_iter([("n", Arc::new(numbers) as _)]).expect("one column")
+        };
+        let mut writer = Writer::create(directory.clone(), "t", batch(0).schema(), settings).expect("a new one");
+        for append in 0..appends {
+            writer.append_all([&batch(append)]).expect("memory never fails");
+        }
+        writer
+    }
+
+    #[test]
+    fn a_flipped_bit_costs_its_own_page_and_no_other_row() {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        drop(file(&directory, 3));
+        let whole = survey(directory.clone(), "t", |_| Ok(())).expect("a file");
+        assert!(whole.is_sound() && whole.rows == 15_000 && whole.pages > 6, "{whole:?}");
+        let reader = Reader::open(directory.clone(), "t").expect("a file");
+        let rows = reader.page_rows().expect("sound");
+        for page in [0, 4, whole.pages - 1] {
+            let address = reader.address(page).expect("a page");
+            let device = directory.open(&address.device).expect("it is there");
+            let mut bytes = AlignedBuffer::zeroed(4096);
+            device.read_at(address.offset, &mut bytes).expect("readable");
+            bytes[200] ^= 16;
+            device.write_durable(address.offset, &bytes).expect("writable");
+            let mut given = 0;
+            let found = survey(directory.clone(), "t", |batch| {
+                given += batch.num_rows() as u64;
+                Ok(())
+            });
+            let found = found.expect("the manifest is sound");
+            assert_eq!(found.rows, 15_000 - u64::from(rows.value(page as usize)), "{found:?}");
+            assert_eq!((given, found.damages.len()), (found.rows, 1));
+            assert_eq!(found.damages[0].pages, Some((page, page)));
+            assert_eq!(found.damages[0].offset, Some(address.offset));
+            copy(directory.as_ref(), &(Arc::new(MemoryDirectory::new()) as _), "t").expect_err("damaged");
+            bytes[200] ^= 16;
+            device.write_durable(address.offset, &bytes).expect("writable");
+        }
+    }
+
+    #[test]
+    fn a_missing_segment_is_one_damage() {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        drop(file(&directory, 3));
+        directory.remove(&name::segment("t", 1)).expect("it is there");
+        let found = survey(directory, "t", |_| Ok(())).expect("the manifest is sound");
+        assert_eq!(found.rows, 10_000);
+        assert_eq!(found.damages.iter().filter(|damage| damage.pages.is_some()).count(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn a_copy_has_the_rows_of_one_moment_and_takes_later_appends_in() {
+        let (from, to): (Arc<dyn Directory>, Arc<dyn Directory>) =
+            (Arc::new(MemoryDirectory::new()), Arc::new(MemoryDirectory::new()));
+        let mut writer = file(&from, 2);
+        assert_eq!(copy(from.as_ref(), &to, "t").expect("sound"), 2);
+        let batch = Reader::open(to.clone(), "t").expect("a file").page(0).expect("a page").rows();
+        assert!(batch > 0);
+        let numbers = Int64Array::from_iter_values(0..10);
+        let more = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _)]).expect("one column");
+        writer.append_all([&more]).expect("memory never fails");
+        assert_eq!(Reader::open(to.clone(), "t").expect("a file").rows(), 10_000);
+        assert_eq!(copy(from.as_ref(), &to, "t").expect("sound"), 3);
+        assert_eq!(Reader::open(to.clone(), "t").expect("a file").rows(), 10_010);
+        assert_eq!(state(from.as_ref(), "t").expect("a file"), state(to.as_ref(), "t").expect("a file"));
+        // The copy is a file of its own.
+        Writer::open(to, "t", Settings::default()).expect("a file").append_all([&more]).expect("memory never fails");
+        assert_eq!(Reader::open(from, "t").expect("a file").rows(), 10_010);
+    }
+}

@@ -1,0 +1,199 @@
+//! Verification: the engine's, every row against its table's definition, and every page.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ishigaki_base::ByteSize;
+use ishigaki_device::Directory;
+use ishigaki_page::Reader;
+use ishigaki_scan::{PageCache, PagedTable, Part};
+use ishigaki_txn::{Damage, Progress, TableId};
+
+use super::definitions::Definitions;
+use crate::catalog::rows_of;
+use crate::paged::directory_of;
+use crate::row::RowDecoder;
+use crate::table::{Location, TableDefinition};
+use crate::{Error, Result, key};
+
+/// Rows that are decoded together.
+const ROWS: usize = 1024;
+
+/// Damaged rows of one table that are named; the others are counted.
+const NAMED: u64 = 20;
+
+/// What a database's files hold, and where they are damaged.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// What the engine says of checkpoints and log.
+    pub engine: ishigaki_txn::Verification,
+    /// The tables of the catalog.
+    pub tables: Vec<VerifiedTable>,
+    /// Damages of the catalog, of rows and of page files.
+    pub damages: Vec<Damage>,
+}
+
+/// A table that was verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedTable {
+    /// Its name.
+    pub name: String,
+    /// Of a paged table its rows; of others the rows that were decoded: in the checkpoints and in the log, also those that
+    /// later ones replace.
+    pub rows: u64,
+    /// Of a paged table its pages that are whole.
+    pub pages: Option<u64>,
+    /// Damages of its rows or page files.
+    pub damaged: u64,
+}
+
+impl Verification {
+    /// Whether all is as it was written.
+    pub fn is_sound(&self) -> bool {
+        self.engine.is_sound() && self.damages.is_empty()
+    }
+
+    /// Every damage.
+    pub fn all_damages(&self) -> impl Iterator<Item = &Damage> {
+        self.engine.damages.iter().chain(&self.damages)
+    }
+}
+
+/// Reads and checks the database in `tables`, whose log lies in `log`. Both are locked by the caller. Nothing is written.
+/// `progress` counts the bytes of the log.
+///
+/// # Errors
+///
+/// If a directory can not be listed. Damage is no error.
+pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) -> Result<Verification> {
+    let definitions = Definitions::read(tables, log)?;
+    let mut checks: BTreeMap<TableId, RowCheck> =
+        definitions.rows.iter().map(|(&id, table)| (id, RowCheck::new(Arc::clone(table)))).collect();
+    let engine = ishigaki_txn::verify_rows(tables, log, progress, |table, key, value| {
+        if let Some(check) = checks.get_mut(&table) {
+            check.take(key, value);
+        }
+    })?;
+    let mut found = Verification { engine, tables: Vec::new(), damages: Vec::new() };
+    let mut damage = |file: &str, what: String| {
+        found.damages.push(Damage { file: file.to_owned(), offset: None, what });
+    };
+    for (name, why) in &definitions.unreadable {
+        damage("the catalog", format!("table {name}: {why}"));
+    }
+    for (id, table) in &definitions.rows {
+        let engine = definitions.engine.iter().find(|(other, _)| other == id).and_then(|(_, name)| name.as_deref());
+        if engine != Some(rows_of(table.name()).as_str()) {
+            damage(
+                "the catalog",
+                format!("table {}: its rows are to be in table {id}, which is not theirs", table.name()),
+            );
+        }
+    }
+    for check in checks.into_values() {
+        let (table, damages) = check.finish();
+        found.tables.push(table);
+        found.damages.extend(damages);
+    }
+    for table in &definitions.paged {
+        let mut checked = VerifiedTable { name: table.name().to_owned(), rows: 0, pages: Some(0), damaged: 0 };
+        for location in table.pages().into_iter().flat_map(|paged| &paged.locations) {
+            let damages = match file(table, location, &mut checked) {
+                Ok(damages) => damages,
+                Err(error) => {
+                    vec![Damage {
+                        file: format!("{}/{}", location.place, table.name()),
+                        offset: None,
+                        what: error.to_string(),
+                    }]
+                }
+            };
+            checked.damaged += damages.len() as u64;
+            found.damages.extend(damages);
+        }
+        found.tables.push(checked);
+    }
+    found.tables.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// Reads a page file.
+fn file(table: &Arc<TableDefinition>, location: &Location, checked: &mut VerifiedTable) -> Result<Vec<Damage>> {
+    let directory = directory_of(table.name(), location)?;
+    let survey = ishigaki_page::survey(Arc::clone(&directory), table.name(), |_| Ok(()))?;
+    checked.rows += survey.rows;
+    checked.pages = checked.pages.map(|pages| pages + survey.pages);
+    // Whether its columns are the table's.
+    let part = Part::here(Arc::new(Reader::open(directory, table.name())?));
+    PagedTable::new(table.name(), table.schema(), vec![part], Arc::new(PageCache::new(ByteSize::default())))?;
+    let damage = |damage: ishigaki_page::FileDamage| Damage {
+        file: format!("{}/{}", location.place, damage.device),
+        offset: damage.offset,
+        what: match damage.pages {
+            Some((first, last)) if first < last => format!("pages {first} to {last}: {}", damage.what),
+            Some((page, _)) => format!("page {page}: {}", damage.what),
+            None => damage.what,
+        },
+    };
+    Ok(survey.damages.into_iter().map(damage).collect())
+}
+
+/// Decodes the rows of one table.
+struct RowCheck {
+    table: Arc<TableDefinition>,
+    decoder: RowDecoder,
+    rows: u64,
+    damaged: u64,
+    damages: Vec<Damage>,
+}
+
+impl RowCheck {
+    fn new(table: Arc<TableDefinition>) -> Self {
+        let decoder = RowDecoder::new(Arc::clone(&table), None);
+        Self { table, decoder, rows: 0, damaged: 0, damages: Vec::new() }
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) {
+        self.rows += 1;
+        if let Err(error) = self.decoder.push(key, value) {
+            // It is of no use after an error; the rows before were sound one by one.
+            self.decoder = RowDecoder::new(Arc::clone(&self.table), None);
+            self.lose(&format!("key {}: {}", key::describe(&self.table, key), reason(&error)));
+        }
+        if self.decoder.len() >= ROWS {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if let Err(error) = self.decoder.finish() {
+            self.lose(&reason(&error));
+        }
+    }
+
+    fn lose(&mut self, what: &str) {
+        self.damaged += 1;
+        if self.damaged <= NAMED {
+            let file = format!("table {}", self.table.name());
+            self.damages.push(Damage { file, offset: None, what: what.to_owned() });
+        }
+    }
+
+    fn finish(mut self) -> (VerifiedTable, Vec<Damage>) {
+        self.close();
+        let name = self.table.name().to_owned();
+        if self.damaged > NAMED {
+            let what = format!("{} more rows can not be read", self.damaged - NAMED);
+            self.damages.push(Damage { file: format!("table {name}"), offset: None, what });
+        }
+        let (rows, damaged) = (self.rows - self.damaged.min(self.rows), self.damaged);
+        (VerifiedTable { name, rows, pages: None, damaged }, self.damages)
+    }
+}
+
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Corrupt { what } => what.clone(),
+        other => other.to_string(),
+    }
+}

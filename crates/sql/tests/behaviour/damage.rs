@@ -1,0 +1,240 @@
+//! Verification, salvage and backup of databases with tables of rows and paged tables.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ishigaki_device::{Directory, FileDirectory};
+use ishigaki_sql::{BackedUp, Database, Salvaged, Settings, Target, Verification};
+use ishigaki_testkit::seeded_runs;
+use ishigaki_txn::{Progress, Source};
+
+use crate::shell::rows;
+
+const TABLES: [&str; 4] = ["stones", "walls", "notes", "pages"];
+
+fn open(path: &Path) -> Database {
+    Database::open(path, Settings::default()).expect("it opens")
+}
+
+/// What each table has, by text.
+fn contents(database: &Database) -> BTreeMap<&'static str, Vec<String>> {
+    let session = database.session();
+    let all = |table: &&'static str| {
+        let mut all = rows(&session, &format!("SELECT * FROM {table}"));
+        all.sort();
+        (*table, all)
+    };
+    TABLES.iter().map(all).collect()
+}
+
+/// A database with tables of rows, one of them without a key, and a paged one, in a checkpoint and in the log behind it.
+fn filled() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("data");
+    let database = open(&path);
+    let session = database.session();
+    let run = |sql: &str| drop(session.execute_blocking(sql).expect(sql));
+    run("CREATE TABLE stones (id BIGINT PRIMARY KEY, name TEXT NOT NULL)");
+    run("CREATE TABLE walls (stone BIGINT, wall TEXT, PRIMARY KEY (stone, wall))");
+    run("CREATE TABLE notes (text TEXT)");
+    let place = directory.path().join("elsewhere").display().to_string();
+    run(&format!(
+        "CREATE TABLE pages (n BIGINT NOT NULL, name TEXT)
+         WITH (storage = 'paged', location = '{place}', page_size = '4KiB')"
+    ));
+    run("INSERT INTO stones SELECT value, 'stone ' || value FROM generate_series(1, 3000)");
+    run("INSERT INTO walls SELECT value, 'wall ' || value % 7 FROM generate_series(1, 2000)");
+    run("INSERT INTO notes SELECT 'note ' || value FROM generate_series(1, 500)");
+    run("INSERT INTO pages SELECT value, 'page ' || value FROM generate_series(1, 5000)");
+    run("CHECKPOINT");
+    run("DELETE FROM stones WHERE id % 10 = 3");
+    run("INSERT INTO notes VALUES ('the last one')");
+    drop(session);
+    database.close().expect("it closes");
+    (directory, path)
+}
+
+fn directory(path: &Path) -> FileDirectory {
+    FileDirectory::open(path).expect("it is there")
+}
+
+fn verify(path: &Path) -> Verification {
+    let directory = directory(path);
+    ishigaki_sql::verify(&directory, &directory, &Progress::default()).expect("it can be listed")
+}
+
+fn salvage(path: &Path, to: &Path) -> Salvaged {
+    let (directory, to) = (directory(path), Target::folder(to).expect("made"));
+    ishigaki_sql::salvage(&directory, &directory, &to, &Settings::default().txn, &Progress::default()).expect("saved")
+}
+
+fn backup(path: &Path, to: &Path) -> ishigaki_sql::Result<BackedUp> {
+    let directory = directory(path);
+    let _lock = directory.lock().expect("it is not in use");
+    let source = Source { tables: &directory, log: &directory, is_in_use: false };
+    ishigaki_sql::backup(source, &Target::folder(to)?, &Settings::default().txn, &Progress::default())
+}
+
+#[test]
+fn a_sound_database_is_verified_table_by_table() {
+    let (_directory, path) = filled();
+    let found = verify(&path);
+    assert!(found.is_sound(), "{found:?}");
+    let names: Vec<_> = found.tables.iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(names, ["notes", "pages", "stones", "walls"]);
+    assert!(found.tables[1].rows == 5000 && found.tables[1].pages > Some(5), "{found:?}");
+    assert!(found.tables[2].rows >= 3000 && found.engine.checkpoint == Some(1), "{found:?}");
+}
+
+#[test]
+fn a_row_that_is_not_one_of_its_tables_is_found_by_its_key() {
+    let (_directory, path) = filled();
+    let engine = ishigaki_txn::Database::open(&path, ishigaki_txn::Settings::default()).expect("it opens");
+    let session = engine.session();
+    session
+        .run(|txn| {
+            let table = txn.table("sql.rows.stones")?.expect("it is there");
+            let key = 77_i64.wrapping_add(i64::MIN).to_be_bytes();
+            assert!(txn.get(table, &key)?.is_some());
+            txn.put(table, &key, b"\x01\x09\x00nonsense")
+        })
+        .expect("written");
+    drop(session);
+    engine.close().expect("closed");
+    let found = verify(&path);
+    assert_eq!((found.engine.is_sound(), found.damages.len()), (true, 1), "{found:?}");
+    let damage = found.damages[0].to_string();
+    assert!(damage.starts_with("table stones: key (77): "), "{damage}");
+}
+
+#[test]
+fn a_backup_is_a_database_of_its_own_and_can_be_restored() {
+    let (directory, path) = filled();
+    let expected = contents(&open(&path));
+    let (copy, restored) = (directory.path().join("copy"), directory.path().join("restored"));
+    let done = backup(&path, &copy).expect("sound");
+    assert_eq!((done.tables, done.pages.len()), (4, 1), "{done:?}");
+    // The old one goes with its page files.
+    fs::remove_dir_all(&path).expect("removed");
+    fs::remove_dir_all(directory.path().join("elsewhere")).expect("removed");
+    assert!(verify(&copy).is_sound());
+    backup(&copy, &restored).expect("sound");
+    let database = open(&copy);
+    assert_eq!(contents(&database), expected);
+    database.session().execute_blocking("INSERT INTO pages VALUES (-1, 'only here')").expect("appended");
+    assert_eq!(contents(&open(&restored)), expected, "the restored one has page files of its own");
+    let error = backup(&restored, &copy).expect_err("it holds something").to_string();
+    assert!(error.contains("empty directory") || error.contains("is in the way"), "{error}");
+}
+
+#[test]
+fn a_backup_of_a_database_in_use_shows_one_moment_of_rows_and_pages() {
+    let (directory, path) = filled();
+    let database = open(&path);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Each number is in the paged table before its row says so.
+        scope.spawn(|| {
+            let session = database.session();
+            for number in 100_000.. {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                if number % 8 == 0 {
+                    session.execute_blocking(&format!("INSERT INTO pages VALUES ({number}, 'x')")).expect("appended");
+                    std::thread::sleep(std::time::Duration::from_millis(300));
+                }
+                session.execute_blocking(&format!("INSERT INTO notes VALUES ('{number}')")).expect("inserted");
+            }
+        });
+        for round in 0..4 {
+            let to = directory.path().join(format!("copy {round}"));
+            let before: Vec<_> = rows(&database.session(), "SELECT count(*) FROM notes");
+            match database.backup(&Target::folder(&to).expect("made"), &Progress::default()) {
+                Ok(copied) => assert_eq!(copied.pages.len(), 1),
+                Err(error) => {
+                    assert!(error.to_string().contains("page files changed"), "{error}");
+                    continue;
+                }
+            }
+            let copy = open(&to);
+            let after = rows(&copy.session(), "SELECT count(*) FROM notes");
+            let count = |rows: &[String]| rows[0].parse::<u64>().expect("a number");
+            assert!(count(&after) >= count(&before), "{after:?} of {before:?}");
+            let lacks =
+                "SELECT count(*) FROM notes WHERE text >= '100000' AND text < '200000' AND CAST(text AS BIGINT) % 8 = 0
+                         AND CAST(text AS BIGINT) NOT IN (SELECT n FROM pages)";
+            assert_eq!(rows(&copy.session(), lacks), ["0"], "a row whose page is missing");
+            let ahead =
+                "SELECT count(*) FROM pages WHERE n >= 100000 AND n > (SELECT max(CAST(text AS BIGINT)) + 8 FROM notes
+                         WHERE text >= '100000' AND text < '200000')";
+            assert_eq!(rows(&copy.session(), ahead), ["0"], "a page whose rows are missing");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn hidden_row_ids_are_not_given_out_again_after_a_salvage() {
+    let (directory, path) = filled();
+    let to = directory.path().join("saved");
+    let saved = salvage(&path, &to);
+    assert!(saved.is_complete(), "{saved:?}");
+    let database = open(&to);
+    let session = database.session();
+    session.execute_blocking("INSERT INTO notes VALUES ('new')").expect("a new id");
+    assert_eq!(rows(&session, "SELECT count(*) FROM notes"), ["502"]);
+    assert!(verify(&directory.path().join("data")).is_sound());
+}
+
+/// Flips a bit of one of the files, of the database or of its paged table: the database then says what it did, or is refused
+/// and everything else is salvaged.
+#[test]
+fn of_a_database_with_one_flipped_bit_everything_else_is_salvaged() {
+    let (directory, path) = filled();
+    let expected = contents(&open(&path));
+    let elsewhere = directory.path().join("elsewhere");
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in [&path, &elsewhere] {
+        files.extend(fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("an entry").path()));
+    }
+    files.retain(|file| !file.to_string_lossy().ends_with("LOCK") && !file.to_string_lossy().ends_with(".lock"));
+    files.sort();
+    let sum = |found: &BTreeMap<&str, Vec<String>>| found.values().map(|rows| rows.len() as u64).sum::<u64>();
+    seeded_runs("flipped_bit_under_sql", 24, |seed| {
+        let mut random = seed.generator();
+        let file = &files[random.usize(..files.len())];
+        let sound = fs::read(file).expect("readable");
+        let used = sound.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1).max(1);
+        let mut bytes = sound.clone();
+        bytes[random.usize(..used)] ^= 1 << random.u8(..8);
+        fs::write(file, &bytes).expect("writable");
+        let found = verify(&path);
+        let to = directory.path().join(format!("saved {}", seed.0));
+        let saved = salvage(&path, &to);
+        let rows = contents(&open(&to));
+        for (table, rows) in &rows {
+            let known: std::collections::HashSet<_> = expected[table].iter().collect();
+            // A row of the checkpoint whose deletion in the log is lost comes back.
+            let strange: Vec<_> = rows.iter().filter(|row| !known.contains(row)).collect();
+            assert!(
+                strange.is_empty() || !saved.engine.lost.is_empty() || saved.engine.lost_behind.is_some(),
+                "{file:?}: {strange:?}"
+            );
+        }
+        if found.is_sound() {
+            assert_eq!(rows, expected, "{file:?} is sound");
+        }
+        if saved.is_complete() {
+            assert_eq!(rows, expected, "{file:?}: complete");
+        }
+        // Without the manifest of a page file no page is found.
+        let is_manifest = file.ends_with("pages.pages");
+        let least = if is_manifest { sum(&expected) - 5000 } else { sum(&expected) - 2500 };
+        assert!(sum(&rows) >= least, "{file:?}: {} of {} rows", sum(&rows), sum(&expected));
+        fs::write(file, &sound).expect("writable");
+        fs::remove_dir_all(&to).expect("removed");
+    });
+}
