@@ -301,7 +301,7 @@ impl Checkpointer {
             let walked = table.rows.walk(range, None, |key, (id, record), guard| {
                 if let Some(row) = record.settled(&mut copied, guard) {
                     page.push(row.position.lsn(), key, row.value);
-                    seen += table.cost(key, id.bytes()) + outside_cost(record, row.value);
+                    seen += table.cost(id.bytes()) + outside_cost(record, row.value);
                 }
                 looked_at += 1;
                 if looked_at == STRIDE || page.len() >= PAGE {
@@ -335,7 +335,7 @@ impl Checkpointer {
 
 impl Progress {
     fn begin(&self, tables: &Tables) {
-        let all = |sum: u64, id| sum.saturating_add(tables.get(id).map_or(0, |table| table.bytes()));
+        let all = |sum: u64, id| sum.saturating_add(tables.get(id).map_or(0, |table| table.record_bytes()));
         self.all.store(tables.ids().into_iter().fold(0, all), Ordering::Relaxed);
         self.rows.store(0, Ordering::Relaxed);
         self.seen.store(0, Ordering::Relaxed);

@@ -76,7 +76,9 @@ fn opening_loads_the_checkpoint_and_replays_only_what_came_after_it() {
     let loaded = database.recovery().checkpoint.clone().unwrap();
     assert_eq!((loaded.number, loaded.rows, loaded.bytes), (1, report.rows, report.bytes));
     assert_eq!(everything(&database), expected);
-    assert_eq!(database.memory().used, used);
+    // Records and values take the same, to the byte; how full the nodes of the index are depends on the order of loading.
+    let difference = database.memory().used.0.abs_diff(used.0);
+    assert!(difference <= 4 * (16 << 10) && difference.is_multiple_of(16 << 10), "{difference}");
     assert_eq!(database.recovery().tables, 2);
     for (name, ..) in expected {
         database.session().run(|txn| txn.drop_table(&name)).unwrap();
