@@ -221,7 +221,7 @@ fn a_copy_goes_through_links_and_keeps_the_mode_of_the_file() {
 fn copy_from_a_pipe_is_never_run_twice() {
     let shell = Shell::under(ProtocolKind::Locking);
     shell.run("CREATE TABLE t (n BIGINT PRIMARY KEY)");
-    let pipe = shell.file("pipe");
+    let pipe = shell.file("pipe.csv");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     // The older transaction has the row, so COPY meets a conflict; a second run would read an empty rest, and load nothing.
     let other = shell.other();
