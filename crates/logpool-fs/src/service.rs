@@ -96,8 +96,14 @@ impl Service {
         let is_handed = |served: &Served| handed.iter().any(|(other, _)| other.name == served.name);
         // Before anybody is taken in.
         members.iter().filter(|served| !is_handed(served)).try_for_each(|served| served.place.prepare())?;
+        let quarantined = service.pool.quarantined();
         for served in members.iter().filter(|served| !is_handed(served)) {
-            service.add(served)?;
+            // The others are served all the same.
+            if let Some((name, why)) = quarantined.iter().find(|(name, _)| *name == served.name) {
+                tracing::error!(member = name, "is not served: {why}");
+            } else {
+                service.add(served)?;
+            }
         }
         for (served, (member, fs, device)) in handed {
             let mount = Mount::go_on(fs, device, served.place.path(), &served.mount)?;

@@ -211,8 +211,11 @@ fn open(config: &Config, data: &Path, directory: FileDirectory, inheritance: Inh
     let members = together(&config.members, added::load(data)?, data)?;
     let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
     let pool = Pool::open_together(Arc::new(directory), config.settings())?;
-    for member in members.iter().filter(|member| pool.members().contains(&member.name)) {
-        if let Some(says) = limits::differs(member, pool.member(&member.name)?.quota()) {
+    for member in &members {
+        // One that is new or quarantined has no limits that could differ.
+        if let Ok(has) = pool.member(&member.name)
+            && let Some(says) = limits::differs(member, has.quota())
+        {
             tracing::warn!("{says}");
         }
     }

@@ -111,14 +111,12 @@ pub(super) fn client(
     Ok(Greeted { window: theirs.window, side: Side::Client, libfabric: own.libfabric })
 }
 
-/// Greets as the side that listened. `room` is asked once the peer has shown who it is: whether there is room for one more.
-///
-/// A peer that has a token to show is let in or told that there is no room after it has; so a stranger never takes room.
+/// Greets as the side that listened. `room`: there is room for one more.
 pub(super) fn server(
     wire: &Wire,
     settings: &Settings,
     security: &Security,
-    room: impl FnOnce() -> bool,
+    room: bool,
     deadline: Instant,
 ) -> Result<Greeted, Fault> {
     wire.agree(deadline)?;
@@ -132,14 +130,11 @@ pub(super) fn server(
         OTHER_METHOD
     } else if theirs.libfabric && !can {
         NO_LIBFABRIC
-    } else {
+    } else if room {
         WELCOME
+    } else {
+        FULL
     };
-    let mut room = Some(room);
-    if own.status == WELCOME && theirs.window > 0 && !matches!(security, Security::Token(_)) {
-        // TLS has authenticated the peer before it could greet; and without any security there is nothing to wait for.
-        own.status = admit(&mut room);
-    }
     say(wire, &own.encode())?;
     if own.status != WELCOME || theirs.window == 0 {
         return Err(Fault::Refused("a greeting that does not suit us".to_owned()));
@@ -150,23 +145,17 @@ pub(super) fn server(
         wire.receive_exact(&mut proof, deadline)?;
         let mut answer = [0; 1 + PROOF];
         let known = token.is_proof(Side::Client, nonces, &proof);
-        answer[0] = if known { admit(&mut room) } else { NO_PROOF };
-        if answer[0] == WELCOME {
+        if known {
             answer[1..].copy_from_slice(&token.proof(Side::Server, nonces));
+        } else {
+            answer[0] = NO_PROOF;
         }
         say(wire, &answer)?;
-        match answer[0] {
-            WELCOME => {}
-            FULL => return Err(Fault::Refused("there is no room for one more connection".to_owned())),
-            _ => return Err(Fault::Refused("it does not know our token".to_owned())),
+        if !known {
+            return Err(Fault::Refused("it does not know our token".to_owned()));
         }
     }
     Ok(Greeted { window: theirs.window, side: Side::Server, libfabric: own.libfabric })
-}
-
-/// Whether the peer may come in, as the status of an answer.
-fn admit(room: &mut Option<impl FnOnce() -> bool>) -> u8 {
-    if room.take().is_some_and(|room| room()) { WELCOME } else { FULL }
 }
 
 fn greeting(settings: &Settings, security: &Security) -> Result<Greeting, Fault> {
@@ -193,9 +182,7 @@ fn check_status(status: u8) -> Result<(), Fault> {
     let reason = match status {
         WELCOME => return Ok(()),
         OTHER_VERSION => "it speaks another version; run the same release on both sides",
-        OTHER_METHOD => {
-            "one side uses a token and the other does not; give both the same: a node says when it starts what to write behind its name"
-        }
+        OTHER_METHOD => "one side uses a token and the other does not; give both the same",
         NO_PROOF => "our token is not the node's",
         NO_LIBFABRIC => "it uses TCP alone; set its transport to libfabric, too, or ours to tcp",
         FULL => "it has as many connections as it takes; try again later",
