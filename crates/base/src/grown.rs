@@ -1,5 +1,6 @@
 //! An array that grows and moves nothing: parts of zeros, each as large as all before it together.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::zeroed::{Blank, Zeroed};
@@ -41,6 +42,13 @@ impl<T: Blank, const FIRST: u32, const PARTS: usize> Grown<T, FIRST, PARTS> {
     pub fn make(&self, number: usize) -> &T {
         let (part, at) = place_of::<FIRST>(number);
         &self.parts[part].get_or_init(|| Zeroed::new(1 << (part + FIRST as usize)))[at]
+    }
+
+    /// Gives back the memory of things of one part, which are zeros from then on: see [`Zeroed::blank`].
+    pub fn blank(&self, numbers: Range<usize>) -> bool {
+        let (part, at) = place_of::<FIRST>(numbers.start);
+        let part = self.parts.get(part).and_then(OnceLock::get);
+        part.is_some_and(|things| things.blank(at..at + numbers.len()))
     }
 
     /// The parts that have been made.

@@ -26,13 +26,16 @@ impl<T: Default> Blank for T {}
 mod zeros {
     use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
     use std::fmt;
-    use std::ops::Deref;
+    use std::ops::{Deref, Range};
     use std::ptr::NonNull;
 
     use super::Blank;
 
     /// A huge page.
     const HUGE: usize = 2 << 20;
+
+    /// A page, on most machines. Rows of many are aligned to it, so that parts of them can be given back.
+    pub(crate) const PAGE: usize = 4096;
 
     /// What every allocator aligns to.
     const ALIGNMENT: usize = 16;
@@ -67,15 +70,53 @@ mod zeros {
             advise_huge(first, count * size_of::<T>());
             Self { first: first.cast(), count, before }
         }
+
+        /// Makes zeros of things again and gives their memory back to the system, until they are used again. False, and
+        /// nothing is changed, if they do not fill whole pages, or the system does not do it.
+        ///
+        /// Who looks at one of them meanwhile sees it as it was, or zeros, or something of both.
+        #[cfg(target_os = "linux")]
+        pub fn blank(&self, things: Range<usize>) -> bool {
+            let Some(row) = self.get(things) else { return false };
+            let bytes = size_of_val(row);
+            if bytes == 0 || !row.as_ptr().addr().is_multiple_of(PAGE) || !bytes.is_multiple_of(PAGE) {
+                return false;
+            }
+            // SAFETY: the pages lie within the allocation, which is private memory of this process, and hold nothing but
+            // these things. Zeros are a value of theirs, and they are shown by shared reference only: so to become zeros is
+            // what any holder of such a reference could have done to each word of them.
+            let advised = unsafe {
+                rustix::mm::madvise(row.as_ptr().cast_mut().cast(), bytes, rustix::mm::Advice::LinuxDontNeed)
+            };
+            advised.is_ok()
+        }
+
+        /// The same where the system can not do it.
+        #[cfg(not(target_os = "linux"))]
+        pub fn blank(&self, _: Range<usize>) -> bool {
+            false
+        }
     }
 
     /// Of an allocation for so many things, and how they are aligned in it.
     fn layout<T>(count: usize) -> (Layout, usize) {
         let bytes = count.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0);
         let bytes = bytes.expect("a row has things, and fits in an address space");
-        let alignment = if bytes >= HUGE { HUGE.max(align_of::<T>()) } else { align_of::<T>() };
+        let alignment = alignment::<T>(bytes);
         let layout = Layout::from_size_align(bytes.saturating_add(alignment), ALIGNMENT);
         (layout.expect("a row fits in an address space"), alignment)
+    }
+
+    /// How a row of so many bytes is aligned.
+    fn alignment<T>(bytes: usize) -> usize {
+        let of_row = if bytes >= HUGE {
+            HUGE
+        } else if bytes >= 16 * PAGE {
+            PAGE
+        } else {
+            1
+        };
+        of_row.max(align_of::<T>())
     }
 
     impl<T> Deref for Zeroed<T> {
@@ -132,8 +173,7 @@ mod zeros {
             for count in [1, 3, 1000, 100_000] {
                 let row = Zeroed::<Line>::new(count);
                 assert_eq!(row.len(), count);
-                let alignment = if count * size_of::<Line>() >= HUGE { HUGE } else { align_of::<Line>() };
-                assert!(row.as_ptr().addr().is_multiple_of(alignment));
+                assert!(row.as_ptr().addr().is_multiple_of(alignment::<Line>(count * size_of::<Line>())));
                 for (at, Line(words)) in row.iter().enumerate() {
                     assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
                     for word in words {
@@ -141,6 +181,20 @@ mod zeros {
                     }
                 }
                 assert!(row.iter().enumerate().all(|(at, Line(words))| words[7].load(Ordering::Relaxed) == at as u64));
+            }
+        }
+
+        #[test]
+        #[cfg(target_os = "linux")]
+        fn things_become_zeros_again_if_they_fill_pages() {
+            let row = Zeroed::<Line>::new(2048);
+            row.iter().for_each(|Line(words)| words[3].store(7, Ordering::Relaxed));
+            assert!(!row.blank(0..63) && !row.blank(1..65) && !row.blank(64..64) && !row.blank(2000..2049));
+            assert!(row.iter().all(|Line(words)| words[3].load(Ordering::Relaxed) == 7));
+            assert!(row.blank(64..192));
+            for (at, Line(words)) in row.iter().enumerate() {
+                let expected = if (64..192).contains(&at) { 0 } else { 7 };
+                assert_eq!(words[3].load(Ordering::Relaxed), expected);
             }
         }
 
@@ -162,6 +216,11 @@ impl<T: Blank> Zeroed<T> {
     /// So many things.
     pub fn new(count: usize) -> Self {
         Self((0..count).map(|_| T::default()).collect())
+    }
+
+    /// The model has no memory to give back.
+    pub fn blank(&self, _: std::ops::Range<usize>) -> bool {
+        false
     }
 }
 

@@ -62,6 +62,9 @@ impl Node {
         }
         if let Some(token) = &options.token {
             command.arg("--token-file").arg(token);
+        } else {
+            // It serves what the bench has made, for as long as that runs.
+            command.arg("--open-to-this-host");
         }
         command.arg("--data").arg(folder);
         let serving = Serving::start(command).map_err(failed)?;

@@ -83,7 +83,7 @@ fn listen(fabric: &str) -> Result<()> {
     let listener = Listener::bind("127.0.0.1:0", settings, Security::Open)?;
     println!("{}", listener.address());
     if let Some(arrival) = listener.accept()? {
-        serve(&*arrival.greet(true)?);
+        serve(&*arrival.greet(|| true)?);
     }
     Ok(())
 }

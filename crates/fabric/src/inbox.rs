@@ -17,6 +17,9 @@ use crate::wait::{Patience, Spin};
 /// Bytes of the buffer. Longer messages make it grow while they last.
 const ROOM: usize = 128 << 10;
 
+/// About so many bytes are taken from a source by one call.
+const MOST_AT_ONCE: usize = 1 << 20;
+
 /// The receiving direction.
 #[derive(Debug)]
 pub(crate) struct Inbox {
@@ -86,11 +89,17 @@ impl Inbox {
 
     /// Until nothing more is there.
     fn receive_now(&mut self, source: &impl Source, events: &mut Vec<Event>) -> Result<(), Fault> {
+        let mut taken = 0;
         loop {
             let (received, room) = self.fill(source, Block::No)?;
             self.take_apart(events)?;
+            taken += received;
             // A socket that gave less than there was room for is empty. Of TLS that can not be said.
             if received == 0 || (received < room && source.is_plain()) {
+                return Ok(());
+            }
+            // A peer that sends without end must not have all of it in memory at once.
+            if taken >= MOST_AT_ONCE && source.keeps_rest_readable() {
                 return Ok(());
             }
         }

@@ -35,7 +35,7 @@
 //! let address = listener.address().to_string();
 //! let server = std::thread::spawn(move || -> ishigaki_fabric::Result<()> {
 //!     let Some(arrival) = listener.accept()? else { return Ok(()) };
-//!     let endpoint = arrival.greet(true)?;
+//!     let endpoint = arrival.greet(|| true)?;
 //!     let mut events = Vec::new();
 //!     endpoint.receive(&mut events, Wait::Until(std::time::Instant::now() + Duration::from_secs(5)))?;
 //!     for event in events {
@@ -76,5 +76,5 @@ pub use frame::{MAX_MESSAGE, MAX_WRITE};
 pub use libfabric::{EndpointKind, Libfabric, Provider};
 pub use region::{Region, RegionKey, Target};
 pub use security::{Security, Tls, TlsFiles, Token};
-pub use tcp::{Arrival, Listener, connect};
+pub use tcp::{Arrival, ArrivalCloser, Listener, connect};
 pub use wait::{Patience, Spin};

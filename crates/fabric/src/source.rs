@@ -30,4 +30,9 @@ pub(crate) trait Source {
 
     /// Bytes can be put straight where they belong, and a source that gave less than there was room for is empty.
     fn is_plain(&self) -> bool;
+
+    /// What is not taken from the source makes its descriptor readable, so it need not be emptied at once.
+    fn keeps_rest_readable(&self) -> bool {
+        false
+    }
 }

@@ -34,7 +34,7 @@ mod listener;
 mod outbox;
 pub(crate) mod wire;
 
-pub use listener::{Arrival, Listener};
+pub use listener::{Arrival, ArrivalCloser, Listener};
 
 /// Bytes over TCP.
 #[derive(Debug)]
@@ -105,6 +105,11 @@ impl Source for Tcp {
     }
 
     fn is_plain(&self) -> bool {
+        self.wire.is_plain()
+    }
+
+    fn keeps_rest_readable(&self) -> bool {
+        // Records of TLS that were taken from the socket are not there any more.
         self.wire.is_plain()
     }
 }

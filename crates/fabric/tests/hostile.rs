@@ -95,7 +95,7 @@ fn whoever_says_nothing_is_given_up_and_keeps_nobody_waiting() {
     let _silent = TcpStream::connect(&address).expect("connected");
     let arrival = listener.accept().expect("accepted").expect("open");
     let begin = Instant::now();
-    assert!(arrival.greet(true).is_err());
+    assert!(arrival.greet(|| true).is_err());
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
 }
 
@@ -105,7 +105,7 @@ fn who_finds_no_room_is_told_so() {
     let address = listener.address().to_string();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let refused = listener.accept().expect("accepted").expect("open").greet(false);
+            let refused = listener.accept().expect("accepted").expect("open").greet(|| false);
             assert!(refused.is_err());
         });
         let outcome = ishigaki_fabric::connect(&address, &Settings::default(), &Security::Open);

@@ -131,9 +131,14 @@ impl Index {
         self.tree.unchanged(seen)
     }
 
-    /// Memory of the nodes, without keys that lie beside their nodes.
+    /// Memory of the nodes, and of the keys that lie beside them.
     pub fn memory(&self) -> ByteSize {
         ByteSize::b(self.tree.bytes())
+    }
+
+    /// Memory of nodes that are not in use now; the index keeps it for keys to come.
+    pub fn spare(&self) -> ByteSize {
+        ByteSize::b(self.tree.spare())
     }
 }
 

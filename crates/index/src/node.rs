@@ -33,7 +33,7 @@ use ishigaki_base::sync::atomic::{AtomicU64, Ordering};
 use sdd::Guard;
 
 pub(crate) use locked::{Item, Locked};
-pub(crate) use long::Long;
+pub(crate) use long::{Long, take_change};
 
 use crate::prefetch::prefetch_soon;
 use crate::probe::{KeyBytes, LONG, Probe};

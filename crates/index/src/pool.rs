@@ -99,6 +99,11 @@ impl<const G: usize> Pool<G> {
     pub(crate) fn bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed) * size_of::<Node<G>>() as u64
     }
+
+    /// Bytes of the nodes that came back.
+    pub(crate) fn spare(&self) -> u64 {
+        (self.stock.lock().back.len() * size_of::<Node<G>>()) as u64
+    }
 }
 
 /// The address by which [`Pool::at`] finds a node.

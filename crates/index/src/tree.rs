@@ -9,11 +9,14 @@ mod each;
 mod restructure;
 mod walk;
 
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use ishigaki_base::sync::atomic::{Ordering, fence};
 use ishigaki_base::sync::thread;
 use sdd::Guard;
 
-use crate::node::{Item, Node};
+use crate::node::{Item, Node, take_change};
 use crate::pool::{Pool, address};
 use crate::probe::{KeyBytes, Probe};
 use crate::seen::{Change, Leaves, Seen, Sight};
@@ -34,6 +37,8 @@ pub(crate) struct Tree {
     anchor: Box<Node<INNER>>,
     inners: Pool<INNER>,
     leaves: Pool<LEAF>,
+    /// Bytes of keys that lie beside their nodes.
+    longs: AtomicI64,
 }
 
 impl Default for Tree {
@@ -46,7 +51,7 @@ impl Default for Tree {
         let mut top = anchor.revive(0, 0, 1);
         top.fill([Item::new(KeyBytes::new(), payload)]);
         top.publish();
-        Self { anchor, inners: Pool::default(), leaves }
+        Self { anchor, inners: Pool::default(), leaves, longs: AtomicI64::new(0) }
     }
 }
 
@@ -150,7 +155,10 @@ impl Tree {
             change.note(Leaves(sight(leaf, stamp), None), Leaves(sight(leaf, after), None));
             Ok(Ok(()))
         })
-        .map(|()| change)
+        .map(|()| {
+            self.count_longs();
+            change
+        })
     }
 
     /// Removes a key if `wanted` says so of its payload, which may be asked again. Returns the payload.
@@ -177,7 +185,17 @@ impl Tree {
         if left <= Node::<LEAF>::FEW {
             self.merge(key, 0, &mut change, guard);
         }
+        self.count_longs();
         Some((payload, change))
+    }
+
+    /// Counts the long keys that this thread has made and given up.
+    #[inline]
+    fn count_longs(&self) {
+        let change = take_change();
+        if change != 0 {
+            self.longs.fetch_add(change, Relaxed);
+        }
     }
 
     /// True if no leaf in the set has changed.
@@ -189,8 +207,15 @@ impl Tree {
         seen.sights().iter().all(|sight| self.leaves.get(sight.leaf).is_some_and(|leaf| leaf.version().is(sight.stamp)))
     }
 
-    /// Bytes of nodes.
+    /// Bytes of nodes and of the keys beside them.
     pub(crate) fn bytes(&self) -> u64 {
-        size_of::<Node<INNER>>() as u64 + self.inners.bytes() + self.leaves.bytes()
+        // Another thread may have counted first what it gives up of this one's.
+        let longs = self.longs.load(Relaxed).max(0);
+        size_of::<Node<INNER>>() as u64 + self.inners.bytes() + self.leaves.bytes() + longs.cast_unsigned()
+    }
+
+    /// Bytes of nodes that are not in use now.
+    pub(crate) fn spare(&self) -> u64 {
+        self.inners.spare() + self.leaves.spare()
     }
 }

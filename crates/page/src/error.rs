@@ -93,6 +93,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Another writer has the file now; it is free when that one has ended its append.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Device(ishigaki_device::Error::Locked { .. }))
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -51,5 +51,5 @@ pub use settings::Settings;
 pub use skip::{Comparison, Predicate, Test, may_match};
 pub use survey::{FileDamage, Survey, copy, state, survey};
 pub use within::Interval;
-pub use writer::{Append, Appended, Writer, remove};
+pub use writer::{Append, Appended, RestingWriter, Writer, remove, remove_made, settle};
 pub use zones::Zones;

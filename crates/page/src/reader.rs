@@ -110,6 +110,11 @@ impl Reader {
         &self.layout.file
     }
 
+    /// What tells the file from others that had or will have its name: drawn at random when it was made.
+    pub fn identity(&self) -> u64 {
+        self.manifest.file
+    }
+
     /// The columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.layout.schema

@@ -22,8 +22,10 @@ use crate::settings::Settings;
 use crate::sheet::header_len;
 
 mod append;
+mod resting;
 
 pub use append::{Append, Appended};
+pub use resting::RestingWriter;
 
 /// The one who appends to a page file. Readers are never in its way, nor it in theirs.
 ///
@@ -114,6 +116,11 @@ impl Writer {
         &self.layout.schema
     }
 
+    /// What tells the file from others that had or will have its name: drawn at random when it was made.
+    pub fn identity(&self) -> u64 {
+        self.manifest.file
+    }
+
     /// How many rows the file has.
     pub fn rows(&self) -> u64 {
         self.manifest.rows()
@@ -157,6 +164,39 @@ impl Writer {
 pub fn remove(directory: &dyn Directory, file: &str) -> Result<()> {
     name::check(file)?;
     let _lock = take_lock(directory, file)?;
+    remove_locked(directory, file)
+}
+
+/// The same, but only of the file with that [identity](Writer::identity). False: there is none of that name any more, or
+/// another one, which stays.
+pub fn remove_made(directory: &dyn Directory, file: &str, identity: u64) -> Result<bool> {
+    name::check(file)?;
+    let _lock = take_lock(directory, file)?;
+    match read_manifest(directory, file) {
+        Ok(manifest) if manifest.file == identity => remove_locked(directory, file).map(|()| true),
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
+
+/// Removes what killed appends have left of a file that is there: segments that it does not name, and a manifest that never
+/// became current. Nothing that it names. False: a writer has it now, and what is there may be the writer's.
+pub fn settle(directory: &dyn Directory, file: &str) -> Result<bool> {
+    name::check(file)?;
+    let manifest = read_manifest(directory, file)?;
+    if leftovers(directory, file, &manifest)?.is_empty() {
+        return Ok(true);
+    }
+    let _lock = match take_lock(directory, file) {
+        Err(Error::Device(ishigaki_device::Error::Locked { .. })) => return Ok(false),
+        lock => lock?,
+    };
+    // Again, now that no writer changes it.
+    remove_leftovers(directory, file, &read_manifest(directory, file)?)?;
+    Ok(true)
+}
+
+fn remove_locked(directory: &dyn Directory, file: &str) -> Result<()> {
     directory.remove(&name::manifest(file)).map_err(|error| match error {
         ishigaki_device::Error::NotFound { .. } => Error::NotFound { file: file.to_owned() },
         other => other.into(),
@@ -192,21 +232,22 @@ fn remove_if_there(directory: &dyn Directory, name: &str) -> Result<()> {
     }
 }
 
-/// Removes segments that the manifest does not name, and a manifest that never became current.
+/// Segments that the manifest does not name, and a manifest that never became current.
+fn leftovers(directory: &dyn Directory, file: &str, manifest: &Manifest) -> Result<Vec<String>> {
+    let is_left = |other: &String| match name::segment_number(file, other) {
+        Some(number) => manifest.segments.iter().all(|segment| segment.number != number),
+        None => *other == name::new_manifest(file),
+    };
+    Ok(directory.list()?.into_iter().filter(is_left).collect())
+}
+
+/// Removes these. Only for the one who has the file's lock.
 fn remove_leftovers(directory: &dyn Directory, file: &str, manifest: &Manifest) -> Result<()> {
-    let mut removed = false;
-    for other in directory.list()? {
-        let segment = name::segment_number(file, &other);
-        let leftover = match segment {
-            Some(number) => manifest.segments.iter().all(|segment| segment.number != number),
-            None => other == name::new_manifest(file),
-        };
-        if leftover {
-            tracing::info!(%file, device = %other, "what an append without an end has left is removed");
-            directory.remove(&other)?;
-            removed = true;
-        }
+    let leftovers = leftovers(directory, file, manifest)?;
+    for device in &leftovers {
+        tracing::info!(%file, %device, "what an append without an end has left is removed");
+        directory.remove(device)?;
     }
     // Their space is free then.
-    if removed { Ok(directory.sync()?) } else { Ok(()) }
+    if leftovers.is_empty() { Ok(()) } else { Ok(directory.sync()?) }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{AlignedBuffer, Directory, FileDirectory, MemoryDirectory, SimDirectory};
-use ishigaki_page::{Comparison, Error, Predicate, Reader, Settings, Writer, page_files, remove};
+use ishigaki_page::{Comparison, Error, Predicate, Reader, Settings, Writer, page_files, remove, remove_made, settle};
 
 mod rows;
 
@@ -232,6 +232,73 @@ fn a_second_writer_is_kept_out_or_told_that_it_came_second() {
     assert!(matches!(error, Error::Overtaken { .. }) && error.kind() == ErrorKind::Conflict, "{error}");
     let reader = Reader::open(memory, "t").expect("it is there");
     assert_equal(&read_all(&reader).expect("sound"), &batch, "the first one's");
+}
+
+#[test]
+fn writers_that_rest_have_their_turns_and_each_sees_what_the_others_have_appended() {
+    let batch = numbers(0..10);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(folder.path()).expect("it can be opened"));
+    let mut first = Writer::create(files.clone(), "t", batch.schema(), settings()).expect("a new one");
+    first.append_all([&batch]).expect("appended");
+    let rested = first.rest().expect("nothing failed");
+    let mut second = Writer::open(files.clone(), "t", settings()).expect("the first one rests");
+    assert!(rested.resume().expect_err("the second one has it").is_locked());
+    second.append_all([&batch]).expect("appended");
+    let second = second.rest().expect("nothing failed");
+    let mut third = Writer::open(files.clone(), "t", settings()).expect("free");
+    third.append_all([&batch]).expect("appended");
+    drop(third);
+    let mut second = second.resume().expect("free");
+    assert_eq!(second.rows(), 30, "with those of the third one");
+    second.append_all([&batch]).expect("appended");
+    assert_eq!(Reader::open(files, "t").expect("there").rows(), 40);
+}
+
+#[test]
+fn what_a_killed_append_left_is_removed_and_nothing_else() {
+    let batch = numbers(0..10);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(folder.path()).expect("it can be opened"));
+    for file in ["t", "t-other"] {
+        let made = Writer::create(files.clone(), file, batch.schema(), settings());
+        made.expect("a new one").append_all([&batch]).expect("appended");
+    }
+    let names = || {
+        let mut names = files.list().expect("listed");
+        names.sort();
+        names
+    };
+    let before = names();
+    for name in ["t-0000000007.pages", "t.pages.new"] {
+        files.create(name, 4096).expect("as an append that is killed leaves it");
+    }
+    files.create("t-other-0000000009.pages", 4096).expect("another file's");
+    files.create("mine.csv", 4096).expect("the user's");
+    let writer = Writer::open(files.clone(), "t-other", settings()).expect("free");
+    files.create("t-other-0000000008.pages", 4096).expect("of an append under way");
+    assert!(settle(files.as_ref(), "t").expect("settled"));
+    assert!(!settle(files.as_ref(), "t-other").expect("looked at"), "its writer may be at it");
+    let mut expected = before;
+    expected.extend(["mine.csv".to_owned(), "t-other-0000000008.pages".to_owned()]);
+    expected.sort();
+    assert_eq!(names(), expected, "opening it for writing has removed the other one's");
+    drop(writer);
+    assert!(matches!(settle(files.as_ref(), "none"), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_file_is_removed_by_its_identity_and_another_one_of_its_name_stays() {
+    let batch = numbers(0..10);
+    let files = memory();
+    let first = Writer::create(files.clone(), "t", batch.schema(), settings()).expect("a new one").identity();
+    assert!(remove_made(files.as_ref(), "t", first).expect("removed"));
+    assert!(!remove_made(files.as_ref(), "t", first).expect("nothing is there"));
+    let other = Settings { seed: Seed(7), ..settings() };
+    let second = Writer::create(files.clone(), "t", batch.schema(), other).expect("a new one").identity();
+    assert_ne!(first, second);
+    assert!(!remove_made(files.as_ref(), "t", first).expect("looked at"));
+    assert_eq!(Reader::open(files, "t").expect("it is there").identity(), second);
 }
 
 #[test]

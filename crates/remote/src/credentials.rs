@@ -1,11 +1,14 @@
 //! How a node and its clients show each other who they are, as people say it: by files.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ishigaki_fabric::{Security, Tls, TlsFiles, Token};
 
 use crate::{Error, Result};
+
+/// The file with the token of the node that serves a folder, if the node was given no other. No client can name it.
+pub const OWN_TOKEN: &str = "ishigaki-token";
 
 /// Nothing, a file with a token, or files with certificates. The same on both sides.
 ///
@@ -53,6 +56,15 @@ impl Credentials {
                 Err(Error::Invalid { reason })
             }
         }
+    }
+
+    /// The token of whoever serves this folder: a file in it, [`OWN_TOKEN`], made if it is not there. Only the user who made it can
+    /// read it, and clients are given its path.
+    pub fn own(folder: &Path) -> Result<Self> {
+        let path = std::path::absolute(folder.join(OWN_TOKEN));
+        let path = path.map_err(|error| Error::Invalid { reason: format!("{}: {error}", folder.display()) })?;
+        Token::own(&path)?;
+        Ok(Self::Token(path))
     }
 
     /// Reads the files.

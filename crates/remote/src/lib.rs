@@ -37,7 +37,7 @@ pub use anywhere::Anywhere;
 pub use client::{
     CacheSettings, CacheStatistics, Client, ClientSettings, ReadQueue, RemoteDevice, RemoteDirectory, RemoteWork,
 };
-pub use credentials::Credentials;
+pub use credentials::{Credentials, OWN_TOKEN};
 pub use error::{Error, Result};
 pub use location::{Location, Replica};
 pub use node::{Access, Export, Mode, Settings as NodeSettings, StorageNode};

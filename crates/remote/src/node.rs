@@ -14,7 +14,8 @@
 //!
 //! Nobody gets out of the folder: names are plain, links are refused, directories are resolved by the kernel beneath it. What
 //! a client sends is never trusted: a message that is none ends the connection, a request that can not be served gets its
-//! reason. Memory per connection is bounded by the window and [`Settings::memory`]; the number of connections is bounded.
+//! reason. What all connections have in memory is bounded by [`Settings::memory`]; so is their number, and that of arrivals that
+//! have not shown yet who they are.
 //!
 //! A write is answered when it is where it was asked to be: with the medium, or durable. Before it changes anything, all
 //! clients that keep copies have let go of them (see [`watch`]). If an earlier run of the node gave leases, a write waits until
@@ -22,7 +23,8 @@
 //!
 //! Parts: [`export`] is what is served, [`session`] the state of one connection, [`service`] does one request, [`watch`]
 //! knows who keeps copies, [`leases`] for how long; [`works`] is what a [`Worker`] does for clients; [`trace`] notes
-//! what they read; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`buffers`] keeps aligned memory.
+//! what they read; [`dynamic`], [`pool`] and [`ring`] are the three ways; [`memory`] counts what connections have, and [`door`] who
+//! greets.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +32,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,16 +45,19 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::protocol::Status;
 use crate::{Error, Result, Worker};
+use door::{Door, Step};
 use export::Exported;
 use leases::Leases;
+use memory::{Memory, Taken, Use};
 use session::Session;
 use trace::Trace;
 use watch::Watches;
 
-mod buffers;
+mod door;
 mod dynamic;
 mod export;
 mod leases;
+mod memory;
 mod pool;
 mod ring;
 mod service;
@@ -123,8 +128,14 @@ pub struct Settings {
     pub threads: usize,
     /// Connections at a time.
     pub connections: usize,
-    /// Bytes that are being read for one connection at a time.
+    /// Arrivals at a time that have not shown yet who they are. When one more comes, the node closes the one that has taken the
+    /// longest; each has [`fabric.connect`](ishigaki_fabric::Settings::connect) at most.
+    pub arrivals: usize,
+    /// What all connections may have in memory together: their own buffers, bytes that are being read or are to be written, and
+    /// results of work that their clients have not asked for. A quarter of it is for each of these; at least 16 MiB.
     pub memory: ByteSize,
+    /// Bytes that are being read for one connection at a time.
+    pub connection_memory: ByteSize,
     /// How long a client may use copies after it was last heard of, and so how long a write waits for one that is gone; also
     /// after a restart. At most an hour.
     pub lease: Duration,
@@ -143,7 +154,9 @@ impl Default for Settings {
             mode: Mode::default(),
             threads: 4,
             connections: 1024,
-            memory: ByteSize::mib(16),
+            arrivals: 64,
+            memory: ByteSize::gib(1),
+            connection_memory: ByteSize::mib(16),
             lease: Duration::from_secs(2),
             trace: None,
             fabric: ishigaki_fabric::Settings::default(),
@@ -193,7 +206,15 @@ struct Shared {
     stopping: AtomicBool,
     /// It stops, and clients are to get all their answers.
     softly: AtomicBool,
-    /// The open connections; waited for when the node stops.
+    /// Who greets.
+    door: Arc<Door>,
+    /// What connections have in memory.
+    memory: Arc<Memory>,
+    /// What a connection has in any case.
+    connection_bytes: usize,
+    /// Connections whose clients have shown who they are.
+    seats: AtomicUsize,
+    /// The open connections and arrivals; waited for when the node stops.
     open: Mutex<HashMap<u64, Option<Arc<dyn Endpoint>>>>,
     closed: Condvar,
     next_connection: AtomicU64,
@@ -219,8 +240,16 @@ impl StorageNode {
         security: Security,
         worker: Option<Arc<dyn Worker>>,
     ) -> Result<Self> {
-        if settings.threads == 0 || settings.connections == 0 || settings.memory.0 == 0 || settings.lease.is_zero() {
-            let reason = "a node needs at least one thread, one connection, some memory and a lease".to_owned();
+        let counts = [settings.threads, settings.connections, settings.arrivals];
+        if counts.contains(&0) || settings.connection_memory.0 == 0 || settings.lease.is_zero() {
+            let reason =
+                "a node needs at least one thread, one connection, one arrival, some memory and a lease".to_owned();
+            return Err(Error::Invalid { reason });
+        }
+        let most = usize::try_from(settings.memory.0).unwrap_or(usize::MAX);
+        if most < memory::LEAST {
+            let reason =
+                format!("a node needs at least {} of memory for its connections", ByteSize(memory::LEAST as u64));
             return Err(Error::Invalid { reason });
         }
         if settings.lease > leases::LONGEST {
@@ -238,6 +267,7 @@ impl StorageNode {
         let trace = settings.trace.as_deref().map(Trace::create).transpose()?;
         let exported = Exported::open(export, settings.access)?;
         let leases = Leases::open(export, settings.access, settings.lease)?;
+        let connection_bytes = connection_bytes(&security);
         let listener = Listener::bind(&settings.listen, settings.fabric.clone(), security)?;
         let shared = Arc::new(Shared {
             listener,
@@ -245,6 +275,10 @@ impl StorageNode {
             watches: Watches::new(settings.lease),
             leases,
             worker,
+            door: Door::new(settings.arrivals),
+            memory: Memory::new(most),
+            connection_bytes,
+            seats: AtomicUsize::new(0),
             settings,
             instance: Seed::from_entropy().0,
             started: Instant::now(),
@@ -284,6 +318,14 @@ impl StorageNode {
     }
 }
 
+/// What the buffers of one connection take: for what it receives, and with TLS for records as well.
+fn connection_bytes(security: &Security) -> usize {
+    match security {
+        Security::Open | Security::Token(_) => 128 << 10,
+        Security::Tls(_) => 256 << 10,
+    }
+}
+
 /// Tells what is wrong before the operating system does.
 fn check_folder(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
@@ -315,6 +357,7 @@ impl StorageNode {
             let _ = accepting.join();
         }
         self.shared.watches.close();
+        self.shared.door.close();
         let deadline = Instant::now() + patience;
         let mut open = self.shared.open.lock();
         open.values().flatten().for_each(|endpoint| endpoint.close_incoming());
@@ -353,24 +396,24 @@ impl Shared {
         }
     }
 
-    /// Gives an arrival a thread of its own. Even who finds no room is told so there, where it keeps nobody waiting; but
-    /// only so many are.
+    /// Gives an arrival a thread of its own, where it keeps no other arrival waiting.
     fn admit(self: &Arc<Self>, arrival: Arrival) {
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        let room = {
-            let mut open = self.open.lock();
-            if open.len() >= 2 * self.settings.connections {
+        let closer = match arrival.closer() {
+            Ok(closer) => closer,
+            Err(error) => {
+                tracing::warn!(%error, "an arrival was lost");
                 return;
             }
-            open.insert(number, None);
-            open.len() <= self.settings.connections
         };
+        let Some(step) = self.door.enter(number, closer) else { return };
+        self.open.lock().insert(number, None);
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("node-connection".to_owned());
         let spawned = thread.spawn(move || {
             // Also after a panic, or the node would never stop.
             let _leave = Leave { shared: &own, number };
-            own.serve(number, arrival, room);
+            own.serve(number, arrival, step);
         });
         if let Err(error) = spawned {
             tracing::warn!(%error, "no thread for a connection");
@@ -379,15 +422,23 @@ impl Shared {
         }
     }
 
-    fn serve(self: &Arc<Self>, number: u64, arrival: Arrival, room: bool) {
+    fn serve(self: &Arc<Self>, number: u64, arrival: Arrival, step: Step) {
         let peer = arrival.peer();
-        let endpoint = match arrival.greet(room) {
+        let mut seat = None;
+        let greeted = arrival.greet(|| {
+            seat = Seat::take(self);
+            seat.is_some()
+        });
+        // From here on it is no arrival any more, and is not closed in favour of another one.
+        drop(step);
+        let endpoint = match greeted {
             Ok(endpoint) => endpoint,
             Err(error) => {
                 tracing::debug!(%peer, %error, "not let in");
                 return;
             }
         };
+        let _seat = seat;
         self.open.lock().insert(number, Some(Arc::clone(&endpoint)));
         if self.stopping.load(Ordering::SeqCst) {
             return;
@@ -413,7 +464,7 @@ impl Shared {
             u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0);
         Status {
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-            connections: self.open.lock().len() as u32,
+            connections: self.seats.load(Ordering::SeqCst) as u32,
             requests: self.requests.load(Ordering::Relaxed),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             bytes_written: self.bytes_written.load(Ordering::Relaxed),
@@ -421,6 +472,29 @@ impl Shared {
             processor_nanos: processor,
             uptime_nanos: self.started.elapsed().as_nanos() as u64,
         }
+    }
+}
+
+/// A connection among those that there may be, and the memory that it has in any case.
+struct Seat<'a> {
+    shared: &'a Shared,
+    _memory: Taken,
+}
+
+impl<'a> Seat<'a> {
+    /// Nothing: there is no room for one more.
+    fn take(shared: &'a Shared) -> Option<Self> {
+        let memory = shared.memory.take(Use::Connection, shared.connection_bytes)?;
+        let most = shared.settings.connections;
+        let taken =
+            shared.seats.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |seats| (seats < most).then_some(seats + 1));
+        taken.is_ok().then_some(Self { shared, _memory: memory })
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.shared.seats.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

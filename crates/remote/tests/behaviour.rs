@@ -316,7 +316,7 @@ fn everything_goes_over_tls_as_well() {
 #[test]
 fn reads_of_more_bytes_than_a_connection_may_have_in_memory_are_all_answered() {
     for mode in MODES {
-        let place = Place::with(NodeSettings { memory: ByteSize::kib(64), ..settings(mode) });
+        let place = Place::with(NodeSettings { connection_memory: ByteSize::kib(64), ..settings(mode) });
         let device = Arc::new(place.client().directory("").create_device("pages", 4 << 20).expect("created"));
         device.write_durable(0, &full(4 << 20, 3)).expect("written");
         let queue = ReadQueue::new(&device).expect("a queue");

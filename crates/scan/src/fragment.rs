@@ -9,15 +9,14 @@
 //! aggregates. A plan that has anything else is not pushed; nothing that a client says names code. It is pictured in
 //! `docs/format/fragment.md`.
 //!
-//! Parts: [`expression`], [`step`], [`constants`] and types, [`wire`] for numbers and texts.
+//! Parts: [`expression`], [`step`], [`runs`] of pages, [`constants`] and types, [`wire`] for numbers and texts.
 
 mod constants;
 pub(crate) mod expression;
 mod plan;
+mod runs;
 pub(crate) mod step;
 mod wire;
-
-use std::ops::Range;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use ishigaki_remote::MAX_ORDER;
@@ -28,6 +27,7 @@ use step::Step;
 use wire::Cursor;
 
 pub(crate) use plan::Site;
+pub(crate) use runs::{Run, Runs};
 
 /// How a fragment begins.
 const MAGIC: [u8; 8] = *b"ISGFRAG1";
@@ -54,14 +54,6 @@ impl Refused {
     }
 }
 
-/// Pages of one file that follow each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) pages: Range<u64>,
-    /// The identity of the segment that the first page is in, and of the last one's.
-    pub(crate) segments: (u64, u64),
-}
-
 /// Work on pages of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
@@ -70,7 +62,7 @@ pub(crate) struct Fragment {
     pub(crate) file: String,
     /// All columns that the file must have.
     pub(crate) columns: SchemaRef,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Runs,
     /// Over these columns.
     pub(crate) filter: Option<Expression>,
     /// Which of them come out of the scan.
@@ -88,7 +80,7 @@ impl Fragment {
         wire::put_text(&mut body, &self.directory);
         wire::put_text(&mut body, &self.file);
         wire::put_count(&mut body, self.runs.len());
-        for run in &self.runs {
+        for run in self.runs.iter() {
             for number in [run.pages.start, run.pages.end, run.segments.0, run.segments.1] {
                 body.extend_from_slice(&number.to_le_bytes());
             }
@@ -132,7 +124,7 @@ impl Fragment {
             let pages = from.u64()?..from.u64()?;
             Ok(Run { pages, segments: (from.u64()?, from.u64()?) })
         };
-        let runs = from.list(MOST_RUNS, run)?;
+        let runs = Runs::checked(from.list(MOST_RUNS, run)?)?;
         let filter = from.option(|from| Expression::decode(from, &constants))?;
         let projection = from.list(columns.fields().len(), Cursor::count)?;
         let limit = from.option(Cursor::u64)?;

@@ -5,6 +5,7 @@
 //! runtime that it may block; the other tasks of the thread move elsewhere.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ishigaki_scan::PagedTable;
@@ -31,6 +32,8 @@ pub(crate) struct Current {
     paged: Mutex<HashMap<String, Arc<PagedTable>>>,
     /// An error found where there was no way to return one.
     deferred: Mutex<Option<Error>>,
+    /// A pipe or a device that the statement has read from.
+    read_once: Mutex<Option<PathBuf>>,
 }
 
 struct Live {
@@ -100,6 +103,7 @@ impl Current {
             files: Mutex::new(Files::new(Arc::clone(store))),
             paged: Mutex::default(),
             deferred: Mutex::new(None),
+            read_once: Mutex::new(None),
         }
     }
 
@@ -112,7 +116,9 @@ impl Current {
     pub(crate) fn with_catalog<T>(&self, work: impl FnOnce(&Catalog, &mut Transaction) -> Result<T>) -> Result<T> {
         self.on_stage(|catalog, stage| match stage {
             Stage::Transaction(transaction) => work(catalog, transaction),
-            Stage::Snapshot(_) | Stage::Settled => unreachable!("only statements that read run on a snapshot"),
+            // An append was begun for a paged table, and what has its name now is a table of rows.
+            Stage::Snapshot(_) => Err(Error::TableReplaced),
+            Stage::Settled => Err(Error::Cancelled),
         })
     }
 
@@ -163,15 +169,15 @@ impl Current {
         let mut files = self.files.lock();
         paged.locations.iter().try_for_each(|location| files.check_free(definition.name(), location))?;
         let store = Arc::clone(files.store());
-        block_in_place(|| store.prepare(definition, paged))?;
-        files.made(definition.name(), paged);
+        let claims = block_in_place(|| store.prepare(definition, paged))?;
+        files.made(definition.name(), paged, claims);
         Ok(())
     }
 
     /// Lets the files of a table go when the transaction is durable.
     pub(crate) fn drop_files(&self, definition: &TableDefinition, paged: &Paged) {
         self.paged.lock().remove(definition.name());
-        self.files.lock().dropped(definition.name(), paged);
+        block_in_place(|| self.files.lock().dropped(definition.name(), paged));
     }
 
     /// Begins an append to a paged table. It is durable by itself, so it can not be a part of a transaction.
@@ -207,6 +213,16 @@ impl Current {
                 Vec::new()
             }
         }
+    }
+
+    /// The statement reads from what can not be read again, so it can not be run again by itself.
+    pub(crate) fn reads_once(&self, path: &Path) {
+        *self.read_once.lock() = Some(path.to_owned());
+    }
+
+    /// What it has read from, if it is that.
+    pub(crate) fn was_read_once(&self) -> Option<PathBuf> {
+        self.read_once.lock().clone()
     }
 
     /// The first error that could not be returned, once.

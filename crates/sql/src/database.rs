@@ -21,7 +21,7 @@ use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 use crate::catalog::Catalog;
 use crate::names::Planner;
-use crate::paged::Store;
+use crate::paged::{Store, settle};
 use crate::rules::{FloatsStayFloats, OverflowFails};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::{Error, Result, Session, Settings};
@@ -97,6 +97,11 @@ impl Database {
         let state = state(settings, threads)?;
         let catalog = Catalog::open(&engine.session())?;
         let store = Arc::new(Store::new(settings.page_memory));
+        let tables = engine.session().run(|txn| catalog.list(txn))?;
+        tables
+            .iter()
+            .filter_map(|table| Some((table, table.pages()?)))
+            .for_each(|(table, paged)| settle(table.name(), paged));
         Ok(Self {
             inner: Arc::new(Inner {
                 engine,

@@ -48,6 +48,42 @@ pub enum Error {
         /// What is wrong.
         source: ishigaki_remote::Error,
     },
+    /// Another session makes or drops a page file of that name in that place, and it is not known yet what becomes of it.
+    #[error(
+        "table {table}, location {place}: another session is making or dropping its page file; try again when that has ended"
+    )]
+    Unsettled {
+        /// The table.
+        table: String,
+        /// The directory of the page file.
+        place: String,
+    },
+    /// Others append to a page file, one after the other, for longer than an append waits.
+    #[error(
+        "table {table}, location {place}: other writers have appended to it for {waited:?}; try again when they have ended"
+    )]
+    AppendBusy {
+        /// The table.
+        table: String,
+        /// The directory of the page file.
+        place: String,
+        /// How long it waited for its turn.
+        waited: std::time::Duration,
+    },
+    /// Another session has made another table of that name while the statement began.
+    #[error("another session has replaced the table meanwhile; run the statement again")]
+    TableReplaced,
+    /// A statement met a conflict after it had read from what can not be read again.
+    #[error(
+        "{source}; nothing was loaded, and what was read of {} is lost, since it is no file that can be read again: give COPY a file, or what is to be loaded once more",
+        path.display()
+    )]
+    ReadOnce {
+        /// A pipe or a device.
+        path: PathBuf,
+        /// The conflict.
+        source: Box<Error>,
+    },
     /// A change of rows that a paged table does not know.
     #[error(
         "{verb} of table {table} is not possible: it is paged, and rows can only be appended to it; CREATE a new TABLE, INSERT INTO it … SELECT what is to stay, and DROP the old one"
@@ -212,8 +248,8 @@ impl Error {
             Self::Node { source, .. } => source.kind(),
             Self::Plan { source } | Self::Execution { source } => kind_of(source),
             Self::Shared { source } => kind_of(source),
-            Self::Aborted => ErrorKind::Conflict,
-            Self::File { source: Some(_), .. } => ErrorKind::Unavailable,
+            Self::Aborted | Self::Unsettled { .. } | Self::TableReplaced | Self::ReadOnce { .. } => ErrorKind::Conflict,
+            Self::AppendBusy { .. } | Self::File { source: Some(_), .. } => ErrorKind::Unavailable,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Syntax { .. }

@@ -35,4 +35,4 @@ pub(crate) fn directory_of(table: &str, location: &Location) -> Result<Arc<dyn D
 }
 
 pub(crate) use options::{Wish, of as options_of};
-pub(crate) use store::Store;
+pub(crate) use store::{Store, settle};

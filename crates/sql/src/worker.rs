@@ -193,7 +193,7 @@ impl Worker {
                 savepoints.release(&identifier(name))?;
                 "RELEASE"
             }
-            _ => unreachable!("only these three come here"),
+            _ => return Err(crate::outcome::lost()),
         };
         Ok(Outcome::Done { tag })
     }
@@ -256,7 +256,10 @@ impl Worker {
                 Ok(true) => {
                     // What is appended is durable by itself; what is read for it must be, too, and meet no conflict.
                     current.rollback();
-                    return self.on_snapshot(command, reply).await;
+                    match self.on_snapshot(command, reply).await {
+                        Err(error) if matches!(error.root(), Error::TableReplaced) => Err(error),
+                        other => return other,
+                    }
                 }
                 Ok(false) => self.perform(&current, command, reply).await,
                 Err(error) => Err(error),
@@ -269,6 +272,12 @@ impl Worker {
                 }
             };
             match result {
+                Err(error)
+                    if error.kind() == ErrorKind::Conflict
+                        && let Some(path) = current.was_read_once() =>
+                {
+                    return Err(Error::ReadOnce { path, source: Box::new(error) });
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict && !reply.handed_out() => {
                     tracing::debug!(%error, "a statement is run again after a conflict");
                 }
@@ -326,9 +335,8 @@ impl Worker {
             | Command::RollbackTo(_)
             | Command::Release(_)
             | Command::Checkpoint
-            | Command::Set(_) => {
-                unreachable!("handled before a transaction is chosen")
-            }
+            // These are handled before a transaction is chosen.
+            | Command::Set(_) => Err(crate::outcome::lost()),
             Command::Query(ast) => query::run(&context, ast, reply).await,
             Command::Explain { ast, statement } => explain::run(&context, ast, statement, reply).await,
             Command::ShowTables => show::tables(&context).map(Some),

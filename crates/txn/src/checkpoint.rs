@@ -19,6 +19,9 @@
 //!    shows values whose records are not durable yet; values of transactions that did not commit are never in a table.)
 //! 4. Only then the manifest becomes current, by one rename ([`files`]). Before that nothing has happened, whatever fails.
 //!
+//! Commits go first: while there are any, a checkpoint works a seventh of the time ([`throttle`]), unless the log would be
+//! full before it is done.
+//!
 //! Parts: [`page`] and [`manifest`] are the format, [`parts`] and [`load`] write and read it, [`throttle`] limits the
 //! writing, [`trigger`] is the thread that does it in time.
 
@@ -57,7 +60,7 @@ pub(crate) use load::load;
 pub(crate) use manifest::Manifest;
 use page::Draft;
 use parts::Parts;
-use throttle::Throttle;
+use throttle::{Commits, Throttle};
 pub(crate) use trigger::Trigger;
 
 /// Bytes at which a page is full.
@@ -273,7 +276,8 @@ impl Checkpointer {
 
     /// Writes all parts, and makes durable in the log what they show.
     fn write(&self, number: u64, start: Start) -> Result<Manifest> {
-        let throttle = Throttle::new(&self.clock, self.settings.throttle, &self.stopping);
+        let beside = Beside { checkpointer: self, live: self.log.space().live.0 };
+        let throttle = Throttle::new(&self.clock, self.settings.throttle, &self.stopping, &beside);
         let limit = self.settings.part.as_u64().max(LEAST_PART) as usize;
         let mut parts = Parts::new(self.directory.as_ref(), throttle, self.log.id(), number, limit);
         let mut rows = self.write_table(self.tables.system(), &mut parts)?;
@@ -301,7 +305,7 @@ impl Checkpointer {
             let walked = table.rows.walk(range, None, |key, (id, record), guard| {
                 if let Some(row) = record.settled(&mut copied, guard) {
                     page.push(row.position.lsn(), key, row.value);
-                    seen += table.cost(key, id.bytes()) + outside_cost(record, row.value);
+                    seen += table.cost(id.bytes()) + outside_cost(record, row.value);
                 }
                 looked_at += 1;
                 if looked_at == STRIDE || page.len() >= PAGE {
@@ -329,13 +333,37 @@ impl Checkpointer {
                 return Ok(rows);
             }
             std::thread::yield_now();
+            parts.give_way();
         }
+    }
+}
+
+/// The commits beside a checkpoint.
+struct Beside<'a> {
+    checkpointer: &'a Checkpointer,
+    /// Bytes of the log when it began.
+    live: u64,
+}
+
+impl Commits for Beside<'_> {
+    fn count(&self) -> u64 {
+        self.checkpointer.gates.bytes()
+    }
+
+    /// Of what the log may grow before commits are slowed down, it has taken more than the checkpoint has done of its work.
+    fn is_urgent(&self) -> bool {
+        let space = self.checkpointer.log.space();
+        let Progress { seen, all, .. } = &self.checkpointer.progress;
+        let left = space.easy.0.saturating_sub(self.live);
+        let taken = space.live.0.saturating_sub(self.live);
+        let (seen, all) = (seen.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
+        left == 0 || u128::from(taken) * u128::from(all) > u128::from(left) * u128::from(seen)
     }
 }
 
 impl Progress {
     fn begin(&self, tables: &Tables) {
-        let all = |sum: u64, id| sum.saturating_add(tables.get(id).map_or(0, |table| table.bytes()));
+        let all = |sum: u64, id| sum.saturating_add(tables.get(id).map_or(0, |table| table.record_bytes()));
         self.all.store(tables.ids().into_iter().fold(0, all), Ordering::Relaxed);
         self.rows.store(0, Ordering::Relaxed);
         self.seen.store(0, Ordering::Relaxed);

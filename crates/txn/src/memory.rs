@@ -4,19 +4,23 @@
 //! transactions. It is an estimate of the allocator's work, not a measurement of it; locks held for reading, the log's
 //! buffers and memory that waits for its epoch to pass are not in it.
 //!
-//! Bytes are reserved before anything is done with them, so a refusal has no effect to undo. A transaction reserves through
+//! Bytes are reserved before anything is done with them, so a refusal has no effect to undo; but for the nodes of indexes,
+//! which are counted when they are there. A transaction reserves through
 //! its [`Purse`], in steps, so that small transactions touch the shared counter twice, not once per write. Bytes that a
 //! commit leaves in a table pass to that table, which gives them back when it is dropped.
 
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use parking_lot::Mutex;
+use sdd::Guard;
 
 use crate::key::Key;
 use crate::protocol::RecordLock;
+use crate::table::Table;
 use crate::version::Version;
 use crate::{Error, Result};
 
@@ -44,6 +48,8 @@ pub(crate) struct Memory {
     /// What the lock of each record takes, if there are any.
     lock: u64,
     floats: Mutex<Vec<Weak<Float>>>,
+    /// Tables, which may have spare records.
+    tables: Mutex<Vec<Weak<Table>>>,
 }
 
 /// What a session has reserved and no transaction of it needs just now. It counts as in use only for the budget, and comes
@@ -81,6 +87,7 @@ impl Memory {
             old: AtomicU64::new(0),
             lock: 0,
             floats: Mutex::default(),
+            tables: Mutex::default(),
         }
     }
 
@@ -132,13 +139,89 @@ impl Memory {
         self.old.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes `bytes` out of the budget, or nothing at all.
+    /// Takes `bytes` out of the budget, or nothing at all. What sessions keep and what tables have spare gives way.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
-        self.reserve_within(bytes, self.budget).or_else(|_| {
-            self.release(self.floats().iter().map(|float| float.take()).sum());
-            self.reserve_within(bytes, self.budget)
+        self.reserve_within(bytes, self.budget).or_else(|_| self.make_room(bytes, Self::ROUNDS))
+    }
+
+    /// The same for what a write takes until its transaction ends. Where the memory is full of spare records that can not go,
+    /// but can be used, a little more than the budget may be in use.
+    fn reserve_for_write(&self, bytes: u64) -> Result<()> {
+        self.reserve(bytes).or_else(|refused| {
+            let has_spare = self.spare.load(Ordering::Relaxed) >= bytes;
+            let slack = self.budget.saturating_add(self.budget / 64);
+            if has_spare { self.reserve_within(bytes, slack) } else { Err(refused) }
         })
     }
+
+    /// The same, without waiting for deleted records to become spare.
+    fn reserve_at_once(&self, bytes: u64) -> Result<()> {
+        self.reserve_within(bytes, self.budget).or_else(|_| self.make_room(bytes, 1))
+    }
+
+    /// The same, if nothing has to give way.
+    fn reserve_at_ease(&self, bytes: u64) -> bool {
+        self.reserve_within(bytes, self.budget).is_ok()
+    }
+
+    #[cold]
+    fn make_room(&self, bytes: u64, rounds: u32) -> Result<()> {
+        self.release(self.floats().iter().map(|float| float.take()).sum());
+        let mut outcome = self.reserve_within(bytes, self.budget);
+        for round in 0..rounds {
+            if outcome.is_ok() || self.spare.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            if round > 0 {
+                // Records that were deleted just now become spare when the threads that may still look at them go on.
+                Guard::new().accelerate();
+                std::thread::sleep(Duration::from_micros(1 << round));
+            }
+            let (given, are_more_to_come) = self.shrink_tables(bytes.max(Self::TOGETHER));
+            if given {
+                outcome = self.reserve_within(bytes, self.budget);
+            }
+            if !are_more_to_come {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Has tables give back spare records, `wanted` bytes of them if there are as many. Says whether there were any, and whether
+    /// others are about to become spare.
+    fn shrink_tables(&self, wanted: u64) -> (bool, bool) {
+        // The last share of one must not be dropped under this lock.
+        let tables: Vec<_> = self.tables.lock().iter().filter_map(Weak::upgrade).collect();
+        let (mut given, mut leaving) = (0, false);
+        for table in tables {
+            leaving |= table.has_leaving();
+            if given < wanted {
+                given += table.shrink(wanted - given);
+            }
+        }
+        (given > 0, leaving)
+    }
+
+    /// Looks after the spare records of a table from now on.
+    pub(crate) fn look_after(&self, table: &Arc<Table>) {
+        let mut tables = self.tables.lock();
+        if tables.len() == tables.capacity() {
+            tables.retain(|table| table.strong_count() > 0);
+        }
+        tables.push(Arc::downgrade(table));
+    }
+
+    /// Takes `bytes` out of the budget, even beyond it.
+    pub(crate) fn take(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much do tables give back together, if they have as much spare.
+    const TOGETHER: u64 = 1 << 20;
+
+    /// How often spare records are looked for, for one reservation: for 16 ms.
+    const ROUNDS: u32 = 14;
 
     fn reserve_within(&self, bytes: u64, limit: u64) -> Result<()> {
         let limit = limit.saturating_sub(self.spare.load(Ordering::Relaxed));
@@ -195,6 +278,9 @@ fn positive(sum: u64) -> u64 {
 pub(crate) struct Purse {
     reserved: u64,
     spent: u64,
+    /// How far deletions may go beyond the budget, and how far they went.
+    allowed: u64,
+    beyond: u64,
 }
 
 impl Purse {
@@ -203,20 +289,54 @@ impl Purse {
 
     /// One that has what the session kept.
     pub(crate) fn of(float: &Float) -> Self {
-        Self { reserved: float.take(), spent: 0 }
+        Self { reserved: float.take(), ..Self::default() }
     }
 
     /// Spends `bytes`, from what is reserved or from the budget.
     pub(crate) fn spend(&mut self, memory: &Memory, bytes: u64) -> Result<()> {
+        self.spend_of(bytes, memory, Memory::reserve)
+    }
+
+    /// The same, without waiting for deleted records to become spare.
+    pub(crate) fn spend_at_once(&mut self, memory: &Memory, bytes: u64) -> Result<()> {
+        self.spend_of(bytes, memory, Memory::reserve_at_once)
+    }
+
+    /// Spends `bytes` on a write of a value, until the transaction ends or the value is where it stays.
+    pub(crate) fn spend_on_write(&mut self, memory: &Memory, bytes: u64) -> Result<()> {
+        self.spend_of(bytes, memory, Memory::reserve_for_write)
+    }
+
+    #[inline]
+    fn spend_of(&mut self, bytes: u64, memory: &Memory, reserve: fn(&Memory, u64) -> Result<()>) -> Result<()> {
         let short = (self.spent + bytes).saturating_sub(self.reserved);
         if short > 0 {
             let step = short.max(Self::STEP);
-            if memory.reserve(step).is_ok() {
+            if memory.reserve_at_ease(step) {
                 self.reserved += step;
             } else {
-                memory.reserve(short)?;
+                reserve(memory, short)?;
                 self.reserved += short;
             }
+        }
+        self.spent += bytes;
+        Ok(())
+    }
+
+    /// Spends `bytes` on the deletion of what takes `freed`. If the budget does not have them, it is exceeded until the
+    /// transaction ends, by at most twice what its deletions give back: to delete is what helps when memory is full.
+    pub(crate) fn spend_on_deletion(&mut self, memory: &Memory, bytes: u64, freed: u64) -> Result<()> {
+        self.allowed += 2 * freed;
+        let short = (self.spent + bytes).saturating_sub(self.reserved);
+        let step = if short > 0 { short.max(Self::STEP) } else { 0 };
+        if short == 0 || memory.reserve_at_ease(step) {
+            self.reserved += step;
+        } else if self.beyond + short <= self.allowed {
+            memory.take(short);
+            self.reserved += short;
+            self.beyond += short;
+        } else {
+            return self.spend(memory, bytes);
         }
         self.spent += bytes;
         Ok(())
@@ -250,16 +370,10 @@ impl Purse {
     }
 }
 
-/// What a key costs in an index: 16 bytes in a leaf that is about two thirds full, and the whole of it once more if it is
-/// long.
-pub(crate) fn key_cost(key: &[u8]) -> u64 {
-    let beside = if key.len() > 8 { key.len() + 2 * size_of::<u64>() } else { 0 };
-    (28 + beside) as u64
-}
-
-/// What a value costs that lies in no record.
+/// What a value costs that lies in no record: the allocator rounds it up, to pages if it is long.
 pub(crate) fn value_cost(value: &[u8]) -> u64 {
-    (value.len() + Version::OVERHEAD) as u64
+    let bytes = value.len() + Version::OVERHEAD;
+    bytes.next_multiple_of(if bytes >= 128 << 10 { 4096 } else { 16 }) as u64
 }
 
 /// What an entry of a write set costs beside its value, its lock included.

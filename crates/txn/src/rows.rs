@@ -6,6 +6,7 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_index::{Change, Glance, Index, Seen, prefetch_soon};
 use sdd::Guard;
@@ -13,13 +14,15 @@ use sdd::Guard;
 use crate::key::{Key, KeyRange};
 use crate::protocol::RecordLock;
 use crate::record::Record;
-use crate::records::{RecordId, Records};
+use crate::records::{Before, RecordId, Records};
 
 /// Key to record, in key order.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     index: Index,
     records: Records,
+    /// Records that have left the index and are not spare yet.
+    leaving: AtomicU64,
 }
 
 /// How a walk ended before the end of its range: at which key, and why.
@@ -75,11 +78,35 @@ impl Rows {
         self.index.unchanged(seen)
     }
 
-    /// A record that no key has, with room for a value of so many bytes, if a record can have that. Says, too, whether its
-    /// memory is new.
-    pub(crate) fn claim(&self, room: usize) -> (RecordId, Record<'_>, bool) {
-        let (id, is_new) = self.records.claim(room);
-        (id, self.records.at(id), is_new)
+    /// A record that no key has any more, with room for a value of so many bytes, if a record can have that and there is one.
+    /// Says, too, what it was.
+    pub(crate) fn claim(&self, room: usize) -> Option<(RecordId, Before)> {
+        self.records.claim(room)
+    }
+
+    /// A record that no key ever had, with room for a value of so many bytes, if a record can have that.
+    pub(crate) fn make(&self, room: usize) -> RecordId {
+        self.records.make(room)
+    }
+
+    /// A spare record of any size, rather of one with room for a value of so many bytes.
+    pub(crate) fn claim_spare(&self, room: usize) -> Option<RecordId> {
+        self.records.claim_spare(room)
+    }
+
+    /// Gives memory of spare records back to the system, at least `wanted` bytes if there are as many; says how many.
+    pub(crate) fn shrink(&self, wanted: u64) -> u64 {
+        self.records.shrink(wanted)
+    }
+
+    /// Bytes of the index: in use, and kept for keys to come.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.index.memory().0
+    }
+
+    /// Bytes of the index that are not in use and stay with it.
+    pub(crate) fn index_spare(&self) -> u64 {
+        self.index.spare().0
     }
 
     /// Gives back a record that was claimed, and that nobody else has ever seen.
@@ -96,6 +123,7 @@ impl Rows {
     pub(crate) fn remove(self: &Arc<Self>, key: &[u8], id: RecordId, guard: &Guard) -> bool {
         let removed = self.index.remove_if(key, |number| number == id.0, guard).is_some();
         if removed {
+            self.leaving.fetch_add(1, Ordering::Relaxed);
             let rows = Arc::downgrade(self);
             guard.defer_execute(move || {
                 if let Some(rows) = rows.upgrade() {
@@ -127,6 +155,12 @@ impl Rows {
         self.at(id).clear();
         self.records.renew_lock(id);
         self.give_back(id);
+        self.leaving.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether records have left the index that are not spare yet.
+    pub(crate) fn has_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed) > 0
     }
 
     /// Unless it is worn out: its timestamps can not grow.
@@ -161,13 +195,14 @@ mod tests {
     fn a_record_is_taken_up_again_when_nobody_can_have_found_it() {
         counted(|values| {
             let rows = Arc::new(Rows::default());
-            let (id, record, is_new) = rows.claim(8);
+            let id = rows.make(8);
+            let record = rows.at(id);
             drop(record.overwrite(Some(Value::Outside(Version::new(b"value"))), Position::NONE));
             let life = rows.lock(id).generation();
-            assert!(is_new && rows.insert(b"key", id, &Guard::new()).is_some());
+            assert!(rows.insert(b"key", id, &Guard::new()).is_some());
             let guard = Guard::new();
             assert!(rows.remove(b"key", id, &guard) && !rows.remove(b"key", id, &guard));
-            assert_ne!(rows.claim(8).0, id, "a guard is still there");
+            assert_eq!(rows.claim(8), None, "a guard is still there");
             assert_eq!(values(), 1);
             drop(guard);
             assert_eq!(claim_again(&rows), Some(id));
@@ -180,14 +215,15 @@ mod tests {
     fn a_record_whose_timestamps_are_used_up_is_not_taken_up_again() {
         let (rows, guard) = (Arc::new(Rows::default()), Guard::new());
         let [_, living] = [(LAST, b"worn"), (LAST - 1, b"once")].map(|(last, key)| {
-            let (id, record, _) = rows.claim(8);
+            let id = rows.make(8);
+            let record = rows.at(id);
             record.word().store(Stamp::new(last, true).dead());
             assert!(rows.insert(key, id, &guard).is_some() && rows.remove(key, id, &guard));
             id
         });
         drop(guard);
         assert_eq!(claim_again(&rows), Some(living));
-        assert!(rows.claim(8).2, "that was all");
+        assert_eq!(rows.claim(8), None, "that was all");
     }
 
     /// A record that some key had, once nobody can have found it.
@@ -195,15 +231,14 @@ mod tests {
         (0..1_000_000).find_map(|_| {
             Guard::new().accelerate();
             std::thread::yield_now();
-            let (claimed, _, is_new) = rows.claim(8);
-            (!is_new).then_some(claimed)
+            rows.claim(8).map(|(claimed, _)| claimed)
         })
     }
 
     #[test]
     fn only_the_record_itself_is_removed() {
         let (rows, guard) = (Arc::new(Rows::default()), Guard::new());
-        let ((one, ..), (other, ..)) = (rows.claim(8), rows.claim(8));
+        let (one, other) = (rows.make(8), rows.make(8));
         assert!(rows.insert(b"key", one, &guard).is_some() && rows.insert(b"key", other, &guard).is_none());
         assert!(!rows.remove(b"key", other, &guard));
         assert_eq!(rows.find(b"key", &guard).map(|(id, _)| id), Some(one));

@@ -11,10 +11,10 @@ use parking_lot::RwLock;
 use sdd::Guard;
 
 use crate::history::History;
-use crate::memory::{self, Memory, Purse};
+use crate::memory::{Memory, Purse};
 use crate::protocol::{Absences, Ranges, Word};
 use crate::record::Record;
-use crate::records::RecordId;
+use crate::records::{Before, RecordId, bytes_for};
 use crate::rows::Rows;
 use crate::{Error, Result};
 
@@ -56,6 +56,9 @@ pub(crate) struct Table {
     memory: Arc<Memory>,
 }
 
+/// In steps of what the memory of an index is counted.
+const INDEX_STEP: u64 = 16 << 10;
+
 /// Bytes of the budget. Whoever inserts writes here, and is apart from those who only look at the table.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -63,6 +66,9 @@ struct Holdings {
     bytes: AtomicU64,
     /// Bytes of records without a key.
     spare: AtomicU64,
+    /// Bytes of the index, of those that are counted: in use, and spare.
+    index: AtomicU64,
+    index_spare: AtomicU64,
     /// What was here when the table was dropped, for snapshots.
     old_bytes: AtomicU64,
 }
@@ -70,7 +76,7 @@ struct Holdings {
 impl Table {
     /// An empty table of a database whose log has so many streams.
     pub(crate) fn new(id: TableId, streams: u16, memory: &Arc<Memory>) -> Arc<Self> {
-        Arc::new(Self {
+        let table = Arc::new(Self {
             id,
             rows: Arc::default(),
             ranges: Ranges::default(),
@@ -81,7 +87,9 @@ impl Table {
             deletions: (0..streams).map(|_| AtomicU64::new(0)).collect(),
             holdings: Holdings::default(),
             memory: Arc::clone(memory),
-        })
+        });
+        memory.look_after(&table);
+        table
     }
 
     /// Who made the table: whoever uses it depends on that.
@@ -106,9 +114,9 @@ impl Table {
         }
     }
 
-    /// What a key costs here with a record of so many bytes.
-    pub(crate) fn cost(&self, key: &[u8], bytes: u64) -> u64 {
-        memory::key_cost(key) + self.memory.record(bytes)
+    /// What a key costs here with a record of so many bytes, its place in the index aside.
+    pub(crate) fn cost(&self, bytes: u64) -> u64 {
+        self.memory.record(bytes)
     }
 
     /// Gives a key an absent record with room for a value of so many bytes. `prepare` sees it before anybody else does;
@@ -119,14 +127,8 @@ impl Table {
         purse: &mut Purse,
         prepare: impl FnOnce(RecordId, Record<'_>),
     ) -> Result<Option<(RecordId, Change)>> {
-        // First: what was spare pays for itself.
-        let (id, record) = self.claim(room);
-        let cost = self.cost(key, id.bytes());
-        if let Err(error) = purse.spend(&self.memory, cost) {
-            self.disclaim(id);
-            return Err(error);
-        }
-        prepare(id, record);
+        let (id, cost) = self.claim_or_make(room, purse)?;
+        prepare(id, self.rows.at(id));
         let Some(change) = self.rows.insert(key, id, &Guard::new()) else {
             self.disclaim(id);
             purse.refund(cost);
@@ -134,18 +136,105 @@ impl Table {
         };
         purse.hand_over(cost);
         self.take_over(cost);
+        self.count_index();
         Ok(Some((id, change)))
     }
 
-    /// A record that no key has.
-    pub(crate) fn claim(&self, room: usize) -> (RecordId, Record<'_>) {
-        let (id, record, is_new) = self.rows.claim(room);
-        if !is_new {
-            let bytes = self.memory.record(id.bytes());
-            self.holdings.spare.fetch_sub(bytes, Ordering::Relaxed);
-            self.memory.take_up(bytes);
+    /// A record for a value of so many bytes, and what was spent for it.
+    #[inline]
+    fn claim_or_make(&self, room: usize, purse: &mut Purse) -> Result<(RecordId, u64)> {
+        let Some(id) = self.claim(room) else {
+            let cost = self.cost(bytes_for(room));
+            return match purse.spend_at_once(&self.memory, cost) {
+                Ok(()) => Ok((self.rows.make(room), cost)),
+                Err(refused) => self.spend_for(self.claim_spare(room).ok_or(refused)?, purse),
+            };
+        };
+        self.spend_for(id, purse)
+    }
+
+    /// Spends what a record costs that is claimed. Afterwards: what was spare pays for itself.
+    fn spend_for(&self, id: RecordId, purse: &mut Purse) -> Result<(RecordId, u64)> {
+        let cost = self.cost(id.bytes());
+        if let Err(error) = purse.spend_on_write(&self.memory, cost) {
+            self.disclaim(id);
+            return Err(error);
         }
-        (id, record)
+        Ok((id, cost))
+    }
+
+    /// A record with room for a value of so many bytes.
+    pub(crate) fn claim_for_recovery(&self, room: usize) -> (RecordId, Record<'_>) {
+        let id = self.claim(room).unwrap_or_else(|| self.rows.make(room));
+        (id, self.rows.at(id))
+    }
+
+    /// A spare record with room for a value of so many bytes, if there is one.
+    fn claim(&self, room: usize) -> Option<RecordId> {
+        let (id, before) = self.rows.claim(room)?;
+        let bytes = match before {
+            Before::Spare => self.memory.record(id.bytes()),
+            Before::Blank => self.memory.record(0),
+        };
+        if bytes > 0 {
+            self.take_up(bytes);
+        }
+        Some(id)
+    }
+
+    /// A spare record of any size, rather of one with room for a value of so many bytes.
+    fn claim_spare(&self, room: usize) -> Option<RecordId> {
+        let id = self.rows.claim_spare(room)?;
+        self.take_up(self.memory.record(id.bytes()));
+        Some(id)
+    }
+
+    /// Gives memory of spare records back to the system and to the budget, at least `wanted` bytes if there are as many; says
+    /// how many.
+    pub(crate) fn shrink(&self, wanted: u64) -> u64 {
+        let given = self.rows.shrink(wanted);
+        if given > 0 {
+            self.take_up(given);
+        }
+        given
+    }
+
+    /// Whether records have left the index that are not spare yet.
+    pub(crate) fn has_leaving(&self) -> bool {
+        self.rows.has_leaving()
+    }
+
+    fn take_up(&self, bytes: u64) {
+        self.holdings.spare.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.take_up(bytes);
+    }
+
+    /// Counts the index anew, in steps, if it has grown or shrunk.
+    #[inline]
+    pub(crate) fn count_index(&self) {
+        let now = self.rows.index_bytes() / INDEX_STEP * INDEX_STEP;
+        let counted = self.holdings.index.load(Ordering::Relaxed);
+        if now != counted {
+            self.recount_index(counted, now);
+        }
+    }
+
+    #[cold]
+    fn recount_index(&self, counted: u64, now: u64) {
+        // What is not counted by now, the next one counts.
+        if self.holdings.index.compare_exchange(counted, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        if now > counted {
+            self.memory.take(now - counted);
+            self.take_over(now - counted);
+        } else {
+            self.give_back(counted - now);
+        }
+        let spare = self.rows.index_spare() / INDEX_STEP * INDEX_STEP;
+        let before = self.holdings.index_spare.swap(spare, Ordering::Relaxed);
+        self.memory.lay_aside(spare);
+        self.memory.take_up(before);
     }
 
     /// Takes the record of a key out, if it is still this one. Its cost is the caller's to give back.
@@ -153,6 +242,7 @@ impl Table {
         let removed = self.rows.remove(key, id, guard);
         if removed {
             self.lay_aside(id);
+            self.count_index();
         }
         removed
     }
@@ -189,9 +279,10 @@ impl Table {
         bytes
     }
 
-    /// Bytes of the budget that this table holds.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.holdings.bytes.load(Ordering::Relaxed)
+    /// Bytes of the budget that this table's records hold.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        let index = self.holdings.index.load(Ordering::Relaxed);
+        self.holdings.bytes.load(Ordering::Relaxed).saturating_sub(index)
     }
 
     /// Gives `bytes` of this table back to the budget.
@@ -205,7 +296,8 @@ impl Drop for Table {
     fn drop(&mut self) {
         self.memory.release(self.holdings.bytes.load(Ordering::Relaxed));
         self.memory.forget_old(self.history.bytes() + self.holdings.old_bytes.load(Ordering::Relaxed));
-        self.memory.take_up(self.holdings.spare.load(Ordering::Relaxed));
+        let spare = &self.holdings;
+        self.memory.take_up(spare.spare.load(Ordering::Relaxed) + spare.index_spare.load(Ordering::Relaxed));
     }
 }
 
@@ -300,11 +392,11 @@ mod tests {
         let memory = Arc::new(Memory::new(ByteSize::mib(1)));
         let spare = || memory.usage().spare.0;
         let table = Table::new(TableId(1), 1, &memory);
-        let (id, _) = table.claim(8);
+        let (id, _) = table.claim_for_recovery(8);
         assert_eq!(spare(), 0);
         table.disclaim(id);
         assert_eq!(spare(), id.bytes());
-        assert_eq!((table.claim(8).0, spare()), (id, 0));
+        assert_eq!((table.claim(8), spare()), (Some(id), 0));
         table.disclaim(id);
         drop(table);
         assert_eq!(spare(), 0);

@@ -18,6 +18,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sdd::Guard;
 use smallvec::SmallVec;
 
 use crate::database::Shared;
@@ -279,7 +280,10 @@ impl Transaction {
     fn change(&mut self, slot: usize, key: &[u8], value: Option<&[u8]>, intent: Intent) -> Result<bool> {
         let key = Key::new(key)?;
         let cost = write_set::cost(&key, value);
-        self.purse.spend(&self.home.database.memory, cost)?;
+        if value.is_none() {
+            return self.remove(slot, key, cost, intent);
+        }
+        self.purse.spend_on_write(&self.home.database.memory, cost)?;
         let place = self.writes.find(self.tables[slot].id, &key);
         match self.may_change((slot, place), &key, value.map_or(0, <[u8]>::len), intent) {
             Ok(Some(record)) => {
@@ -296,6 +300,19 @@ impl Transaction {
                 refused.map(|_| false)
             }
         }
+    }
+
+    /// Deletes one key, which costs `cost` until the end. What that gives back then is known first.
+    fn remove(&mut self, slot: usize, key: Key, cost: u64, intent: Intent) -> Result<bool> {
+        let place = self.writes.find(self.tables[slot].id, &key);
+        let Some(record) = self.may_change((slot, place), &key, 0, intent)? else { return Ok(false) };
+        let rows = &self.tables[slot].rows;
+        let freed = self.tables[slot].cost(record.bytes()) + rows.at(record).outside(&Guard::new());
+        self.purse.spend_on_deletion(&self.home.database.memory, cost, freed)?;
+        let write = Write { record, value: None };
+        let journal = *self.journaling.get_mut();
+        self.writes.put(place, (&self.tables[slot], key), write, journal, &mut self.purse);
+        Ok(true)
     }
 
     /// The record to change, if `intent` fits what is there for this transaction.

@@ -176,7 +176,8 @@ pub(crate) struct Retired(Option<Version>);
 impl Drop for Retired {
     fn drop(&mut self) {
         if let Some(version) = self.0.take() {
-            Guard::new().defer_execute(move || drop(version));
+            let bytes = version.value().len();
+            defer(version, bytes);
         }
     }
 }
@@ -192,11 +193,25 @@ impl Retirement {
     }
 }
 
+/// Bytes of retired versions from which on the thread that retires them tries to bring the next epoch about, so that
+/// memory which is not counted any more does not pile up.
+const MUCH: usize = 64 << 10;
+
+/// Leaves versions to be dropped when all guards of this moment are gone.
+fn defer(versions: impl Send + 'static, bytes: usize) {
+    let guard = Guard::new();
+    guard.defer_execute(move || drop(versions));
+    if bytes >= MUCH {
+        guard.accelerate();
+    }
+}
+
 impl Drop for Retirement {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             let versions = std::mem::take(&mut self.0);
-            Guard::new().defer_execute(move || drop(versions));
+            let bytes = versions.iter().map(|version| version.value().len()).sum();
+            defer(versions, bytes);
         }
     }
 }

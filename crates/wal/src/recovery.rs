@@ -31,7 +31,7 @@ pub(crate) use parallel::recover as recover_in_parallel;
 pub use parallel::{Progress, Sink};
 pub(crate) use reader::StreamReader;
 use segments::Segments;
-pub(crate) use tail::{End, Tail};
+pub(crate) use tail::{End, Fit, Tail};
 
 use crate::format::{Control, Kind, parse_segment_name};
 use crate::segment::Pen;
@@ -78,11 +78,11 @@ impl Recovered {
         &mut self,
         directory: &dyn Directory,
         control: &Control,
-        chunk_limit: usize,
+        fit: Fit,
         spares: &mut Spares,
     ) -> Result<()> {
         let clean = control.clean.is_some();
-        self.tails.iter_mut().try_for_each(|tail| tail.settle(directory, clean, chunk_limit, spares))
+        self.tails.iter_mut().try_for_each(|tail| tail.settle(directory, clean, fit, spares))
     }
 }
 
@@ -162,13 +162,8 @@ pub(crate) fn open_readers<'a>(
 }
 
 /// Where to append to a stream: where it ended, or in a new one. With the index of the segment to make next.
-pub(crate) fn resume(
-    pool: &Arc<Pool>,
-    stream: StreamId,
-    tail: Option<&Tail>,
-    chunk_limit: usize,
-) -> Result<(Pen, u64)> {
-    let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(chunk_limit));
+pub(crate) fn resume(pool: &Arc<Pool>, stream: StreamId, tail: Option<&Tail>, fit: Fit) -> Result<(Pen, u64)> {
+    let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(fit));
     if segments.is_empty() {
         segments.push(pool.take(stream, next, Need::Opening)?);
         next += 1;

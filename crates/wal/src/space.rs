@@ -94,6 +94,8 @@ pub(crate) struct Pool {
     inner: Mutex<Inner>,
     /// Bytes of the streams' segments. Changed under the lock, read without it.
     live: AtomicU64,
+    /// Of these, so many are not held against anybody: when the log was opened, it was longer than it may be now.
+    borne: AtomicU64,
     /// Told when there may be space again.
     changed: Condvar,
 }
@@ -149,6 +151,7 @@ impl Pool {
             throttle: Throttle::new(bound - length * u64::from(settings.all_streams())),
             inner: Mutex::new(inner),
             live: AtomicU64::new(0),
+            borne: AtomicU64::new(0),
             changed: Condvar::new(),
         }
     }
@@ -176,6 +179,19 @@ impl Pool {
         let mut inner = self.inner.lock();
         inner.used += length;
         self.live.fetch_add(length, Ordering::Relaxed);
+    }
+
+    /// If the log, as it was found, is longer than it may be, everybody would have to wait for a trim: so it may be as much
+    /// longer until that comes. It was given more space, or larger segments, when it was last opened.
+    pub(crate) fn bear_with_what_is_there(&self) {
+        let live = self.live.load(Ordering::Relaxed);
+        let borne = if live > self.bound { live - self.throttle.easy() } else { 0 };
+        self.borne.store(borne, Ordering::Relaxed);
+    }
+
+    /// Live bytes that count against the bound.
+    fn counted(&self) -> u64 {
+        self.live.load(Ordering::Relaxed).saturating_sub(self.borne.load(Ordering::Relaxed))
     }
 
     /// The stream writes that segment no more, and all that is in it is durable or about to be. Called in the order of the
@@ -242,14 +258,15 @@ impl Pool {
     /// Where the next segment comes from, if there may be one. It counts from now on.
     fn source(&self, inner: &mut Inner, need: Need) -> Option<Source> {
         let live = self.live.load(Ordering::Relaxed) + self.length;
-        if need == Need::Ahead && live > self.throttle.end() {
+        let borne = self.borne.load(Ordering::Relaxed);
+        if need == Need::Ahead && live.saturating_sub(borne) > self.throttle.end() {
             return None;
         }
         let source = if let Some(spare) = inner.spares.blank.pop() {
             Source::Blank(spare)
         } else if let Some(spare) = inner.spares.soiled.pop() {
             Source::Soiled(spare)
-        } else if need == Need::Opening || inner.used + self.length <= self.bound {
+        } else if need == Need::Opening || inner.used + self.length <= self.bound + borne {
             inner.used += self.length;
             Source::New
         } else {
@@ -279,19 +296,19 @@ impl Pool {
     /// Holds back somebody who has appended so many bytes, as far as the space that is left asks for it. `is_open` says
     /// whether the log still takes records.
     pub(crate) fn pace(&self, bytes: u64, is_open: impl Fn() -> bool) {
-        if !self.throttle.slows(self.live.load(Ordering::Relaxed)) {
+        if !self.throttle.slows(self.counted()) {
             return;
         }
         let mut inner = self.inner.lock();
         let began = Instant::now();
         let freed = inner.freed;
-        let live = self.live.load(Ordering::Relaxed);
+        let live = self.counted();
         if live < self.throttle.end() {
             inner.due = inner.due.max(began) + self.throttle.toll(live, bytes).min(self.patience);
         }
         let mine = inner.due.min(began + self.patience);
         while inner.freed == freed && is_open() {
-            if self.live.load(Ordering::Relaxed) >= self.throttle.end() {
+            if self.counted() >= self.throttle.end() {
                 if !self.wait_for_trim(&mut inner, began) {
                     return;
                 }
@@ -329,6 +346,8 @@ impl Pool {
                 inner.spares.soiled.push(Spare { name, length });
             }
             inner.freed += 1;
+            let beyond = self.live.load(Ordering::Relaxed).saturating_sub(self.throttle.easy());
+            self.borne.fetch_min(beyond, Ordering::Relaxed);
             (inner.given_up, inner.warned, inner.due) = (false, false, Instant::now());
             drop(inner);
             self.wake_all();
@@ -350,7 +369,7 @@ impl Pool {
         let mut removed = 0;
         loop {
             let mut inner = self.inner.lock();
-            let too_many = inner.used > self.bound;
+            let too_many = inner.used > self.bound + self.borne.load(Ordering::Relaxed);
             let Some(spare) = inner.spares.take_if(|spare| too_many || spare.length != self.length) else { break };
             inner.used -= spare.length;
             drop(inner);

@@ -1,6 +1,7 @@
 //! `ishigaki node`: a storage node, until somebody ends it.
 
 use std::io;
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_fabric::Fabric;
-use ishigaki_remote::{Access, Credentials, Export, Mode, NodeSettings, Status, StorageNode, Worker};
+use ishigaki_remote::{Access, Credentials, Export, Location, Mode, NodeSettings, Status, StorageNode, Worker};
 use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use crate::human;
 
 const EXAMPLES: &str = "\
 Examples:
-  ishigaki node --data /srv/pages                                 for this host alone, at 127.0.0.1:7117
+  ishigaki node --data /srv/pages                                 for this user alone, at 127.0.0.1:7117
   head -c 32 /dev/urandom | base64 > token
   ishigaki node --data /srv/pages --listen 0.0.0.0:7117 --token-file token    for others who have the token
   ishigaki node --data /srv/pages --listen 127.0.0.1:0 --json     any free port, told on stdout
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Where to listen; port 0 takes one that is free. Without a token or certificates, an address of this host alone
+    /// Where to listen; port 0 takes one that is free. Without --token-file or certificates, an address of this host alone
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7117")]
     listen: String,
 
@@ -63,6 +64,12 @@ pub(crate) struct Arguments {
     /// Connections at a time; who comes later is told so
     #[arg(long, value_name = "NUMBER", default_value_t = 1024)]
     max_connections: usize,
+
+    /// What all connections may have in memory together: a quarter each for their own buffers, for bytes that are being read,
+    /// for those that are to be written, and for results that clients have not asked for. What finds no room waits, or is
+    /// refused and done by the client itself
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: ByteSize,
 
     /// Bytes that are being read for one connection at a time
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
@@ -119,6 +126,11 @@ struct Fragments {
 /// What node and clients show each other.
 #[derive(Debug, Args)]
 struct Files {
+    /// Let every user and program of this host in, without a token. Otherwise clients must show the one in the folder's file
+    /// ishigaki-token, which is made for this user alone
+    #[arg(long, conflicts_with_all = ["token_file", "tls_ca", "tls_cert", "tls_key"])]
+    open_to_this_host: bool,
+
     /// A file with the secret that clients must have, too: 16 bytes at least
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -138,9 +150,13 @@ struct Files {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { data, listen, read_only, io, files, json, .. } = arguments;
-    let Files { token_file, tls_ca, tls_cert, tls_key } = files;
-    let credentials =
+    let Files { open_to_this_host, token_file, tls_ca, tls_cert, tls_key } = files;
+    let given =
         Credentials::of(token_file, tls_ca, tls_cert, tls_key).map_err(|error| Failure::usage(error.to_string()))?;
+    let credentials = match given {
+        Credentials::None if !open_to_this_host && is_of_this_host(&listen) && data.is_dir() => own(&data)?,
+        given => given,
+    };
     let security = credentials.security().map_err(failed)?;
     let (defaults, fabric) = (NodeSettings::default(), arguments.fabric);
     let settings = NodeSettings {
@@ -149,7 +165,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         mode: io,
         threads: arguments.threads,
         connections: arguments.max_connections,
-        memory: arguments.max_memory,
+        arrivals: defaults.arrivals,
+        memory: arguments.memory,
+        connection_memory: arguments.max_memory,
         lease: arguments.lease,
         trace: arguments.trace,
         fabric: ishigaki_fabric::Settings { window: arguments.max_requests, fabric: fabric.clone(), ..defaults.fabric },
@@ -191,6 +209,22 @@ fn worker(given: &Fragments) -> io::Result<Option<Arc<dyn Worker>>> {
     Ok(Some(Arc::new(FragmentWorker::new(settings)?)))
 }
 
+/// The token in the folder, made at the first start.
+fn own(data: &Path) -> Result<Credentials, Failure> {
+    Credentials::own(data).map_err(|error| {
+        let reason =
+            format!("{error}; or give --token-file FILE, or --open-to-this-host to let every user of this host in");
+        Failure::of(error.kind(), reason).without_hint()
+    })
+}
+
+/// Whether only this host reaches an address. What is none is refused where it is listened at, and so is one that others reach.
+fn is_of_this_host(listen: &str) -> bool {
+    listen
+        .to_socket_addrs()
+        .is_ok_and(|mut addresses| addresses.all(|address| address.ip().to_canonical().is_loopback()))
+}
+
 fn failed(error: ishigaki_remote::Error) -> Failure {
     Failure::of(error.kind(), error).without_hint()
 }
@@ -208,7 +242,7 @@ impl Serving<'_> {
     fn text(&self) -> String {
         let address = self.node.address();
         let whom = match self.credentials {
-            Credentials::None => "this host alone, without authentication",
+            Credentials::None => "every user and program of this host, without authentication",
             Credentials::Token(_) => "who has the token; nothing is encrypted",
             Credentials::Tls { .. } => "who has a certificate, by TLS",
         };
@@ -220,16 +254,28 @@ impl Serving<'_> {
             }
         };
         format!(
-            "Serving {} for {how} ({}), to {whom}.\nIts name is node://{address}/{also}; Ctrl-C ends it.",
+            "Serving {} for {how} ({}), to {whom}.\nIts name is {}{also}; Ctrl-C ends it.",
             self.data.display(),
-            self.node.mode()
+            self.node.mode(),
+            self.location()
         )
+    }
+
+    /// As clients name it.
+    fn location(&self) -> Location {
+        let credentials = match self.credentials {
+            token @ Credentials::Token(_) => token.clone(),
+            // Clients have certificates of their own.
+            Credentials::None | Credentials::Tls { .. } => Credentials::None,
+        };
+        Location::new(self.node.address().to_string(), credentials)
     }
 
     fn json(&self) -> Value {
         let address = self.node.address();
         json!({
             "node": address.to_string(),
+            "location": self.location().to_string(),
             "port": address.port(),
             "data": self.data.display().to_string(),
             "access": if self.read_only { "read-only" } else { "read-write" },

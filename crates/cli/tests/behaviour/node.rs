@@ -51,8 +51,9 @@ fn a_person_is_told_what_is_served_and_to_whom() {
     let mut running =
         Program::new().args(["node", "--read-only", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path()).start();
     let (first, second) = (running.hear(), running.hear());
-    assert!(first.contains("for reading (") && first.contains("this host alone"), "{first}");
-    assert!(second.contains("node://127.0.0.1:"), "{second}");
+    assert!(first.contains("for reading (") && first.contains("who has the token"), "{first}");
+    let name = folder.path().join("ishigaki-token").display().to_string();
+    assert!(second.contains("node://127.0.0.1:") && second.contains(&format!("?token-file={name}")), "{second}");
     signal(running.id(), "INT");
     let answer = running.ends();
     assert!(answer.code == Some(0) && answer.stdout.contains("Ended after "), "{}{}", answer.stdout, answer.stderr);
@@ -180,6 +181,47 @@ fn what_can_not_be_served_is_refused_with_the_remedy() {
         let answer = Program::new().arg("node").args(&arguments).fails_with(code);
         assert!(answer.stderr.contains(words) && answer.stdout.is_empty(), "{arguments:?}: {}", answer.stderr);
     }
+}
+
+#[test]
+fn a_node_is_closed_to_other_users_of_its_host_unless_it_is_told_to_be_open() {
+    let folder = database();
+    let token = folder.path().join("ishigaki-token");
+    let node = Served::closed(folder.path(), &[]);
+    assert_eq!(node.told["security"], "token");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&token).expect("made").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let stranger: Location = format!("node://{}/", node.address()).parse().expect("a location");
+    let error = stranger.connect().expect_err("no token").to_string();
+    assert!(error.contains("one side uses a token"), "{error}");
+    let location: Location = node.told["location"].as_str().expect("its name").parse().expect("a location");
+    let directory = location.connect().expect("with the token");
+    directory.create("pages", 4096).expect("created");
+    // Its secret is no file of clients'.
+    assert_eq!(directory.list().expect("listed"), ["pages"]);
+    for name in ["ishigaki-token", "ishigaki-token.new"] {
+        assert!(
+            directory.open(name).is_err() && directory.create(name, 4096).is_err() && directory.remove(name).is_err()
+        );
+        assert!(directory.rename("pages", name).is_err(), "{name}");
+    }
+    // A run behind it has the same one.
+    let before = fs::read(&token).expect("a secret");
+    node.ends_by("TERM");
+    let node = Served::closed(folder.path(), &["--read-only"]);
+    assert_eq!(fs::read(&token).expect("a secret"), before);
+    node.kill();
+    // One that others could read is none.
+    fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("set");
+    let data = folder.path().display().to_string();
+    let told = Program::new().args(["node", "--listen", "127.0.0.1:0", "--data", &data]).fails_with(1).stderr;
+    assert!(told.contains("mode 0600") && told.contains("--open-to-this-host"), "{told}");
+    let open = Served::start(folder.path(), &[]);
+    assert_eq!(
+        (&open.told["security"], &open.told["location"]),
+        (&"none".into(), &format!("node://{}/", open.address()).into())
+    );
+    assert!(open.directory().open("pages").is_ok());
 }
 
 #[test]

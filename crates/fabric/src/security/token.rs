@@ -5,10 +5,14 @@
 //! other's.
 
 use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use ring::hmac;
 
+use crate::region::random;
 use crate::{Error, Result};
 
 /// Bytes of a nonce.
@@ -51,6 +55,32 @@ impl Token {
         Self::new(bytes.trim_ascii_end()).map_err(|error| wrong(error.to_string()))
     }
 
+    /// From a file of this user's alone, which is made with a secret at random if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Credentials`] if the file is a link, belongs to another user, or others can read or change it.
+    pub fn own(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let wrong = |reason: String| Error::Credentials { path: path.to_owned(), reason };
+        let mut file = match open_own(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_own(path).map_err(|error| wrong(format!("can not be made: {error}")))?;
+                open_own(path)
+            }
+            opened => opened,
+        }
+        .map_err(|error| wrong(format!("can not be opened: {error}; remove it, and a new one is made")))?;
+        let known = file.metadata().map_err(|error| wrong(format!("can not be looked at: {error}")))?;
+        if known.uid() != rustix::process::geteuid().as_raw() || !known.is_file() || known.mode() & 0o077 != 0 {
+            let reason = "is no file of this user's alone (mode 0600), so its secret may be known; remove it, and a new one is made";
+            return Err(wrong(reason.to_owned()));
+        }
+        let mut secret = Vec::new();
+        file.read_to_end(&mut secret).map_err(|error| wrong(format!("can not be read: {error}")))?;
+        Self::new(secret.trim_ascii_end()).map_err(|error| wrong(error.to_string()))
+    }
+
     /// What `side` shows.
     pub(crate) fn proof(&self, side: Side, nonces: [&[u8; NONCE]; 2]) -> [u8; PROOF] {
         let tag = hmac::sign(&self.key, &said(side, nonces));
@@ -62,6 +92,31 @@ impl Token {
     /// Whether `side` has shown it. Takes as long for a wrong proof as for a right one.
     pub(crate) fn is_proof(&self, side: Side, nonces: [&[u8; NONCE]; 2], proof: &[u8; PROOF]) -> bool {
         hmac::verify(&self.key, &said(side, nonces), proof).is_ok()
+    }
+}
+
+/// Opens a token's file; a link is not followed.
+fn open_own(path: &Path) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+/// Makes a file with a secret at random; whole or not at all, and none if another process was faster.
+fn make_own(path: &Path) -> std::io::Result<()> {
+    let drawn = u64::from_le_bytes(random().map_err(std::io::Error::other)?);
+    let secret: [u8; 32] = random().map_err(std::io::Error::other)?;
+    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect();
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{drawn:016x}.new"));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::hard_link(&temporary, path)
+    });
+    let _ = std::fs::remove_file(&temporary);
+    match made {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 
@@ -108,5 +163,35 @@ mod tests {
         let nonces = [&[0; NONCE], &[0; NONCE]];
         assert_eq!(read.proof(Side::Client, nonces), given.expect("a token").proof(Side::Client, nonces));
         assert_eq!(format!("{read:?}"), "Token(..)");
+    }
+
+    #[test]
+    fn a_token_of_ones_own_is_made_once_and_for_this_user_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        let (first, second) = (Token::own(&path).expect("made"), Token::own(&path).expect("found"));
+        let nonces = [&[0; NONCE], &[0; NONCE]];
+        assert_eq!(first.proof(Side::Client, nonces), second.proof(Side::Client, nonces));
+        let given = Token::from_file(&path).expect("as a client is given it");
+        assert_eq!(first.proof(Side::Client, nonces), given.proof(Side::Client, nonces));
+        let known = std::fs::metadata(&path).expect("there");
+        assert_eq!((known.mode() & 0o777, known.len()), (0o600, 65));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 1, "nothing else is left");
+        let other = Token::own(folder.path().join("other")).expect("made");
+        assert_ne!(first.proof(Side::Client, nonces), other.proof(Side::Client, nonces), "drawn at random");
+    }
+
+    #[test]
+    fn a_token_that_others_could_read_or_have_put_there_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        Token::own(&path).expect("made");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        Token::own(&link).expect_err("a link leads anywhere");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(&path, open).expect("set");
+        let error = Token::own(&path).expect_err("the group may read it").to_string();
+        assert!(error.contains("mode 0600") && error.contains("remove it"), "{error}");
     }
 }

@@ -111,12 +111,14 @@ pub(super) fn client(
     Ok(Greeted { window: theirs.window, side: Side::Client, libfabric: own.libfabric })
 }
 
-/// Greets as the side that listened. `room`: there is room for one more.
+/// Greets as the side that listened. `room` is asked once the peer has shown who it is: whether there is room for one more.
+///
+/// A peer that has a token to show is let in or told that there is no room after it has; so a stranger never takes room.
 pub(super) fn server(
     wire: &Wire,
     settings: &Settings,
     security: &Security,
-    room: bool,
+    room: impl FnOnce() -> bool,
     deadline: Instant,
 ) -> Result<Greeted, Fault> {
     wire.agree(deadline)?;
@@ -130,11 +132,14 @@ pub(super) fn server(
         OTHER_METHOD
     } else if theirs.libfabric && !can {
         NO_LIBFABRIC
-    } else if room {
-        WELCOME
     } else {
-        FULL
+        WELCOME
     };
+    let mut room = Some(room);
+    if own.status == WELCOME && theirs.window > 0 && !matches!(security, Security::Token(_)) {
+        // TLS has authenticated the peer before it could greet; and without any security there is nothing to wait for.
+        own.status = admit(&mut room);
+    }
     say(wire, &own.encode())?;
     if own.status != WELCOME || theirs.window == 0 {
         return Err(Fault::Refused("a greeting that does not suit us".to_owned()));
@@ -145,17 +150,23 @@ pub(super) fn server(
         wire.receive_exact(&mut proof, deadline)?;
         let mut answer = [0; 1 + PROOF];
         let known = token.is_proof(Side::Client, nonces, &proof);
-        if known {
+        answer[0] = if known { admit(&mut room) } else { NO_PROOF };
+        if answer[0] == WELCOME {
             answer[1..].copy_from_slice(&token.proof(Side::Server, nonces));
-        } else {
-            answer[0] = NO_PROOF;
         }
         say(wire, &answer)?;
-        if !known {
-            return Err(Fault::Refused("it does not know our token".to_owned()));
+        match answer[0] {
+            WELCOME => {}
+            FULL => return Err(Fault::Refused("there is no room for one more connection".to_owned())),
+            _ => return Err(Fault::Refused("it does not know our token".to_owned())),
         }
     }
     Ok(Greeted { window: theirs.window, side: Side::Server, libfabric: own.libfabric })
+}
+
+/// Whether the peer may come in, as the status of an answer.
+fn admit(room: &mut Option<impl FnOnce() -> bool>) -> u8 {
+    if room.take().is_some_and(|room| room()) { WELCOME } else { FULL }
 }
 
 fn greeting(settings: &Settings, security: &Security) -> Result<Greeting, Fault> {
@@ -182,7 +193,9 @@ fn check_status(status: u8) -> Result<(), Fault> {
     let reason = match status {
         WELCOME => return Ok(()),
         OTHER_VERSION => "it speaks another version; run the same release on both sides",
-        OTHER_METHOD => "one side uses a token and the other does not; give both the same",
+        OTHER_METHOD => {
+            "one side uses a token and the other does not; give both the same: a node says when it starts what to write behind its name"
+        }
         NO_PROOF => "our token is not the node's",
         NO_LIBFABRIC => "it uses TCP alone; set its transport to libfabric, too, or ours to tcp",
         FULL => "it has as many connections as it takes; try again later",

@@ -32,6 +32,19 @@ pub struct Arrival {
     security: Security,
 }
 
+/// Closes an [`Arrival`] that takes too long.
+#[derive(Debug)]
+pub struct ArrivalCloser(TcpStream);
+
+impl ArrivalCloser {
+    /// Ends the connection. The thread that greets gets an error; after [`Arrival::greet`] has returned this must not be used
+    /// any more, since it would end the endpoint.
+    pub fn close(&self) {
+        // If it fails, the connection has ended by itself.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
 impl Listener {
     /// Listens at `host:port`; port 0 takes any that is free.
     ///
@@ -80,9 +93,15 @@ impl Arrival {
         self.peer
     }
 
-    /// Exchanges greetings; takes as long as [`Settings::connect`] at most. `room`: there is room for one more connection;
-    /// otherwise the peer is told that there is none, and it is an error.
-    pub fn greet(self, room: bool) -> Result<Arc<dyn Endpoint>> {
+    /// Ends the arrival from another thread, also in the middle of [`greet`](Self::greet).
+    pub fn closer(&self) -> Result<ArrivalCloser> {
+        let socket = self.socket.try_clone();
+        socket.map(ArrivalCloser).map_err(|source| Error::Unreachable { peer: self.peer.to_string(), source })
+    }
+
+    /// Exchanges greetings; takes as long as [`Settings::connect`] at most. `room` is asked once, when the peer has shown who
+    /// it is: false, and the peer is told that there is no room for one more connection, and it is an error.
+    pub fn greet(self, room: impl FnOnce() -> bool) -> Result<Arc<dyn Endpoint>> {
         let deadline = Instant::now() + self.settings.connect;
         let peer = self.peer.to_string();
         let wire = Wire::server(self.socket, &peer, &self.security, &self.settings)?;

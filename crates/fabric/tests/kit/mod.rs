@@ -42,7 +42,7 @@ impl Server {
             while let Ok(Some(arrival)) = listener.accept() {
                 let (heard, connections) = (Arc::clone(&heard), Arc::clone(&connections));
                 std::thread::spawn(move || {
-                    let Ok(endpoint) = arrival.greet(true) else { return };
+                    let Ok(endpoint) = arrival.greet(|| true) else { return };
                     connections.lock().expect("no panic").push(Arc::clone(&endpoint));
                     serve(&endpoint, &heard);
                     connections.lock().expect("no panic").retain(|other| !Arc::ptr_eq(other, &endpoint));
@@ -185,7 +185,8 @@ pub(crate) fn pair_with(kind: impl Into<Kind>, settings: &Settings) -> (Arc<dyn 
     let listener = Listener::bind("127.0.0.1:0", settings, kind.security.clone()).expect("bound");
     let address = listener.address().to_string();
     std::thread::scope(|scope| {
-        let server = scope.spawn(|| listener.accept().expect("accepted").expect("open").greet(true).expect("greeted"));
+        let server =
+            scope.spawn(|| listener.accept().expect("accepted").expect("open").greet(|| true).expect("greeted"));
         let client = connect(&address, &kind.settings(), &kind.security).expect("connected");
         (client, server.join().expect("no panic"))
     })

@@ -15,6 +15,7 @@
 #![allow(unsafe_code, reason = "slots hold addresses")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -73,6 +74,21 @@ impl<'g> Long<'g> {
 #[derive(Debug)]
 pub(super) struct OwnedLong(NonNull<Header>);
 
+thread_local! {
+    /// Bytes of long keys that this thread has made, less those that it has given up, since it was last asked.
+    static CHANGE: Cell<i64> = const { Cell::new(0) };
+}
+
+/// By how much the memory of long keys has grown through what this thread has done since it last asked.
+pub(crate) fn take_change() -> i64 {
+    CHANGE.take()
+}
+
+/// What an allocation for a key of that length takes, the allocator's own part and its rounding included.
+fn cost(length: usize) -> i64 {
+    (layout(length).size() + size_of::<usize>()).next_multiple_of(16) as i64
+}
+
 fn layout(length: usize) -> Layout {
     Layout::new::<Header>()
         .extend(Layout::array::<u8>(length).expect("a key is a slice"))
@@ -91,6 +107,7 @@ impl OwnedLong {
             header.write(Header { payload, length: key.len() });
             header.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
         }
+        CHANGE.set(CHANGE.get() + cost(key.len()));
         Self(header)
     }
 
@@ -110,6 +127,8 @@ impl OwnedLong {
 
 impl Drop for OwnedLong {
     fn drop(&mut self) {
+        // SAFETY: it was made in `new`, and is given back no sooner than below.
+        CHANGE.set(CHANGE.get() - cost(unsafe { self.0.as_ref() }.length));
         let owned = Address(self.0);
         Guard::new().defer_execute(move || {
             let Address(header) = { owned };

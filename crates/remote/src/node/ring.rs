@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use ishigaki_device::{Landed, Reads};
 use ishigaki_fabric::{Outgoing, Patience, Spin, Target, Wait};
 
+use super::memory::{Buffer, Taken};
 use super::pool::{self, Pool};
 use super::service::checked_read;
 use super::session::{Done, Session};
@@ -43,6 +44,8 @@ struct Asked {
     id: u32,
     length: usize,
     target: Target,
+    /// What its buffer is counted by.
+    share: Taken,
 }
 
 /// Serves a connection until it ends.
@@ -216,23 +219,28 @@ impl Ring<'_> {
             return Err(self.session.nonsense("a request that there is not"));
         };
         match request {
-            Request::Read { handle, offset, length, target } => {
-                if self.bytes > 0 && self.bytes + length as usize > self.session.node.settings.memory.0 as usize {
-                    self.later.push_back((id, message));
-                } else if let Err(error) = self.read(id, handle, offset, length, target) {
-                    self.session.reply(id, Done::Said(Answer::Failed(Failure::of(&error))))?;
+            Request::Read { handle, offset, length, target } => match self.read(id, handle, offset, length, target) {
+                Ok(true) => {}
+                Ok(false) => self.later.push_back((id, message)),
+                Err(error) => self.session.reply(id, Done::Said(Answer::Failed(Failure::of(&error))))?,
+            },
+            Request::Blank { .. } => {
+                if self.bytes > 0 && !self.has_room_for(crate::protocol::MAX_READ) {
+                    // It may be our own zeros that the next ones would wait for.
+                    self.send_blanks()?;
+                }
+                match self.session.execute(id, &request) {
+                    Done::Read { buffer: Buffer { bytes: buffer, share }, length, target } => {
+                        self.bytes += length;
+                        self.blanks.push(Landed {
+                            token: Asked { id, length, target, share },
+                            buffer,
+                            outcome: Ok(()),
+                        });
+                    }
+                    refused @ (Done::Said(_) | Done::Noted) => self.session.reply(id, refused)?,
                 }
             }
-            Request::Blank { .. } => match self.session.execute(id, &request) {
-                Done::Read { buffer, length, target } => {
-                    self.bytes += length;
-                    self.blanks.push(Landed { token: Asked { id, length, target }, buffer, outcome: Ok(()) });
-                    if self.bytes > self.session.node.settings.memory.0 as usize {
-                        self.send_blanks()?;
-                    }
-                }
-                refused @ (Done::Said(_) | Done::Noted) => self.session.reply(id, refused)?,
-            },
             Request::Hello
             | Request::Load
             | Request::Renew { .. }
@@ -248,6 +256,13 @@ impl Ring<'_> {
         Ok(false)
     }
 
+    /// Whether the connection, and the node, have room for so many bytes more.
+    fn has_room_for(&self, length: usize) -> bool {
+        let node = &self.session.node;
+        self.bytes + length <= node.settings.connection_memory.0 as usize && node.memory.has_room_for(length)
+    }
+
+    /// Begins a read. False: there is no room for it before others have landed.
     fn read(
         &mut self,
         id: u32,
@@ -255,20 +270,30 @@ impl Ring<'_> {
         offset: u64,
         length: u32,
         target: Target,
-    ) -> Result<(), ishigaki_device::Error> {
-        let (file, length) = (self.session.file_to_read(handle, offset, length)?, checked_read(length)?);
-        let mut buffer = self.session.buffers.take(length);
+    ) -> Result<bool, ishigaki_device::Error> {
+        let length = checked_read(length)?;
+        // A read that waits for others of this connection must not keep their answers from being sent.
+        let buffer = if self.bytes == 0 {
+            Some(self.session.buffer(length)?)
+        } else if self.bytes + length <= self.session.node.settings.connection_memory.0 as usize {
+            self.session.node.memory.buffer(length)
+        } else {
+            None
+        };
+        let Some(Buffer { bytes: mut buffer, share }) = buffer else { return Ok(false) };
+        let file = self.session.file_to_read(handle, offset, length as u32)?;
+        let asked = Asked { id, length, target, share };
         let Some(device) = &file.file else {
             file.device.read_at(offset, &mut buffer[..length])?;
             // As if it had just landed.
-            let asked = Asked { id, length, target };
             self.bytes += length;
             let landed = Landed { token: asked, buffer, outcome: Ok(()) };
-            return self.answer(&mut vec![landed]).map_err(|error| error.of_device("", "read"));
+            self.answer(&mut vec![landed]).map_err(|error| error.of_device("", "read"))?;
+            return Ok(true);
         };
-        self.reads.begin(device, offset, buffer, length, Asked { id, length, target })?;
+        self.reads.begin(device, offset, buffer, length, asked)?;
         self.bytes += length;
-        Ok(())
+        Ok(true)
     }
 
     /// Sends what has landed.
@@ -295,7 +320,7 @@ impl Ring<'_> {
             }
         }
         let good = landed.iter().filter(|read| read.outcome.is_ok()).map(|read| {
-            let Asked { id, length, target } = read.token;
+            let Asked { id, length, target, .. } = read.token;
             Outgoing::Write { id, target, bytes: &read.buffer[..length], completes: Some(1) }
         });
         let bad = failures.iter().map(|(id, bytes)| Outgoing::Reply { id: *id, credits: 1, bytes });
@@ -305,7 +330,7 @@ impl Ring<'_> {
         let mut bytes = 0;
         for Landed { token, buffer, .. } in landed.drain(..) {
             bytes += token.length;
-            self.session.buffers.put(buffer);
+            self.session.node.memory.put(Buffer { bytes: buffer, share: token.share });
         }
         self.bytes -= bytes;
         for (id, message) in std::mem::take(&mut self.later) {

@@ -9,6 +9,7 @@ use ishigaki_fabric::Target;
 use super::export::OpenFile;
 use super::leases::NOTE;
 use super::session::{Done, Session, invalid};
+use crate::credentials::OWN_TOKEN;
 use crate::protocol::{Answer, Failure, MAX_READ, MAX_WRITTEN, Opened, Request};
 
 /// Names that one answer lists.
@@ -28,10 +29,10 @@ impl Session {
 
     fn read(&self, handle: u32, offset: u64, length: u32, target: Target) -> Result<Done> {
         let (file, length) = (self.file_to_read(handle, offset, length)?, checked_read(length)?);
-        let mut buffer = self.buffers.take(length);
-        let outcome = file.device.read_at(offset, &mut buffer[..length]);
+        let mut buffer = self.buffer(length)?;
+        let outcome = file.device.read_at(offset, &mut buffer.bytes[..length]);
         if let Err(error) = outcome {
-            self.buffers.put(buffer);
+            self.node.memory.put(buffer);
             return Err(error);
         }
         self.node.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
@@ -40,10 +41,9 @@ impl Session {
 
     fn blank(&self, length: u32, target: Target) -> Result<Done> {
         let length = checked_read(length)?;
-        let mut buffer = self.buffers.take(length);
-        // What a buffer holds is left from reads: of the same client, who has seen it, but maybe not of a file that it may
-        // still read.
-        buffer[..length].fill(0);
+        let mut buffer = self.buffer(length)?;
+        // What a buffer holds is left from reads, of other clients as well.
+        buffer.bytes[..length].fill(0);
         Ok(Done::Read { buffer, length, target })
     }
 
@@ -53,7 +53,7 @@ impl Session {
         match *request {
             Request::Hello => return Ok(Answer::Welcome { instance: node.instance }),
             Request::Load => return Ok(Answer::Load(node.status())),
-            Request::Open { directory, name } if is_note(directory, name) => return Err(kept()),
+            Request::Open { directory, name } if is_own(directory, name) => return Err(kept()),
             Request::Open { directory, name } => return self.opened(exported.file(directory, name)?),
             Request::Close { handle } => self.remove_file(handle),
             Request::Read { .. } | Request::Blank { .. } => return Err(invalid("a read has no message")),
@@ -64,7 +64,7 @@ impl Session {
             }
             Request::List { directory, after } => {
                 let mut names = exported.directory(directory)?.list()?;
-                names.retain(|name| name.as_str() > after && !is_note(directory, name));
+                names.retain(|name| name.as_str() > after && !is_own(directory, name));
                 let more = names.len() > NAMES;
                 names.truncate(NAMES);
                 return Ok(Answer::Names { names, more });
@@ -109,11 +109,11 @@ impl Session {
                 file.keepers.change(file.id, own, offset, length, || file.device.trim(offset, length))?;
             }
             Request::Create { directory, name, .. } | Request::Remove { directory, name }
-                if is_note(directory, name) =>
+                if is_own(directory, name) =>
             {
                 return Err(kept());
             }
-            Request::Rename { directory, from, to } if is_note(directory, from) || is_note(directory, to) => {
+            Request::Rename { directory, from, to } if is_own(directory, from) || is_own(directory, to) => {
                 return Err(kept());
             }
             Request::Create { directory, name, length } => {
@@ -174,13 +174,13 @@ impl Session {
     }
 }
 
-/// The name is that of the node's own note.
-fn is_note(directory: &str, name: &str) -> bool {
-    directory.is_empty() && name == NOTE
+/// The name is that of a file of the node's own.
+fn is_own(directory: &str, name: &str) -> bool {
+    directory.is_empty() && (name == NOTE || name.starts_with(OWN_TOKEN))
 }
 
 fn kept() -> Error {
-    invalid("this name is kept for the node's note of leases")
+    invalid("this name is kept for the node's own files")
 }
 
 /// A length that a read may have.

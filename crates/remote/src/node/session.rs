@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use ishigaki_device::{AlignedBuffer, DirectoryLock};
+use ishigaki_base::ByteSize;
+use ishigaki_device::{AlignedBuffer, DirectoryLock, Error as DeviceError};
 use ishigaki_fabric::{Endpoint, Event, Message, Outgoing, Region, Target, Wait};
 use parking_lot::{Mutex, RwLock};
 
 use super::Shared;
-use super::buffers::Buffers;
 use super::export::OpenFile;
+use super::memory::{Buffer, Taken, Use};
 use super::works::Works;
 use crate::protocol::{Answer, MAX_WRITTEN};
 use crate::{Error, Result};
@@ -21,7 +22,12 @@ const MOST_HANDLES: usize = 4096;
 const MOST_LOCKS: usize = 64;
 
 /// Slots that a client may put bytes to be written into.
-const SLOTS: usize = 32;
+///
+/// A node that is short of memory gives a connection fewer of them, so that it can still write.
+const SLOTS: [usize; 3] = [32, 8, 2];
+
+/// Longer requests do not wait in a queue. Names and numbers are shorter.
+const LONG: usize = 4 << 10;
 
 /// How often an idle connection looks whether the node stops.
 const LOOK: Duration = Duration::from_secs(1);
@@ -33,13 +39,19 @@ pub(super) struct Session {
     pub(super) endpoint: Arc<dyn Endpoint>,
     handles: RwLock<HashMap<u32, Arc<OpenFile>>>,
     locks: Mutex<HashMap<u32, DirectoryLock>>,
-    staging: OnceLock<Vec<Region>>,
-    pub(super) buffers: Buffers,
+    staging: OnceLock<Staged>,
     pub(super) works: Works,
     /// The client's own watch: what is written here need not be told there. 0: none.
     pub(super) own_watch: AtomicU64,
     /// The connection was given to a watch.
     pub(super) watching: AtomicBool,
+}
+
+/// Memory that a client may put bytes to be written into.
+#[derive(Debug)]
+struct Staged {
+    slots: Vec<Region>,
+    _share: Taken,
 }
 
 /// What a request came to.
@@ -50,19 +62,17 @@ pub(super) enum Done {
     /// Somebody answers when there is something to answer.
     Noted,
     /// Bytes for the client's memory.
-    Read { buffer: AlignedBuffer, length: usize, target: Target },
+    Read { buffer: Buffer, length: usize, target: Target },
 }
 
 impl Session {
     pub(super) fn new(node: Arc<Shared>, endpoint: Arc<dyn Endpoint>) -> Arc<Self> {
-        let buffers = Buffers::keeping(node.settings.memory.0 as usize);
         Arc::new(Self {
             node,
             endpoint,
             handles: RwLock::default(),
             locks: Mutex::default(),
             staging: OnceLock::new(),
-            buffers,
             works: Works::new(),
             own_watch: AtomicU64::new(0),
             watching: AtomicBool::new(false),
@@ -99,9 +109,14 @@ impl Session {
         self.works.console();
         for event in events.drain(..) {
             let Event::Request { id, bytes } = event else { return Err(self.nonsense("an answer to no request")) };
-            requests.push((id, bytes));
+            self.node.requests.fetch_add(1, Ordering::Relaxed);
+            if bytes.len() > LONG {
+                // An order for work, which is soon taken in. A queue of them would be as long as the client likes.
+                self.perform(id, &bytes);
+            } else {
+                requests.push((id, bytes));
+            }
         }
-        self.node.requests.fetch_add(requests.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -118,9 +133,9 @@ impl Session {
             }
             Done::Noted => {}
             Done::Read { buffer, length, target } => {
-                let bytes = &buffer[..length];
+                let bytes = &buffer.bytes[..length];
                 self.endpoint.send(&[Outgoing::Write { id, target, bytes, completes: Some(1) }])?;
-                self.buffers.put(buffer);
+                self.node.memory.put(buffer);
             }
         }
         Ok(())
@@ -183,13 +198,31 @@ impl Session {
 
     /// The slots that the client may write into, made when it first asks.
     pub(super) fn staging(&self) -> Result<&[Region], ishigaki_device::Error> {
-        if let Some(slots) = self.staging.get() {
-            return Ok(slots);
+        if let Some(staged) = self.staging.get() {
+            return Ok(&staged.slots);
         }
+        let memory = &self.node.memory;
+        let fits = |&count: &usize| Some((count, memory.take(Use::Staging, count * MAX_WRITTEN)?));
+        let (count, share) = SLOTS.iter().find_map(fits).ok_or_else(|| self.no_memory("write"))?;
         let register = |_| self.endpoint.register(AlignedBuffer::zeroed(MAX_WRITTEN));
-        let slots: Result<Vec<_>, _> = (0..SLOTS).map(register).collect();
+        let slots: Result<Vec<_>, _> = (0..count).map(register).collect();
         let slots = slots.map_err(|error| invalid(&error.to_string()))?;
-        Ok(self.staging.get_or_init(|| slots))
+        Ok(&self.staging.get_or_init(|| Staged { slots, _share: share }).slots)
+    }
+
+    /// A buffer for one read. Waits for others to give back theirs, for as long as a client may take none of its bytes: after
+    /// that the node has given it up.
+    pub(super) fn buffer(&self, length: usize) -> Result<Buffer, DeviceError> {
+        let until = Instant::now() + self.node.settings.fabric.stall;
+        self.node.memory.buffer_until(length, until).ok_or_else(|| self.no_memory("read"))
+    }
+
+    fn no_memory(&self, operation: &'static str) -> DeviceError {
+        let reason = format!(
+            "the node has no memory for it: a quarter of its {} for all connections (--memory) is taken by others; try again, or give it more",
+            ByteSize(self.node.memory.most() as u64)
+        );
+        DeviceError::Io { name: String::new(), operation, source: std::io::Error::other(reason) }
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! Nobody waits in a thread of the node's: a client that asks before there is anything is noted, and answered by whoever
 //! makes the next results. If that takes long it is told to ask again, so that it can tell work from a dead node.
+//!
+//! What waits to be asked for counts as the node's [memory](super::memory). A work that begins gets room for one piece of
+//! results, or is refused; so each work goes on, however little others are asked for. More than that it has only while there
+//! is room.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -14,6 +18,7 @@ use ishigaki_fabric::{Endpoint, Outgoing, Target};
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
+use super::memory::{Taken, Use};
 use super::service::checked_read;
 use super::session::invalid;
 use crate::WorkError;
@@ -24,6 +29,9 @@ const MOST: usize = 64;
 
 /// Bytes of results that wait for the client to ask for them, about: before it takes some, no more are made.
 const AHEAD: usize = 4 << 20;
+
+/// The longest piece of results that is kept. A work always has room for one of them.
+const PIECE: usize = 1 << 20;
 
 /// After so long without results, who has asked is told to ask again.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -46,13 +54,15 @@ struct Work {
     taken: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// Made and not asked for.
     ready: VecDeque<Vec<u8>>,
     /// Bytes of the first one that are gone.
     begun: usize,
     bytes: usize,
+    /// What they are counted by: room for a piece at least, as long as the work goes on.
+    share: Taken,
     /// Who has asked: number, length, target.
     ask: Option<(u32, usize, Target, Instant)>,
     ended: Option<Result<(), Failure>>,
@@ -98,8 +108,20 @@ impl Results {
     }
 
     fn send_before(&self, bytes: Vec<u8>, until: Option<Instant>) -> Result<bool, Stopped> {
+        if bytes.len() <= PIECE {
+            return self.send_piece(bytes, until);
+        }
+        for piece in bytes.chunks(PIECE) {
+            if !self.send_piece(piece.to_vec(), until)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn send_piece(&self, bytes: Vec<u8>, until: Option<Instant>) -> Result<bool, Stopped> {
         let mut state = self.work.state.lock();
-        while state.bytes >= AHEAD && !state.stopped {
+        while !state.stopped && !state.make_room(bytes.len()) {
             match until {
                 None => self.work.taken.wait(&mut state),
                 Some(until) if self.work.taken.wait_until(&mut state, until).timed_out() => return Ok(false),
@@ -131,6 +153,7 @@ impl Results {
         self.finished = true;
         let mut state = self.work.state.lock();
         state.ended = Some(outcome);
+        state.settle();
         self.work.serve(&mut state);
     }
 }
@@ -156,6 +179,21 @@ fn refused(reason: &str) -> Answer {
     Answer::Failed(Failure::Refused { reason: reason.to_owned() })
 }
 
+impl State {
+    /// Whether so many bytes more may wait.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        let all = self.bytes + bytes;
+        // One piece has room in any case.
+        self.bytes < AHEAD && (all <= PIECE || self.share.resize(all))
+    }
+
+    /// Gives back what is not needed any more.
+    fn settle(&mut self) {
+        let least = if self.ended.is_some() { 0 } else { PIECE };
+        let _smaller = self.share.resize(self.bytes.max(least));
+    }
+}
+
 impl Work {
     /// Answers who has asked, if there is anything to answer.
     fn serve(&self, state: &mut State) {
@@ -170,6 +208,7 @@ impl Work {
             if end == first.len() {
                 state.ready.pop_front();
                 state.begun = 0;
+                state.settle();
             }
             self.taken.notify_all();
             sent
@@ -223,6 +262,7 @@ impl Work {
         state.stopped = true;
         state.ready.clear();
         (state.bytes, state.begun) = (0, 0);
+        let _smaller = state.share.resize(0);
         self.taken.notify_all();
     }
 }
@@ -237,11 +277,18 @@ impl Works {
         let Some(worker) = &node.worker else {
             return refused("this node does no work beside its files; fetch the pages instead");
         };
+        let Some(share) = node.memory.take(Use::Results, PIECE) else {
+            return refused(
+                "the node's memory for results (a quarter of --memory) is taken by those that others have not asked for; fetch the \
+                 pages instead",
+            );
+        };
+        let state = State { ready: VecDeque::new(), begun: 0, bytes: 0, share, ask: None, ended: None, stopped: false };
         let work = Arc::new(Work {
             node: Arc::clone(node),
             endpoint: Arc::clone(endpoint),
             asking: Arc::clone(&self.asking),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             taken: Condvar::new(),
         });
         let number = node.next_handle.fetch_add(1, Ordering::Relaxed);

@@ -36,7 +36,7 @@ use ishigaki_remote::{Location, RemoteDirectory};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Sender;
 
-use super::push::{Arriving, Metrics, Order, Piece, PushFailed, PushScan};
+use super::push::{Arriving, Metrics, Order, Piece, PushFailed, PushScan, was_answered};
 
 /// Connections to storage nodes for those who have orders done, and a count of where they were. May be shared.
 #[derive(Debug, Default)]
@@ -211,7 +211,7 @@ impl Job {
                     return Ok(Piece::End);
                 }
                 Err(source) => {
-                    let next = !any && matches!(source.kind(), ErrorKind::Unavailable | ErrorKind::Exhausted);
+                    let next = !any && (was_answered(&source) || source.kind() == ErrorKind::Unavailable);
                     tracing::warn!(place = %choice.place, error = %source, "a node does not do an order");
                     let (table, place) = (choice.table.clone(), choice.place.clone());
                     failed.get_or_insert(PushFailed { table, place, source });

@@ -5,9 +5,10 @@
 //! joins and TOP-K have found out when the first rows are wanted goes along: pages that can no longer matter are left
 //! out, and rows, where it can be said to the node.
 //!
-//! A node may refuse work, for want of room, memory or time. If nothing has come of it by then, its pages are fetched and
-//! the work is done here: pushing is a wish, and no reason for a query to fail. Whatever else goes wrong is an error, and so
-//! are results that end without having said so: no rows may be missing.
+//! A node may answer that it does not do the work: for want of room, memory or time, because it finds fault with the order, or
+//! because the work fails there. If nothing has come of it by then, its pages are fetched and the work is done here: pushing
+//! is a wish, and no reason for a query to fail. A lost connection is an error, and so are results that end without
+//! having said so: no rows may be missing.
 //!
 //! A scan that is [divided](super::divided) has many fragments, one after the other ([`turns`]), of those pages that are not
 //! fetched meanwhile.
@@ -50,7 +51,7 @@ use crate::NodeSide;
 use crate::cost::Estimate;
 use crate::fragment::expression::Expression;
 use crate::fragment::step::Step;
-use crate::fragment::{Fragment, NotPushable, Run};
+use crate::fragment::{Fragment, NotPushable, Runs};
 use turns::Turns;
 
 /// How many pieces of results, of a mebibyte at most, may wait.
@@ -118,7 +119,10 @@ impl PushScan {
             metrics: ExecutionPlanMetricsSet::new(),
         };
         // Whatever can not be written down is known before anybody relies on it.
-        pushed.parts.iter().try_for_each(|&part| pushed.job(part).fragment(Vec::new(), None).encode().map(drop))?;
+        pushed
+            .parts
+            .iter()
+            .try_for_each(|&part| pushed.job(part).fragment(Runs::default(), None).encode().map(drop))?;
         Ok(pushed)
     }
 
@@ -147,7 +151,7 @@ struct Job {
 }
 
 impl Job {
-    fn fragment(&self, runs: Vec<Run>, sharper: Option<Expression>) -> Fragment {
+    fn fragment(&self, runs: Runs, sharper: Option<Expression>) -> Fragment {
         let (scan, part) = (&self.pushed.scan, &self.pushed.scan.table.parts()[self.part]);
         let filter = self.pushed.filter.iter().cloned().chain(sharper).reduce(and);
         Fragment {
@@ -172,7 +176,7 @@ impl Job {
     }
 
     fn order(&self) -> Result<Vec<Order>> {
-        let (runs, _) = self.runs(&self.units())?;
+        let runs = self.runs(&self.units())?;
         let table = &self.pushed.scan.table;
         let Some(node) = table.parts()[self.part].node.as_ref().filter(|_| !runs.is_empty()) else {
             return Ok(Vec::new());
@@ -190,26 +194,18 @@ impl Job {
         choices.collect()
     }
 
-    /// Pages of these units that may matter, as far as is known now.
-    fn runs(&self, units: &[Unit]) -> Result<(Vec<Run>, u64)> {
+    /// Pages of these units, which may come in any order, that may matter as far as is known now.
+    fn runs(&self, units: &[Unit]) -> Result<Runs> {
         let scan = &self.pushed.scan;
         let (table, reader) = (&scan.table, &scan.table.parts()[self.part].reader);
         let mut dynamic = Dynamic::new(&scan.dynamic, &scan.schema, table.parts().len());
-        let (mut runs, mut pages): (Vec<Run>, u64) = (Vec::new(), 0);
+        let mut pages = Vec::new();
         for unit in units {
             for page in dynamic.wanted(table, unit)? {
-                let segment = reader.address(page).map_err(through)?.segment;
-                pages += 1;
-                match runs.last_mut() {
-                    Some(run) if run.pages.end == page => {
-                        run.pages.end += 1;
-                        run.segments.1 = segment;
-                    }
-                    _ => runs.push(Run { pages: page..page + 1, segments: (segment, segment) }),
-                }
+                pages.push((page, reader.address(page).map_err(through)?.segment));
             }
         }
-        Ok((runs, pages))
+        Ok(Runs::of_pages(pages))
     }
 
     /// What the dynamic filters say of rows now, over the table's columns; what can not travel is left to those above.
@@ -229,7 +225,8 @@ impl Job {
         sender: &Sender<Result<Piece>>,
         are_wanted: &dyn Fn() -> bool,
     ) -> Result<Piece> {
-        let (runs, pages) = self.runs(units)?;
+        let runs = self.runs(units)?;
+        let pages = runs.pages();
         let skipped = units.iter().map(Unit::count).sum::<u64>() - pages;
         let Some(node) = self.node().filter(|_| !runs.is_empty()) else {
             metrics.skipped.add(if are_wanted() { skipped as usize } else { 0 });
@@ -379,7 +376,7 @@ impl Arriving {
     ) -> BoxStream<'static, Result<RecordBatch>> {
         let first = match self.next().await {
             Err(error) if !self.any && is_refused(&error) => {
-                tracing::info!(%error, "the work is done here instead");
+                tracing::warn!(%error, "the work is done here instead");
                 self.metrics.refused.add(1);
                 return match instead() {
                     Ok(batches) => {
@@ -405,11 +402,18 @@ impl Arriving {
     }
 }
 
-/// Whether a node has said itself that it does not do the work; one that is lost says nothing.
+/// Whether a node has said itself that it does not do the work, for whatever reason; one that is lost says nothing.
 fn is_refused(error: &DataFusionError) -> bool {
     let DataFusionError::External(error) = error.find_root() else { return false };
-    let failed = error.downcast_ref::<PushFailed>().map(|failed| &failed.source);
-    matches!(failed, Some(ishigaki_remote::Error::Refused { .. }))
+    error.downcast_ref::<PushFailed>().is_some_and(|failed| was_answered(&failed.source))
+}
+
+/// Whether this error is the node's own answer to an order, so that the connection and the node go on.
+///
+/// A node that has no memory for an order answers [`Refused`](ishigaki_remote::Error::Refused). One that finds fault with
+/// it, or fails at the work, answers with an error of its medium.
+pub(super) fn was_answered(error: &ishigaki_remote::Error) -> bool {
+    matches!(error, ishigaki_remote::Error::Refused { .. } | ishigaki_remote::Error::Device(_))
 }
 
 fn cut_off(what: &str) -> DataFusionError {

@@ -41,7 +41,11 @@ pub(super) async fn run(context: &Context<'_>, source: &CopySource, path: &Path,
     let positions = positions(&definition, &named)?;
     let mut load = Load { context, path, definition, positions, named: !columns.is_empty(), rest: Vec::new() };
     let file = block_in_place(|| File::open(path)).map_err(|error| Error::file(path, error))?;
-    let size = file.metadata().map_err(|error| Error::file(path, error))?.len();
+    let known = file.metadata().map_err(|error| Error::file(path, error))?;
+    if !known.is_file() {
+        context.current.reads_once(path);
+    }
+    let size = known.len();
     context.shared.progress.begin(size);
     match &options.format {
         Format::Csv(options) => load.csv(file, options).await,

@@ -3,9 +3,10 @@
 //! The rows go into a temporary file beside the one that is asked for, which takes its place when it is complete: whoever
 //! reads the file meanwhile, or after a failure, reads what was there before.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::BufWriter;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -14,6 +15,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::sql::sqlparser::ast::{CopySource, Ident, Statement as Ast};
+use ishigaki_base::random::Seed;
 use tokio::task::block_in_place;
 
 use crate::dml::insert::positions;
@@ -86,14 +88,11 @@ impl<'a> Target<'a> {
         let (file, temporary) = if known.as_ref().is_some_and(|known| !known.is_file() && !known.is_dir()) {
             (File::options().write(true).open(&place).map_err(failed)?, None)
         } else {
-            let mut temporary = place.file_name().unwrap_or(name).to_owned();
-            temporary.push(format!(".{}.tmp", std::process::id()));
-            let temporary = Temporary(place.with_file_name(temporary));
-            let file = File::create(&temporary.0).map_err(failed)?;
+            let (file, temporary) = Temporary::beside(&place, name, known.is_some()).map_err(failed)?;
             if let Some(known) = known {
-                file.set_permissions(known.permissions()).map_err(failed)?;
                 // Only a privileged user may give files away; for anybody else the file is theirs already.
-                let _ = chown(&temporary.0, Some(known.uid()), Some(known.gid()));
+                let _ = fchown(&file, Some(known.uid()), Some(known.gid()));
+                file.set_permissions(known.permissions()).map_err(failed)?;
             }
             (file, Some((temporary, place)))
         };
@@ -153,6 +152,19 @@ fn invalid(path: &Path, error: &datafusion::parquet::errors::ParquetError) -> Er
 
 /// A file that goes away unless its name is cleared.
 struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new file beside that one, whose name nobody can foretell. What is there already, a link too, is never opened. `closed`: it
+    /// is to have the rights of another file, and until then is for this user alone.
+    fn beside(place: &Path, name: &OsStr, closed: bool) -> std::io::Result<(File, Self)> {
+        let mut temporary = place.file_name().unwrap_or(name).to_owned();
+        temporary.push(format!(".{:016x}.tmp", Seed::from_entropy().0));
+        let temporary = place.with_file_name(temporary);
+        let mode = if closed { 0o600 } else { 0o666 };
+        let file = File::options().write(true).create_new(true).mode(mode).open(&temporary)?;
+        Ok((file, Self(temporary)))
+    }
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {

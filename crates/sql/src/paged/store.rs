@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_page::{Reader, Settings, Writer};
+use ishigaki_page::{Reader, RestingWriter, Settings, Writer};
 use ishigaki_scan::{PageCache, PagedTable, Part};
 use parking_lot::Mutex;
 
 use super::Appender;
-use super::sites::{self, Sites};
+use super::sites::{self, Site, Sites};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
 
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub(super) type Key = (String, String);
 
 /// The one who appends to a file, while nobody does.
-pub(super) type Idle = Arc<Mutex<Option<Writer>>>;
+pub(super) type Idle = Arc<Mutex<Option<RestingWriter>>>;
 
 /// All page files that were opened.
 #[derive(Debug)]
@@ -29,13 +29,57 @@ pub(crate) struct Store {
     sites: Sites,
     readers: Mutex<HashMap<Key, Arc<Reader>>>,
     writers: Mutex<HashMap<Key, Idle>>,
+    /// Files whose fate hangs on a transaction that has not ended, and how many claim them.
+    claimed: Arc<Mutex<HashMap<Key, usize>>>,
+}
+
+/// The page files of a table whose fate hangs on a transaction. Until this is dropped no other session makes or finds files of
+/// those names there.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    claimed: Arc<Mutex<HashMap<Key, usize>>>,
+    files: Vec<Claim>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Claim {
+    key: Key,
+    /// The file's own, if it is to go with the transaction and could be looked at.
+    identity: Option<u64>,
+}
+
+impl Claims {
+    fn add(&mut self, key: Key) {
+        *self.claimed.lock().entry(key.clone()).or_default() += 1;
+        self.files.push(Claim { key, identity: None });
+    }
+
+    fn identity_at(&self, location: &Location) -> Option<u64> {
+        self.files.iter().find(|claim| claim.key.0 == location.place)?.identity
+    }
+}
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        let mut claimed = self.claimed.lock();
+        for claim in &self.files {
+            if let Some(count) = claimed.get_mut(&claim.key) {
+                *count -= 1;
+                if *count == 0 {
+                    claimed.remove(&claim.key);
+                }
+            }
+        }
+    }
 }
 
 impl Store {
     /// Keeps pages of up to so many bytes in memory.
     pub(crate) fn new(memory: ByteSize) -> Self {
         let cache = Arc::new(PageCache::new(memory));
-        Self { cache, sites: Sites::default(), readers: Mutex::default(), writers: Mutex::default() }
+        let (readers, writers, claimed) = (Mutex::default(), Mutex::default(), Arc::default());
+        Self { cache, sites: Sites::default(), readers, writers, claimed }
     }
 
     /// How many pieces of work storage nodes have refused.
@@ -86,25 +130,64 @@ impl Store {
 
     /// Makes the files of a new table, empty; or finds those that are to be there. What was made before a failure is
     /// removed again.
-    pub(crate) fn prepare(&self, table: &TableDefinition, paged: &Paged) -> Result<()> {
+    pub(crate) fn prepare(&self, table: &TableDefinition, paged: &Paged) -> Result<Claims> {
+        let mut claims = self.claim(table.name(), paged)?;
         for (position, location) in paged.locations.iter().enumerate() {
             let prepared = if location.existing {
                 self.find(table, location).and_then(|reader| {
                     let part = vec![Part::here(Arc::new(reader))];
                     PagedTable::new(table.name(), table.schema(), part, Arc::clone(&self.cache))
-                        .map(drop)
+                        .map(|_| None)
                         .map_err(|source| at(table.name(), location, source))
                 })
             } else {
-                make(table, paged, location)
+                make(table, paged, location).map(Some)
             };
-            if let Err(error) = prepared {
-                let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
-                self.remove(table.name(), &before);
-                return Err(error);
+            match prepared {
+                Ok(identity) => claims.files[position].identity = identity,
+                Err(error) => {
+                    let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
+                    self.remove(table.name(), &before, &claims);
+                    return Err(error);
+                }
             }
         }
-        Ok(())
+        Ok(claims)
+    }
+
+    /// Claims the files of a new table, unless another transaction has one of them.
+    fn claim(&self, table: &str, paged: &Paged) -> Result<Claims> {
+        let mut claims = Claims { claimed: Arc::clone(&self.claimed), files: Vec::new() };
+        for location in &paged.locations {
+            let key = (location.place.clone(), table.to_owned());
+            let mut claimed = self.claimed.lock();
+            if claimed.contains_key(&key) && !claims.files.iter().any(|own| own.key == key) {
+                let (table, place) = (table.to_owned(), location.place.clone());
+                return Err(Error::Unsettled { table, place });
+            }
+            *claimed.entry(key.clone()).or_default() += 1;
+            drop(claimed);
+            claims.files.push(Claim { key, identity: None });
+        }
+        Ok(claims)
+    }
+
+    /// Claims the files of a table that is dropped, and notes which ones they are.
+    pub(crate) fn claim_dropped(&self, table: &str, paged: &Paged) -> Claims {
+        let mut claims = Claims { claimed: Arc::clone(&self.claimed), files: Vec::new() };
+        for location in &paged.locations {
+            claims.add((location.place.clone(), table.to_owned()));
+            if !location.existing {
+                // One that can not be opened has no identity, and goes by its name.
+                let opened = self.sites.to_read(table, location).ok().and_then(|place| Reader::open(place, table).ok());
+                claims
+                    .files
+                    .last_mut()
+                    .iter_mut()
+                    .for_each(|claim| claim.identity = opened.as_ref().map(Reader::identity));
+            }
+        }
+        claims
     }
 
     /// Begins an append to the file that has the fewest rows.
@@ -126,12 +209,12 @@ impl Store {
 
     /// Removes the files that were made for a table; those that were there before it stay. Whoever reads them goes on.
     /// Nobody is there to be told of a failure, so the log is.
-    pub(crate) fn remove(&self, table: &str, paged: &Paged) {
+    pub(crate) fn remove(&self, table: &str, paged: &Paged, claims: &Claims) {
         for location in &paged.locations {
             let key = (location.place.clone(), table.to_owned());
             self.readers.lock().remove(&key);
             let idle = self.writers.lock().remove(&key);
-            // Lets go of the lock on the file.
+            // Waits for an append that is under way.
             let writer = idle.map(|idle| idle.lock().take());
             drop(writer);
             if location.existing {
@@ -139,10 +222,17 @@ impl Store {
                 continue;
             }
             let removed = sites::to_write(table, location).and_then(|directory| {
-                ishigaki_page::remove(directory.as_ref(), table).map_err(|source| at(table, location, source))
+                let removed = match claims.identity_at(location) {
+                    Some(identity) => ishigaki_page::remove_made(directory.as_ref(), table, identity),
+                    None => ishigaki_page::remove(directory.as_ref(), table).map(|()| true),
+                };
+                removed.map_err(|source| at(table, location, source))
             });
             match removed {
-                Ok(()) => tracing::info!(%table, place = %location.place, "the page file was removed"),
+                Ok(false) => {
+                    tracing::info!(%table, place = %location.place, "the page file stays: it is not the one that was made for the table");
+                }
+                Ok(true) => tracing::info!(%table, place = %location.place, "the page file was removed"),
                 Err(error) => {
                     tracing::warn!(%table, place = %location.place, %error, "the page file can not be removed; remove it by hand");
                 }
@@ -151,11 +241,28 @@ impl Store {
     }
 }
 
-fn make(table: &TableDefinition, paged: &Paged, location: &Location) -> Result<()> {
+/// Removes what killed appends have left of a table's files that were made for it, where no other program appends now. At a
+/// node the next append does it: to connect could take long.
+pub(crate) fn settle(table: &str, paged: &Paged) {
+    for location in paged.locations.iter().filter(|location| !location.existing) {
+        if !Site::of(table, location).is_ok_and(|site| !site.is_node()) {
+            continue;
+        }
+        let settled = sites::to_write(table, location).and_then(|directory| {
+            ishigaki_page::settle(directory.as_ref(), table).map_err(|source| at(table, location, source))
+        });
+        if let Err(error) = settled {
+            tracing::warn!(%table, place = %location.place, %error, "what appends have left can not be looked for");
+        }
+    }
+}
+
+/// Makes a file; its identity.
+fn make(table: &TableDefinition, paged: &Paged, location: &Location) -> Result<u64> {
     let directory = sites::to_make_in(table.name(), location)?;
     let settings = Settings { page_size: paged.page_size, ..Settings::default() };
     Writer::create(directory, table.name(), Arc::clone(table.schema()), settings)
-        .map(drop)
+        .map(|made| made.identity())
         .map_err(|source| at(table.name(), location, source))
 }
 

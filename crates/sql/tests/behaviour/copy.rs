@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::shell::Shell;
+use crate::shell::{Shell, run};
 use ishigaki_base::ErrorKind;
+use ishigaki_txn::ProtocolKind;
 
 const TABLE: &str = "CREATE TABLE t (
     id INT PRIMARY KEY, b BIGINT, d DOUBLE, n DECIMAL(12, 3), f BOOLEAN, x TEXT, y BYTEA, e DATE, w TIMESTAMP
@@ -214,4 +215,65 @@ fn a_copy_goes_through_links_and_keeps_the_mode_of_the_file() {
     assert_eq!(std::fs::metadata(&real).expect("is there").permissions().mode() & 0o777, 0o600);
     shell.run("COPY (SELECT 1) TO '/dev/null' WITH (FORMAT csv)");
     assert!(!std::fs::metadata("/dev/null").expect("is there").is_file());
+}
+
+#[test]
+fn copy_from_a_pipe_is_never_run_twice() {
+    let shell = Shell::under(ProtocolKind::Locking);
+    shell.run("CREATE TABLE t (n BIGINT PRIMARY KEY)");
+    let pipe = shell.file("pipe.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    // The older transaction has the row, so COPY meets a conflict; a second run would read an empty rest, and load nothing.
+    let other = shell.other();
+    run(&other, "BEGIN; INSERT INTO t VALUES (1)");
+    std::thread::scope(|scope| {
+        scope.spawn(|| std::fs::write(&pipe, "1\n2\n"));
+        let error = shell.error(&format!("COPY t FROM '{pipe}'"));
+        let text = error.to_string();
+        assert!(text.contains(&pipe) && text.contains("nothing was loaded"), "{text}");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+    });
+    run(&other, "ROLLBACK");
+    std::thread::scope(|scope| {
+        scope.spawn(|| std::fs::write(&pipe, "1\n2\n"));
+        assert_eq!(shell.run(&format!("COPY t FROM '{pipe}'")), 2);
+    });
+    // What can be read again is loaded as soon as it is possible.
+    let file = shell.file("file.csv");
+    std::fs::write(&file, "3\n").expect("written");
+    run(&other, "BEGIN; INSERT INTO t VALUES (3)");
+    std::thread::scope(|scope| {
+        let loads = scope.spawn(|| shell.other().execute_blocking(&format!("COPY t FROM '{file}'")));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        run(&other, "ROLLBACK");
+        loads.join().expect("no panic").expect("loaded");
+    });
+    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["3"]);
+}
+
+#[test]
+fn copy_to_follows_no_link_that_lies_where_its_temporary_file_would() {
+    let shell = Shell::with("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (1)");
+    let (victim, out) = (shell.file("victim"), shell.file("out.csv"));
+    std::fs::write(&victim, "precious").expect("written");
+    let foretold = format!("{out}.{}.tmp", std::process::id());
+    std::os::unix::fs::symlink(&victim, &foretold).expect("linked");
+    shell.run(&format!("COPY t TO '{out}'"));
+    assert_eq!(std::fs::read_to_string(&victim).expect("it is there"), "precious");
+    assert!(std::fs::symlink_metadata(&foretold).expect("it stays").is_symlink());
+    assert_eq!(std::fs::read_to_string(&out).expect("it is there"), "n\n1\n");
+    // A file that only its owner may read is so at every moment, and others' sessions are not in the way.
+    std::fs::set_permissions(&out, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    std::thread::scope(|scope| {
+        for session in 0..4 {
+            let (own, out) = (shell.other(), &out);
+            scope.spawn(move || run(&own, &format!("COPY (SELECT {session} AS n) TO '{out}'")));
+        }
+    });
+    let text = std::fs::read_to_string(&out).expect("it is there");
+    assert!(text.len() == 4 && text.starts_with("n\n"), "{text}");
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&out).expect("there").permissions()) & 0o777,
+        0o600
+    );
 }

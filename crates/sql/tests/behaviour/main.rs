@@ -4,6 +4,7 @@ mod copy;
 mod damage;
 mod dml_planning;
 mod paged;
+mod paged_turns;
 mod plans;
 mod row_values;
 mod shell;

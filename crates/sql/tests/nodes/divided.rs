@@ -8,6 +8,7 @@ use ishigaki_base::ByteSize;
 use ishigaki_remote::{Access, Folder, Results, WorkError, Worker};
 use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use ishigaki_sql::{Database, Settings};
+use ishigaki_testkit::seeded_runs;
 
 use crate::shell::Shell;
 use crate::{Node, QUERIES, counted, create, serve_with};
@@ -49,10 +50,20 @@ impl Node {
 
 const ROWS: u64 = 150_000;
 
-/// One that keeps no pages.
-fn shell() -> Shell {
+/// One that keeps pages in so much memory.
+fn shell(page_memory: ByteSize) -> Shell {
     let directory = tempfile::tempdir().expect("a folder");
-    let settings = Settings { page_memory: ByteSize(0), ..Settings::default() };
+    let settings = Settings { page_memory, ..Settings::default() };
+    let database = Database::open(directory.path().join("data"), settings).expect("opens");
+    let session = database.session();
+    Shell { directory, database, session }
+}
+
+/// The same anew, with no page in memory.
+fn cold(shell: Shell, page_memory: ByteSize) -> Shell {
+    let Shell { directory, database, session } = shell;
+    drop((session, database));
+    let settings = Settings { page_memory, ..Settings::default() };
     let database = Database::open(directory.path().join("data"), settings).expect("opens");
     let session = database.session();
     Shell { directory, database, session }
@@ -60,7 +71,7 @@ fn shell() -> Shell {
 
 /// A table `t` at a node that is worth dividing, and what all queries give if its pages are fetched. No page is kept.
 fn filled() -> (Shell, Node, Vec<Vec<String>>) {
-    let (shell, node) = (shell(), Node::start());
+    let (shell, node) = (shell(ByteSize(0)), Node::start());
     shell.run(&create("t", &node.place("tables")).replace("4KiB", "32KiB"));
     shell.run(&format!(
         "INSERT INTO t SELECT value, 'name ' || value || repeat('.', 80), value % 7 FROM generate_series(1, {ROWS})"
@@ -124,6 +135,40 @@ fn what_a_node_is_too_busy_for_is_taken_back_and_fetched() {
     assert!(divided > QUERIES.len() / 2, "{divided} of {}", QUERIES.len());
     // The worker itself never gives up.
     assert!(begun.elapsed() < Duration::from_mins(2), "{:?}", begun.elapsed());
+}
+
+/// Pages in memory here are the last ones that are fetched, so an order may have pages from before and behind them.
+#[test]
+fn whatever_pages_are_in_memory_every_placement_gives_the_same_rows() {
+    let (first, _node, answers) = filled();
+    let mut shells = vec![first];
+    seeded_runs("whatever_pages_are_in_memory_every_placement_gives_the_same_rows", 6, |seed| {
+        let mut random = seed.generator();
+        let memory = [ByteSize(0), ByteSize::mib(4), ByteSize::mib(256)][random.usize(0..3)];
+        let shell = cold(shells.pop().expect("the one of the run before"), memory);
+        for _ in 0..4 {
+            // Reads some pages, and joins skip others of the same scan.
+            shell.run("SET ishigaki.placement = 'fetch'");
+            let from = random.u64(0..ROWS);
+            let to = from + random.u64(1..ROWS / 4);
+            let warms = format!("SELECT count(name), min(rest) FROM t WHERE n BETWEEN {from} AND {to}");
+            assert_eq!(shell.rows(&warms).len(), 1);
+            shell.run(
+                ["SET ishigaki.placement = 'auto'", "SET ishigaki.placement = 'push'"]
+                    [usize::from(random.u8(0..4) == 0)],
+            );
+            for _ in 0..3 {
+                let at = random.usize(0..QUERIES.len());
+                assert_eq!(
+                    shell.rows(QUERIES[at]),
+                    answers[at],
+                    "{memory} of pages, {from} to {to} warm: {}",
+                    QUERIES[at]
+                );
+            }
+        }
+        shells.push(shell);
+    });
 }
 
 #[test]

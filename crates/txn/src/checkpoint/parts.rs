@@ -71,6 +71,11 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
+    /// Lets commits go first, if there are any.
+    pub(super) fn give_way(&mut self) {
+        self.throttle.give_way();
+    }
+
     /// Writes what is left; all parts, in order.
     pub(super) fn finish(mut self) -> Result<Vec<Part>> {
         self.write()?;

@@ -207,13 +207,15 @@ impl Sink for Replay {
 
 /// Gives a key its first value, for memory that `take` takes out of the budget; false if it has one.
 fn insert(table: &Table, key: &[u8], value: &[u8], lsn: Lsn, take: impl FnOnce(u64) -> Result<()>) -> Result<bool> {
-    let (id, record) = table.claim(value.len());
-    if let Err(error) = take(table.cost(key, id.bytes()) + outside_cost(record, value)) {
+    let (id, record) = table.claim_for_recovery(value.len());
+    if let Err(error) = take(table.cost(id.bytes()) + outside_cost(record, value)) {
         table.disclaim(id);
         return Err(error);
     }
     drop(record.overwrite(Some(Value::Bytes(value)), recovered(lsn)));
-    Ok(table.rows.insert(key, id, &Guard::new()).is_some())
+    let is_new = table.rows.insert(key, id, &Guard::new()).is_some();
+    table.count_index();
+    Ok(is_new)
 }
 
 /// Where a record is that was replayed or is in a checkpoint. All of it is durable, so which stream it was in does not matter

@@ -352,7 +352,7 @@ impl Locking {
         }
         let guard = Guard::new();
         if table.remove(key, *id, &guard) {
-            table.give_back(table.cost(key, id.bytes()));
+            table.give_back(table.cost(id.bytes()));
         }
         // Before the guard is gone: after that the record may be another key's.
         lock.release_dead(self.me);

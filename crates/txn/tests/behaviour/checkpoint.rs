@@ -76,7 +76,9 @@ fn opening_loads_the_checkpoint_and_replays_only_what_came_after_it() {
     let loaded = database.recovery().checkpoint.clone().unwrap();
     assert_eq!((loaded.number, loaded.rows, loaded.bytes), (1, report.rows, report.bytes));
     assert_eq!(everything(&database), expected);
-    assert_eq!(database.memory().used, used);
+    // Records and values take the same, to the byte; how full the nodes of the index are depends on the order of loading.
+    let difference = database.memory().used.0.abs_diff(used.0);
+    assert!(difference <= 4 * (16 << 10) && difference.is_multiple_of(16 << 10), "{difference}");
     assert_eq!(database.recovery().tables, 2);
     for (name, ..) in expected {
         database.session().run(|txn| txn.drop_table(&name)).unwrap();
@@ -488,4 +490,46 @@ fn a_checkpoint_beside_another_log_or_an_older_copy_of_its_own_is_refused() {
     }
     let error = Database::open(home.path(), on_demand()).unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("is needed from"), "{error}");
+}
+
+/// A log that was allowed far more is let go of by the first checkpoint, and nobody waits for that.
+#[test]
+fn commits_do_not_stall_after_opening_with_smaller_segments_or_less_space() {
+    let log = |segment, space| ishigaki_wal::Settings {
+        background: true,
+        segment: ByteSize::kib(segment),
+        space: ByteSize::kib(space),
+        ..settings().log
+    };
+    for (segment, space) in [(32, 256), (512, 256), (32, 8192)] {
+        let directory = MemoryDirectory::new();
+        let large = Settings { log: log(512, 8192), ..on_demand() };
+        let database = Database::open_in(Arc::new(directory.clone()), large).unwrap();
+        let session = database.session();
+        let table = session.run(|txn| txn.create_table("table")).unwrap();
+        for turn in 0..300_u32 {
+            session.run(|txn| txn.put(table, &turn.to_be_bytes(), &[turn as u8; 10_000])).unwrap();
+        }
+        drop(session);
+        database.close().unwrap();
+
+        let checkpoint = CheckpointSettings { automatic: true, ..on_demand().checkpoint };
+        let small = Settings { log: log(segment, space), checkpoint, ..settings() };
+        let database = Database::open_in(Arc::new(directory.clone()), small).unwrap();
+        let (session, mut longest) = (database.session(), Duration::ZERO);
+        for turn in 0..100_u32 {
+            let began = Instant::now();
+            session.run(|txn| txn.put(table, &turn.to_be_bytes(), &[turn as u8; 1000])).unwrap();
+            longest = longest.max(began.elapsed());
+        }
+        assert!(
+            longest < Duration::from_secs(3),
+            "{segment} KiB, {space} KiB: {longest:?}, {:?}",
+            database.log().space()
+        );
+        wait_for("the log to be as short as it may be", || {
+            let space = database.log().space();
+            space.used <= space.bound
+        });
+    }
 }

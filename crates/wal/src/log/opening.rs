@@ -13,7 +13,7 @@ use crate::epoch::Epochs;
 use crate::format::Control;
 use crate::herald::Herald;
 use crate::keeper;
-use crate::recovery::{self, Recovered, Replay};
+use crate::recovery::{self, Fit, Recovered, Replay};
 use crate::serial::{self, SerialLog};
 use crate::space::{Pool, Spares};
 use crate::stream::State;
@@ -140,8 +140,9 @@ impl Log {
         let start = from.max(control.start);
         let mut spares = Spares::survey(directory.as_ref(), control.clean.is_some())?;
         let chunk_limit = settings.chunk_limit();
+        let fit = Fit { chunk_limit, segment: settings.segment.0 };
         let mut recovered = recover(directory.as_ref(), &control, start)?;
-        recovered.settle(directory.as_ref(), &control, chunk_limit, &mut spares)?;
+        recovered.settle(directory.as_ref(), &control, fit, &mut spares)?;
         let Recovered { next, tails, report } = recovered;
         if next > Position::MAX_LSN {
             return Err(used_up());
@@ -153,14 +154,15 @@ impl Log {
             .update(|control| *control = Control { generation, base: next, clean: None, start, ..*control })?;
         let pool = Arc::new(Pool::new(directory, &settings, spares));
         for tail in &tails {
-            tail.count(&pool, settings.all_streams(), chunk_limit);
+            tail.count(&pool, settings.all_streams(), fit);
         }
         // What a trim had left to do when it was cut off.
         pool.free(start)?;
+        pool.bear_with_what_is_there();
         let (mut streams, mut serial) = (Vec::new(), None);
         for id in (0..settings.all_streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
-            let (pen, next_segment) = recovery::resume(&pool, id, tail, chunk_limit)?;
+            let (pen, next_segment) = recovery::resume(&pool, id, tail, fit)?;
             if settings.kind == LogKind::Serial {
                 let capacity = settings.shared_buffer();
                 serial = Some(SerialLog::new(pen, next_segment, next, chunk_limit, capacity));

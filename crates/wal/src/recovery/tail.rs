@@ -62,6 +62,21 @@ pub(crate) struct Tail {
     littered: bool,
 }
 
+/// What a segment must be like to be written again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fit {
+    /// The longest chunk, which must fit.
+    pub(crate) chunk_limit: usize,
+    /// The length of segments that are made now. Longer ones are not written any more.
+    pub(crate) segment: u64,
+}
+
+impl Fit {
+    fn takes(self, segment: &dyn Device) -> bool {
+        longest_chunk(segment.len()) >= self.chunk_limit as u64 && segment.len() <= self.segment
+    }
+}
+
 impl Tail {
     /// Looks at what lies behind the end: nothing, or the rest of one torn batch. Anything further means that a chunk
     /// which was durable once is gone, since each batch was durable before the next began.
@@ -132,14 +147,14 @@ impl Tail {
         &mut self,
         directory: &dyn Directory,
         clean: bool,
-        chunk_limit: usize,
+        fit: Fit,
         spares: &mut Spares,
     ) -> Result<()> {
         if let Some(batch) = &self.last_batch {
             batch.rewrite(|_| ())?;
         }
         let clean = clean && !self.littered;
-        self.remove_blank(directory, clean, chunk_limit, spares)?;
+        self.remove_blank(directory, clean, fit, spares)?;
         if !clean && let Some(segment) = self.current.clone() {
             let (offset, all) = (self.place.offset, segment.device.len());
             let length = longest_batch(all).min(all - offset);
@@ -151,15 +166,9 @@ impl Tail {
     /// Makes spares of blank segments that can not be relied upon, the last one first, so that there is never a hole in their
     /// numbers: after a crash, because the sync of their names may have failed, and then no later sync helps; and when one
     /// of them is too small for our chunks.
-    fn remove_blank(
-        &mut self,
-        directory: &dyn Directory,
-        clean: bool,
-        chunk_limit: usize,
-        spares: &mut Spares,
-    ) -> Result<()> {
+    fn remove_blank(&mut self, directory: &dyn Directory, clean: bool, fit: Fit, spares: &mut Spares) -> Result<()> {
         let current_is_blank = self.place.offset == 0 && self.current.is_some();
-        let fits = |segment: &Segment| longest_chunk(segment.device.len()) >= chunk_limit as u64;
+        let fits = |segment: &Segment| fit.takes(segment.device.as_ref());
         let mut blank = self.behind.iter().chain(self.current.iter().filter(|_| current_is_blank));
         if clean && blank.all(fits) {
             return Ok(());
@@ -172,8 +181,8 @@ impl Tail {
 
     /// Counts the stream's segments in the pool, and hands those over that will not be written. Streams from number
     /// `streams` on are not written at all.
-    pub(crate) fn count(&self, pool: &Pool, streams: u16, chunk_limit: usize) {
-        let (written, ..) = self.go_on(chunk_limit);
+    pub(crate) fn count(&self, pool: &Pool, streams: u16, fit: Fit) {
+        let (written, ..) = self.go_on(fit);
         let is_written = |index| self.stream.0 < streams && written.iter().any(|segment| segment.index == index);
         let rest = self.current.iter().chain(&self.behind).map(|segment| Retired {
             index: segment.index,
@@ -190,13 +199,15 @@ impl Tail {
 
     /// Where to go on: the segments that are there, the offset in the first of them, the next sequence, the number of
     /// the segment to make next.
-    pub(crate) fn go_on(&self, chunk_limit: usize) -> (Vec<Segment>, u64, u64, u64) {
+    pub(crate) fn go_on(&self, fit: Fit) -> (Vec<Segment>, u64, u64, u64) {
         let offset = self.place.offset;
         let current = self.current.as_ref().filter(|current| {
-            // A medium may have larger blocks than before, and we larger chunks: then the next segment is begun.
+            // A medium may have larger blocks than before, and we larger chunks or smaller segments: then the next segment is
+            // begun. A segment that is longer than those of now could alone be more than the log may take, and as long as it
+            // is written no trim frees it.
             let device = &current.device;
             let block = device.promise().block_size as u64;
-            longest_chunk(device.len()) >= chunk_limit as u64 && offset.is_multiple_of(block) && offset < device.len()
+            fit.takes(device.as_ref()) && offset.is_multiple_of(block) && offset < device.len()
         });
         let offset = if current.is_some() { offset } else { 0 };
         let next = self.place.segment + u64::from(self.current.is_some()) + self.behind.len() as u64;

@@ -17,8 +17,14 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Over that folder, at a free port unless the arguments say another.
+    /// Over that folder, at a free port unless the arguments say another, and open to this host unless they have a token.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let open: &[&str] = if arguments.contains(&"--token-file") { &[] } else { &["--open-to-this-host"] };
+        Self::closed(folder, &[open, arguments].concat())
+    }
+
+    /// The same, as it is by itself: closed to all who have not the token in its folder.
+    pub(crate) fn closed(folder: &Path, arguments: &[&str]) -> Self {
         let mut program = Program::new().args(["node", "--json", "--data"]).arg(folder);
         if !arguments.contains(&"--listen") {
             program = program.args(["--listen", "127.0.0.1:0"]);

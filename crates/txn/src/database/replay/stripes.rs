@@ -138,7 +138,7 @@ impl Stripes {
             if record.position().lsn() >= lsn {
                 return Ok(true);
             }
-            let cost = table.cost(&key, id.bytes()) + record.outside(&guard);
+            let cost = table.cost(id.bytes()) + record.outside(&guard);
             table.remove(&key, id, &guard);
             account.give_back(memory, cost);
         } else if let Some(deleted) = stripe.tombstones.get(&(table.id, key.clone()))

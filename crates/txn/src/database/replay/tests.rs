@@ -71,8 +71,8 @@ fn cost(tables: &Tables) -> u64 {
     let guard = Guard::new();
     let of = |table: &Table| {
         let mut cost = 0;
-        let _ = table.rows.walk::<()>((Bound::Unbounded, Bound::Unbounded), None, |key, (id, record), _| {
-            cost += table.cost(key, id.bytes()) + record.outside(&guard);
+        let _ = table.rows.walk::<()>((Bound::Unbounded, Bound::Unbounded), None, |_, (id, record), _| {
+            cost += table.cost(id.bytes()) + record.outside(&guard);
             ControlFlow::Continue(())
         });
         cost

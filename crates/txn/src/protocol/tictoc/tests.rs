@@ -265,7 +265,7 @@ fn a_record_that_has_become_another_keys_is_not_that_of_a_key_that_has_a_new_one
     let can_be_taken_up = (0..1_000_000).any(|_| {
         Guard::new().accelerate();
         std::thread::yield_now();
-        let (claimed, _) = table.claim(5);
+        let (claimed, _) = table.claim_for_recovery(5);
         table.disclaim(claimed);
         claimed == record
     });

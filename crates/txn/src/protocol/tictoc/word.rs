@@ -210,10 +210,15 @@ impl Word {
     ///
     /// Who has seen it before finds it dead until now, and locked from now on.
     pub(crate) fn begin_again(&self) -> Timestamp {
-        let before = self.load();
-        let least = before.wts() + u64::from(before.is_dead());
+        let least = self.next_life();
         self.store(Stamp::new(least, true).locked());
         least
+    }
+
+    /// From where on the timestamps of the next key's versions go, of a record that no key has.
+    pub(crate) fn next_life(&self) -> Timestamp {
+        let now = self.load();
+        now.wts() + u64::from(now.is_dead())
     }
 
     /// True if the record of a key that is gone can be another key's.

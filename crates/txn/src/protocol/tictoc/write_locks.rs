@@ -199,7 +199,7 @@ impl WriteLock {
         let guard = Guard::new();
         table.absences.take_over(stamp);
         if table.remove(key, self.id, &guard) {
-            table.give_back(table.cost(key, self.id.bytes()));
+            table.give_back(table.cost(self.id.bytes()));
         }
         // Before the guard is gone: after that the record may be another key's.
         record.word().store(stamp.dead());
