@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Ident, Query, Select, SelectItem, Statement, Value, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, Query, Select, SelectItem, Statement, TableFactor, Value,
+    VisitMut, VisitorMut, visit_expressions_mut,
 };
 
 use super::plain;
@@ -53,6 +53,11 @@ impl VisitorMut for Rewrite {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.leave_select();
         literals::selected(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        literals::of_table_function(table);
         ControlFlow::Continue(())
     }
 

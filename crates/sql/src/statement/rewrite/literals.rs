@@ -4,7 +4,8 @@
 //! one of BIGINT a DECIMAL. Operators see to their own operands; here are the places from where a number gets into a column.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, UnaryOperator, Value,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, TableFactor,
+    UnaryOperator, Value,
 };
 
 use crate::statement::identifier;
@@ -35,6 +36,33 @@ pub(super) fn within(expression: &mut Expr) {
     }
 }
 
+/// The numbers that a table function gets, which are BIGINT for DataFusion's.
+pub(super) fn of_table_function(table: &mut TableFactor) {
+    let TableFactor::Table { args: Some(list), .. } = table else { return };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument
+            && matches!(argument, Expr::BinaryOp { .. } | Expr::Nested(_))
+            && is_of_numbers(argument)
+        {
+            *argument = cast(argument, DataType::BigInt(None));
+        }
+    }
+}
+
+/// Whether an expression is of whole numbers that are written down.
+fn is_of_numbers(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_of_numbers(inner),
+        Expr::BinaryOp { left, right, .. } => is_of_numbers(left) && is_of_numbers(right),
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.parse::<i64>().is_ok()),
+        _ => false,
+    }
+}
+
+fn cast(expression: &Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression.clone()), data_type, array: false, format: None }
+}
+
 /// Has the numbers that an expression may be read as INTEGER.
 fn narrow(expression: &mut Expr) {
     match expression {
@@ -48,13 +76,7 @@ fn narrow(expression: &mut Expr) {
             }
         }
         _ if is_integer(expression) => {
-            *expression = Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(expression.clone()),
-                data_type: DataType::Int(None),
-                array: false,
-                format: None,
-            };
+            *expression = cast(expression, DataType::Int(None));
         }
         _ => {}
     }
