@@ -2,6 +2,7 @@
 
 mod lengths;
 mod literals;
+mod negations;
 mod quantified;
 mod rows;
 mod similar;
@@ -69,6 +70,7 @@ impl VisitorMut for Rewrite {
         lengths::cut(expression);
         literals::within(expression);
         self.windows.resolve(expression);
+        negations::outside(expression);
         rows::compare(expression);
         quantified::to_memberships(expression);
         similar::to_regex(expression);
