@@ -19,8 +19,8 @@ pub fn episode(ours: &mut Ours, seed: Seed, tally: &mut Tally) -> Result<Option<
     let mut random = seed.generator();
     let (tables, setup) = schema::draw(&mut random);
     ours.clear()?;
-    let place = ours.place();
-    let sql = |tree: &Tree| tree.sql(Side::Ours(&place));
+    let places = ours.places();
+    let sql = |tree: &Tree| tree.sql(Side::Ours(&places));
     for tree in &setup {
         // A row that does not fit is not there; the others are.
         ours.run(&sql(tree));

@@ -15,6 +15,9 @@ pub enum Error {
     /// Our own database does not open, or does not do what every test takes for granted.
     #[error("our side: {0}")]
     Ours(#[from] ishigaki_sql::Error),
+    /// Our storage node does not start.
+    #[error("our side's storage node: {0}")]
+    Node(String),
     /// A folder, or the connection to the rival.
     #[error("the tester's folder or its connection to PostgreSQL: {0}")]
     Io(io::Error),

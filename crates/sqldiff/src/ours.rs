@@ -1,15 +1,20 @@
 //! Our side: a database in this process, and one session of it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
+use ishigaki_fabric::Security;
+use ishigaki_remote::{Access, Export, NodeSettings, StorageNode};
+use ishigaki_scan::{FragmentWorker, WorkerSettings};
 use ishigaki_sql::{CancelHandle, Database, Outcome, Session, Settings, Statement};
 use tempfile::TempDir;
 
+use crate::tree::Places;
 use crate::value::{Answer, Class};
-use crate::{Result, arrow};
+use crate::{Error, Result, arrow};
 
 /// What a statement may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -25,24 +30,31 @@ pub struct Ours {
     /// How often it was cleared; paged tables get a folder that no earlier one had.
     times: u64,
     _database: Database,
+    /// Where the pages of some tables are, and work is done beside them.
+    node: StorageNode,
 }
 
 impl Ours {
     /// Opens an empty one.
     pub fn open() -> Result<Self> {
         let folder = crate::folder()?;
+        let node = node(&folder.path().join("node"))?;
         let mut settings = Settings { query_memory: ByteSize::mib(512), ..Settings::default() };
         settings.txn.memory = ByteSize::mib(256);
         let database = Database::open(folder.path().join("data"), settings)?;
         let session = database.session();
         let watch: Arc<Mutex<Option<Instant>>> = Arc::default();
         cancel_late(session.cancel_handle(), &watch);
-        Ok(Self { session, watch, folder, tables: BTreeSet::new(), times: 0, _database: database })
+        Ok(Self { session, watch, folder, tables: BTreeSet::new(), times: 0, _database: database, node })
     }
 
-    /// Where a paged table of that name keeps its pages.
-    pub(crate) fn place(&self) -> String {
-        self.folder.path().join(format!("pages{}", self.times)).display().to_string()
+    /// Where paged tables keep their pages.
+    pub(crate) fn places(&self) -> Places {
+        let folder = format!("pages{}", self.times);
+        Places {
+            here: self.folder.path().join(&folder).display().to_string(),
+            node: format!("node://{}/{folder}", self.node.address()),
+        }
     }
 
     /// No transaction, and no tables.
@@ -78,6 +90,17 @@ impl Ours {
             outcome => Answer::Changed(outcome.affected()),
         })
     }
+}
+
+/// A storage node in this process, over a folder of its own.
+fn node(folder: &Path) -> Result<StorageNode> {
+    std::fs::create_dir(folder).map_err(Error::Io)?;
+    let worker = FragmentWorker::new(WorkerSettings::default()).map_err(|error| Error::Node(error.to_string()))?;
+    let settings =
+        NodeSettings { listen: "127.0.0.1:0".to_owned(), access: Access::ReadWrite, ..NodeSettings::default() };
+    let export = Export::Folder(folder.to_owned());
+    let started = StorageNode::start_with(&export, settings, Security::Open, Some(Arc::new(worker)));
+    started.map_err(|error| Error::Node(error.to_string()))
 }
 
 /// Cancels a statement that takes too long, for as long as the session is there.

@@ -10,7 +10,7 @@ use crate::generate::schema::{self, Table};
 use crate::generate::{Drawn, Generator};
 use crate::report::{Difference, Tally};
 use crate::shrink;
-use crate::tree::{Side, Sort, Tree, tree};
+use crate::tree::{Places, Side, Sort, Tree, tree};
 use crate::value::Answer;
 use crate::{Ours, Result, Theirs};
 
@@ -124,7 +124,8 @@ impl Tester {
         let Verdict::Different(kind) = step.verdict else { return Ok(None) };
         // What is in a table comes of the change before.
         let last = script.len() - 1 - usize::from(script.last().is_some_and(|drawn| drawn.is_look) && script.len() > 1);
-        let statement: Vec<String> = script[last..].iter().map(|drawn| drawn.tree.sql(Side::Ours("PAGES"))).collect();
+        let statement: Vec<String> =
+            script[last..].iter().map(|drawn| drawn.tree.sql(Side::Ours(&Places::shown()))).collect();
         let statement = statement.join("; ");
         if let Some((kept, open)) = known(&Seen { statement: &statement, ours: &step.ours, theirs: &step.theirs }) {
             if open {
@@ -141,7 +142,7 @@ impl Tester {
         let (script, step) = shrink::shrink(self, script.to_vec(), step, self.patience)?;
         let script = script
             .iter()
-            .map(|drawn| (drawn.tree.sql(Side::Ours("/tmp/sqldiff-pages")), drawn.tree.sql(Side::Theirs)))
+            .map(|drawn| (drawn.tree.sql(Side::Ours(&Places::shown())), drawn.tree.sql(Side::Theirs)))
             .collect();
         Ok(Some(Difference { seed, kind, script, ours: step.ours, theirs: step.theirs, statement, number }))
     }
@@ -153,7 +154,7 @@ impl Tester {
         let mut before = String::new();
         for drawn in script {
             let step = self.step(drawn)?;
-            let statement = drawn.tree.sql(Side::Ours("PAGES"));
+            let statement = drawn.tree.sql(Side::Ours(&Places::shown()));
             let statement = if drawn.is_look { format!("{before}; {statement}") } else { statement };
             before.clone_from(&statement);
             if let Verdict::Different(_) = step.verdict {
@@ -174,7 +175,7 @@ impl Tester {
 
     /// Asks both sides a statement. What ours refuses, theirs is not asked, so that both have the same rows.
     pub(crate) fn step(&mut self, drawn: &Drawn) -> Result<Step> {
-        let statement = drawn.tree.sql(Side::Ours(&self.ours.place()));
+        let statement = drawn.tree.sql(Side::Ours(&self.ours.places()));
         let ours = self.ours.run(&statement);
         let statement = drawn.tree.sql(Side::Theirs);
         let theirs = match &ours {

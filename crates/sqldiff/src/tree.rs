@@ -33,8 +33,8 @@ pub(crate) enum Part {
         ours: String,
         theirs: String,
     },
-    /// The folder for pages, which is another one each time that a script is run.
-    Place,
+    /// Where a paged table's pages are: other folders each time that a script is run.
+    Place(Where),
     Tree(Tree),
     /// What may be left out.
     Maybe(Tree),
@@ -46,11 +46,34 @@ pub(crate) enum Part {
     },
 }
 
+/// Where pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    Here,
+    AtTheNode,
+    /// Some here, some at the node.
+    Both,
+}
+
+/// The folders for pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) here: String,
+    pub(crate) node: String,
+}
+
+impl Places {
+    /// As they are shown to people.
+    pub(crate) fn shown() -> Self {
+        Self { here: "/tmp/sqldiff-pages".to_owned(), node: "node://127.0.0.1:7117/sqldiff-pages".to_owned() }
+    }
+}
+
 /// For which side a statement is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side<'a> {
-    /// With the folder for pages.
-    Ours(&'a str),
+    /// With the folders for pages.
+    Ours(&'a Places),
     Theirs,
 }
 
@@ -104,8 +127,12 @@ impl Tree {
                 (Part::Text(text), _) => to.push_str(text),
                 (Part::Differs { ours, .. }, Side::Ours(_)) => to.push_str(ours),
                 (Part::Differs { theirs, .. }, Side::Theirs) => to.push_str(theirs),
-                (Part::Place, Side::Ours(place)) => to.push_str(place),
-                (Part::Place, Side::Theirs) => {}
+                (Part::Place(Where::Here), Side::Ours(places)) => to.push_str(&places.here),
+                (Part::Place(Where::AtTheNode), Side::Ours(places)) => to.push_str(&places.node),
+                (Part::Place(Where::Both), Side::Ours(Places { here, node })) => {
+                    to.push_str(&[here.as_str(), ", ", node].concat());
+                }
+                (Part::Place(_), Side::Theirs) => {}
                 (Part::Tree(inner) | Part::Maybe(inner), _) => inner.write(side, to),
                 (Part::List { separator, items, .. }, _) => {
                     for (number, item) in items.iter().enumerate() {
@@ -153,7 +180,7 @@ impl Tree {
                         }
                     }
                 }
-                Part::Text(_) | Part::Differs { .. } | Part::Place => {}
+                Part::Text(_) | Part::Differs { .. } | Part::Place(_) => {}
             }
         }
         found
@@ -174,7 +201,7 @@ impl Tree {
             match part {
                 Part::Tree(inner) | Part::Maybe(inner) => look(inner),
                 Part::List { items, .. } => items.iter().for_each(&mut look),
-                Part::Text(_) | Part::Differs { .. } | Part::Place => {}
+                Part::Text(_) | Part::Differs { .. } | Part::Place(_) => {}
             }
         }
     }
@@ -221,7 +248,8 @@ mod tests {
 
     #[test]
     fn what_has_two_spellings_is_written_for_each_side() {
-        let tree = tree!(Sort::Words; Part::Differs { ours: "x".into(), theirs: "y".into() }, Part::Place);
-        assert_eq!((tree.sql(Side::Ours("/p")), tree.sql(Side::Theirs)), ("x/p".to_owned(), "y".to_owned()));
+        let tree = tree!(Sort::Words; Part::Differs { ours: "x".into(), theirs: "y".into() }, Part::Place(Where::Here));
+        let places = Places { here: "/p".to_owned(), node: String::new() };
+        assert_eq!((tree.sql(Side::Ours(&places)), tree.sql(Side::Theirs)), ("x/p".to_owned(), "y".to_owned()));
     }
 }

@@ -199,7 +199,10 @@ impl Generator<'_> {
         }
         let (tables, scope) = self.one_table();
         self.scopes.push(scope);
+        // Now and then one that may have several rows, which is an error.
+        let several = self.chance(10);
         let found = match family {
+            _ if several => self.reference_here(family),
             Family::Integer if self.chance(40) => Some(Tree::value(family, "count(*)")),
             Family::Boolean | Family::Bytes => None,
             _ => {

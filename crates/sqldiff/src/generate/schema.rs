@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::Column;
 use crate::kind::Type;
-use crate::tree::{Part, Sort, Tree, tree};
+use crate::tree::{Part, Sort, Tree, Where, tree};
 
 /// A table of the schema.
 #[derive(Clone, Debug)]
@@ -24,8 +24,10 @@ pub(crate) fn draw(random: &mut Rng) -> (Vec<Table>, Vec<Tree>) {
     let (mut tables, mut statements) = (Vec::new(), Vec::new());
     for number in 0..random.usize(2..=4) {
         let table = table(number, random);
-        statements.push(create(&table));
-        for _ in 0..random.usize(..3) {
+        statements.push(create(&table, random));
+        // Each append to a paged table makes pages of its own.
+        let inserts = if table.paged { random.usize(..6) } else { random.usize(..3) };
+        for _ in 0..inserts {
             let rows = random.usize(1..9);
             statements.push(insert(&table, rows, random));
         }
@@ -61,7 +63,7 @@ fn table(number: usize, random: &mut Rng) -> Table {
     Table { name: format!("t{number}"), columns, keyed: !paged && random.u8(..3) > 0, paged, required }
 }
 
-fn create(table: &Table) -> Tree {
+fn create(table: &Table, random: &mut Rng) -> Tree {
     let column = |(column, required): (&Column, &bool)| {
         let kind = column.kind.map(|kind| kind.to_string()).unwrap_or_default();
         let key = if table.keyed && column.name == "id" { " PRIMARY KEY" } else { "" };
@@ -72,8 +74,9 @@ fn create(table: &Table) -> Tree {
     let columns = Part::List { separator: ", ", items, least: 1 };
     let mut made = tree!(Sort::Words; format!("CREATE TABLE {} (", table.name), columns, ")");
     if table.paged {
+        let at = [Where::Here, Where::Here, Where::AtTheNode, Where::Both][random.usize(..4)];
         let ours = |text: &str| Part::Differs { ours: text.to_owned(), theirs: String::new() };
-        let place = tree!(Sort::Words; ours(" WITH (storage = 'paged', page_size = '4KiB', location = '"), Part::Place, ours("')"));
+        let place = tree!(Sort::Words; ours(" WITH (storage = 'paged', page_size = '4KiB', location = '"), Part::Place(at), ours("')"));
         made.parts.push(Part::Maybe(place));
     }
     made
@@ -87,14 +90,16 @@ pub(super) fn insert(table: &Table, rows: usize, random: &mut Rng) -> Tree {
     tree!(Sort::Words; head, Part::List { separator: ", ", items, least: 1 })
 }
 
-/// The values of a row, in parentheses. Of each ten keys one or two may be taken already.
+/// The values of a row, in parentheses.
 fn row(table: &Table, random: &mut Rng) -> Tree {
     let items = table.columns.iter().zip(&table.required).map(|(column, &required)| {
         let kind = column.kind.unwrap_or(Type::Text);
         if column.name == "id" {
-            return Tree::value(column.family, random.u32(..1_000_000).to_string());
+            // Of few, so that some are taken, or of many.
+            let key = if random.u8(..4) == 0 { random.u32(..20) } else { random.u32(..1_000_000) };
+            return Tree::value(column.family, key.to_string());
         }
-        if random.u8(..5) == 0 && !required {
+        if random.u8(..5) == 0 && (!required || random.u8(..20) == 0) {
             return Tree::words("NULL");
         }
         let tame = column.tame || random.u8(..2) == 0;

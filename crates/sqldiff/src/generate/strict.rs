@@ -12,8 +12,16 @@ use crate::tree::{Sort, Tree, tree};
 impl Generator<'_> {
     pub(super) fn strict(&mut self) -> Drawn {
         let table = self.tables[self.random.usize(..self.tables.len())].clone();
-        let family = [Family::Integer, Family::Integer, Family::Decimal, Family::Date, Family::Timestamp, Family::Text]
-            [self.random.usize(..6)];
+        let families = [
+            Family::Integer,
+            Family::Integer,
+            Family::Decimal,
+            Family::Float,
+            Family::Date,
+            Family::Timestamp,
+            Family::Text,
+        ];
+        let family = families[self.random.usize(..families.len())];
         let terms = |inexact| Terms { ordered: false, inexact, strict: true };
         let Some(value) = self.edge(&table, family) else {
             let tree = tree!(Sort::Query(1); format!("SELECT count(*) FROM {}", table.name));

@@ -3,11 +3,14 @@
 use super::{Drawn, Generator};
 use crate::compare::Terms;
 use crate::tester::names;
-use crate::tree::Tree;
+use crate::tree::{Part, Sort, Tree};
 
 impl Generator<'_> {
     /// The next step of a transaction. After one that may take rows back, all tables are compared.
     pub(super) fn control(&mut self) -> Drawn {
+        if self.chance(25) {
+            return self.placement();
+        }
         let (sql, takes_back) = match self.open.take() {
             None => {
                 self.open = Some(Vec::new());
@@ -40,5 +43,18 @@ impl Generator<'_> {
         };
         let changes = if takes_back { names(self.tables) } else { Vec::new() };
         Drawn { tree: Tree::words(sql), terms: Terms::default(), changes, controls: true, is_look: false }
+    }
+
+    /// Where the work of scans is done from now on; there is no such thing on the other side.
+    fn placement(&mut self) -> Drawn {
+        let wish = self.pick(&["fetch", "push", "auto", "local"]);
+        let tree = Tree {
+            sort: Sort::Words,
+            parts: vec![Part::Differs {
+                ours: format!("SET ishigaki.placement = '{wish}'"),
+                theirs: "SET search_path = public".to_owned(),
+            }],
+        };
+        Drawn { tree, terms: Terms::default(), changes: Vec::new(), controls: true, is_look: false }
     }
 }

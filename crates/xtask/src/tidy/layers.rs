@@ -57,7 +57,7 @@ const HOUSE: &[Room] = &[
     room("cli", Place::Floor(4), &["bench", "tpch"]),
     room("testkit", Place::Harness, &["base"]),
     // It asks both: SQL as people use it, and another server.
-    room("sqldiff", Place::Harness, &["base", "servers", "sql"]),
+    room("sqldiff", Place::Harness, &["base", "fabric", "remote", "scan", "servers", "sql"]),
     room("xtask", Place::Chores, &[]),
 ];
 

@@ -14,6 +14,7 @@ impl Generator<'_> {
         Some(match family {
             Family::Integer => self.edge_of_integers(kind, column),
             Family::Decimal => self.edge_of_decimals(column),
+            Family::Float => self.edge_of_floats(column),
             Family::Date => self.edge_of_dates(column),
             Family::Timestamp => self.edge_of_timestamps(column),
             _ => self.edge_of_texts(column),
@@ -84,6 +85,27 @@ impl Generator<'_> {
                     (Family::Decimal, "DECIMAL(10,4)"),
                     (Family::Float, "DOUBLE PRECISION"),
                     (Family::Text, "TEXT"),
+                ],
+            ),
+        }
+    }
+
+    fn edge_of_floats(&mut self, column: Tree) -> Tree {
+        let sort = Sort::Value(Family::Float);
+        match self.random.u8(..6) {
+            0 | 1 => {
+                let other = self.pick(&["2", "0.5", "-1", "1e300", "id"]);
+                tree!(sort; "(", column, self.pick(&[" + ", " - ", " * ", " / "]), format!("({other}))"))
+            }
+            2 => tree!(sort; self.pick(&["abs(", "(- ", "floor(", "ceil(", "trunc(", "round("]), column, ")"),
+            _ => self.cast(
+                column,
+                &[
+                    (Family::Integer, "SMALLINT"),
+                    (Family::Integer, "INTEGER"),
+                    (Family::Integer, "BIGINT"),
+                    (Family::Float, "REAL"),
+                    (Family::Float, "DOUBLE PRECISION"),
                 ],
             ),
         }
