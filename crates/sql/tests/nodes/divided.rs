@@ -167,6 +167,7 @@ fn whatever_pages_are_in_memory_every_placement_gives_the_same_rows() {
                 );
             }
         }
+        assert_eq!(shell.database.refused_work(), 0, "an order that is refused costs a second way");
         shells.push(shell);
     });
 }
