@@ -24,7 +24,7 @@ use crate::bounded::{self, LateConstants};
 use crate::catalog::Catalog;
 use crate::names::Planner;
 use crate::paged::{Store, settle};
-use crate::rules::{Arithmetic, FloatsStayFloats, OneRow};
+use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::{Error, Result, Session, Settings};
 
@@ -199,8 +199,13 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
     }
     config.options_mut().extensions.insert(scans);
     // Before DataFusion's coercion of types; behind it, what that has left.
-    let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(OneRow), Arc::new(ExactNumbers), Arc::new(FloatsStayFloats), Arc::new(LateConstants)];
+    let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(OneRow),
+        Arc::new(Barrier),
+        Arc::new(ExactNumbers),
+        Arc::new(FloatsStayFloats),
+        Arc::new(LateConstants),
+    ];
     analyzers.extend(Analyzer::new().rules);
     analyzers.push(Arc::new(ExactNumbers));
     let mut state = SessionStateBuilder::new()

@@ -1,9 +1,11 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
-//! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row; that no other
+//! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row,
+//! [`Barrier`] keeps conditions above aggregates; that no other
 //! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
 mod arithmetic;
+mod barrier;
 mod one_row;
 
 use datafusion::arrow::datatypes::DataType;
@@ -17,6 +19,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, L
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 pub(crate) use arithmetic::Arithmetic;
+pub(crate) use barrier::Barrier;
 pub(crate) use one_row::OneRow;
 
 /// A literal with a point is a decimal here; beside a DOUBLE or REAL it becomes a double. DataFusion would turn the

@@ -109,3 +109,29 @@ fn a_scalar_subquery_of_two_rows_is_an_error_also_in_pieces() {
         assert_eq!(shell.run("UPDATE k SET a = (SELECT a FROM k WHERE id = 1)"), 2);
     }
 }
+
+#[test]
+fn a_condition_without_columns_takes_the_row_of_an_aggregate_away_and_not_the_rows_below_it() {
+    let shell = tables();
+    for nothing in [
+        "SELECT c FROM (SELECT count(*) FROM t) AS d (c) WHERE (SELECT max(x) FROM h) = 7",
+        "SELECT k FROM (SELECT 1 AS k, count(*) FROM t) AS d WHERE k = (SELECT max(x) + 1 FROM h)",
+        "SELECT k FROM (SELECT 1 AS k, count(*) FROM t) AS d WHERE k = 2",
+        "SELECT count(*) FROM t HAVING (SELECT max(x) FROM h) = 7",
+        "SELECT c FROM (SELECT count(*) FROM t) AS d (c), h WHERE (SELECT max(x) FROM h) = 7",
+        "SELECT c FROM (SELECT count(*) FROM t GROUP BY ROLLUP (a)) AS d (c) WHERE (SELECT max(x) FROM h) = 7",
+    ] {
+        assert!(shell.rows(nothing).is_empty(), "{nothing}");
+    }
+    assert_eq!(shell.rows("SELECT c FROM (SELECT count(*) FROM t) AS d (c) WHERE (SELECT max(x) FROM h) = 1"), ["4"]);
+    let outer =
+        "SELECT x, c FROM h LEFT JOIN (SELECT count(*) FROM t) AS d (c) ON (SELECT max(x) FROM h) = 7 WHERE x = 1";
+    assert_eq!(shell.rows(outer), ["1|"]);
+    let kept =
+        "DELETE FROM t WHERE a IN (SELECT 1 FROM (SELECT count(*) FROM t) AS d (c) WHERE (SELECT max(x) FROM h) = 7)";
+    assert_eq!(shell.run(kept), 0);
+    assert_eq!(
+        shell.rows("SELECT (SELECT count(*) FROM h WHERE h.x = t.a HAVING count(*) < 9) FROM t WHERE b = 10"),
+        ["1"]
+    );
+}

@@ -72,11 +72,12 @@ fn a_stream_is_whole_from_its_schema_to_the_mark_of_its_end_and_missing_rows_are
 }
 
 #[test]
-fn refused_work_alone_is_done_here_and_only_while_nothing_has_come() {
+fn work_that_a_node_has_answered_for_is_done_here_and_only_while_nothing_has_come() {
     assert_eq!(rows(vec![refusal()]).expect("done here"), (3, 1));
     let (bytes, open) = stream(1);
     assert!(rows(vec![Ok(Piece::Bytes(bytes[..open].to_vec())), refusal()]).is_err(), "rows have come already");
     let invalid = || ishigaki_device::Error::Invalid { name: "n:1".to_owned(), reason: "odd".to_owned() };
-    assert!(rows(vec![failed(invalid().into())]).is_err(), "a fault is no refusal");
-    assert!(rows(vec![failed(ishigaki_remote::Error::Invalid { reason: "too long".to_owned() })]).is_err());
+    assert_eq!(rows(vec![failed(invalid().into())]).expect("done here"), (3, 1), "the node's own answer");
+    let ours = ishigaki_remote::Error::Invalid { reason: "too long".to_owned() };
+    assert!(rows(vec![failed(ours)]).is_err(), "no answer of the node's");
 }
