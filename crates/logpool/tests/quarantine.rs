@@ -78,7 +78,7 @@ fn a_member_without_a_ledger_is_quarantined_alone_and_loses_nothing_until_it_is_
         let pool = open(&medium).unwrap();
         let error = pool.member("a").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.to_string().contains("ledger") && error.to_string().contains("log repair a"), "{error}");
+        assert!(error.to_string().contains("ledger") && error.to_string().contains("log remove a --force"), "{error}");
         assert_eq!(pool.quarantined().len(), 1);
         assert_eq!(pool.members(), ["a", "b"]);
         others_go_on(&pool);
