@@ -1,7 +1,5 @@
 //! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
 
-mod lengths;
-mod literals;
 mod negations;
 mod quantified;
 mod rows;
@@ -12,8 +10,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Ident, Query, Select, SelectItem, Statement, TableFactor, Value,
-    VisitMut, VisitorMut, visit_expressions_mut,
+    CastKind, DataType, ExactNumberInfo, Expr, Ident, Query, Select, SelectItem, Statement, Value, VisitMut,
+    VisitorMut, visit_expressions_mut,
 };
 
 use super::plain;
@@ -46,19 +44,12 @@ impl VisitorMut for Rewrite {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.enter_select(select);
         rows::in_group_by(select);
-        lengths::keep_names(select);
         tell_apart(select);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
         self.windows.leave_select();
-        literals::selected(select);
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        literals::of_table_function(table);
         ControlFlow::Continue(())
     }
 
@@ -67,8 +58,6 @@ impl VisitorMut for Rewrite {
         read_bytes(expression);
         plain::escape(expression);
         plain::call(expression);
-        lengths::cut(expression);
-        literals::within(expression);
         self.windows.resolve(expression);
         negations::outside(expression);
         rows::compare(expression);
@@ -176,7 +165,7 @@ mod tests {
 
     #[test]
     fn columns_that_would_share_a_name_get_their_own() {
-        assert_eq!(rewritten("SELECT a, a, a"), r#"SELECT a, a AS "a:2", a AS "a:3""#);
+        assert_eq!(rewritten("SELECT 0, 0, 0"), r#"SELECT 0, 0 AS "0:2", 0 AS "0:3""#);
         assert_eq!(rewritten("SELECT x, x::TEXT, y FROM t"), r#"SELECT x, x::TEXT AS "x::TEXT", y FROM t"#);
         assert_eq!(
             rewritten("INSERT INTO t SELECT (SELECT max(a) FROM u), b, b FROM u"),

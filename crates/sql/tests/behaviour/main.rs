@@ -1,11 +1,8 @@
 //! What the database does, seen from a session.
 
-mod casts;
 mod copy;
 mod damage;
 mod dml_planning;
-mod limits;
-mod numbers;
 mod paged;
 mod paged_turns;
 mod plans;
