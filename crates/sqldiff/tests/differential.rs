@@ -13,10 +13,13 @@ fn chosen(name: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().expect("a number"))
 }
 
+/// The root of the test command's seeds: its verdict on a tree is the same each time. The long test draws others.
+const ROOT: Seed = Seed(0x6973_6869_6761_6b69);
+
 /// Seeds one after the other, or the chosen one alone.
-fn seeds(seconds: u64) -> impl Iterator<Item = Seed> {
+fn seeds(seconds: u64, root: Seed) -> impl Iterator<Item = Seed> {
     let time = Duration::from_secs(chosen("SECONDS", seconds));
-    let (chosen, root, began) = (chosen_seed(), Seed::from_entropy(), Instant::now());
+    let (chosen, began) = (chosen_seed(), Instant::now());
     let mut number = 0;
     println!("root seed {root}");
     std::iter::from_fn(move || {
@@ -28,7 +31,7 @@ fn seeds(seconds: u64) -> impl Iterator<Item = Seed> {
     })
 }
 
-fn compare_for(seconds: u64, name: &str) {
+fn compare_for(seconds: u64, root: Seed, name: &str) {
     let theirs = match Theirs::start() {
         Ok(theirs) => theirs,
         Err(error) if error.is_absence() => {
@@ -41,7 +44,7 @@ fn compare_for(seconds: u64, name: &str) {
     let mut tester =
         Tester::new(Ours::open().expect("our side opens"), theirs, Duration::from_secs(chosen("SHRINK", 40)));
     let mut found: Vec<Difference> = Vec::new();
-    for seed in seeds(seconds) {
+    for seed in seeds(seconds, root) {
         if let Some(difference) = tester.episode(seed).expect("both sides answer") {
             println!("{difference}\nreplay: ISHIGAKI_SEED={seed} cargo test -p ishigaki-sqldiff {name}\n");
             found.push(difference);
@@ -56,13 +59,13 @@ fn compare_for(seconds: u64, name: &str) {
 
 #[test]
 fn answers_are_those_of_postgresql() {
-    compare_for(60, "answers_are_those_of_postgresql");
+    compare_for(60, ROOT, "answers_are_those_of_postgresql");
 }
 
 #[test]
 #[ignore = "takes as long as ISHIGAKI_SQLDIFF_SECONDS says, an hour if it says nothing"]
 fn answers_are_those_of_postgresql_for_hours() {
-    compare_for(3600, "answers_are_those_of_postgresql_for_hours");
+    compare_for(3600, Seed::from_entropy(), "answers_are_those_of_postgresql_for_hours");
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn a_condition_its_not_and_its_null_part_the_rows() {
     let mut ours = Ours::open().expect("our side opens");
     let mut tally = Tally::default();
     let began = Instant::now();
-    for seed in seeds(15) {
+    for seed in seeds(15, ROOT) {
         let wrong = alone::episode(&mut ours, seed, &mut tally).expect("our side answers");
         if let Some(wrong) = wrong {
             panic!("{wrong}\nreplay: ISHIGAKI_SEED={seed} cargo test -p ishigaki-sqldiff a_condition_its_not");
