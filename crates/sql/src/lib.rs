@@ -25,9 +25,11 @@ mod error;
 mod explain;
 mod interrupt;
 pub mod key;
+mod multiplicity;
 mod names;
 mod outcome;
 mod paged;
+mod planning;
 mod query;
 pub mod row;
 mod rules;
@@ -40,6 +42,7 @@ mod show;
 mod statement;
 pub mod table;
 pub mod types;
+mod unnest;
 pub mod view;
 mod worker;
 
@@ -52,6 +55,7 @@ pub use rules::OverflowFails;
 pub use session::{Session, TransactionStatus};
 pub use settings::Settings;
 pub use statement::Statement;
+pub use unnest::single_value;
 
 /// The Arrow types that results are made of.
 pub use datafusion::arrow;

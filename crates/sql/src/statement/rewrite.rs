@@ -56,10 +56,13 @@ impl VisitorMut for Rewrite {
         keep_exponent(expression);
         read_bytes(expression);
         plain::escape(expression);
+        plain::unknown(expression);
         plain::call(expression);
+        plain::coalesce(expression);
         self.windows.resolve(expression);
         rows::compare(expression);
         quantified::to_memberships(expression);
+        quantified::to_existence(expression);
         similar::to_regex(expression);
         ControlFlow::Continue(())
     }
