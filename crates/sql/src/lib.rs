@@ -55,7 +55,6 @@ pub use rules::OverflowFails;
 pub use session::{Session, TransactionStatus};
 pub use settings::Settings;
 pub use statement::Statement;
-pub use unnest::single_value;
 
 /// The Arrow types that results are made of.
 pub use datafusion::arrow;

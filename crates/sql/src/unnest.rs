@@ -36,7 +36,6 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use crate::Error;
 use attach::Attach;
-pub use single::single_value;
 
 /// The rule. To be run behind the coercion of types.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, FetchType, JoinType, LogicalPlan, LogicalPl
 use super::domain::Domain;
 use super::joins::{join, same};
 use super::push::push;
-use super::single::{at_most_one_row, single_value};
+use super::single::{self, at_most_one_row, exactly_one_row};
 use super::{Unnesting, mark};
 
 /// A plan to which columns are joined. Its rows stay as they are, each once.
@@ -34,12 +34,13 @@ impl Attach {
 
     /// `(SELECT …)`: the one value, or NULL where there is no row.
     pub(super) fn scalar(&mut self, names: &mut Unnesting, inner: LogicalPlan, outer: Vec<Column>) -> Result<Expr> {
-        let is_single = at_most_one_row(&inner) && !outer.is_empty();
+        // Joined where there is nothing to compare, it must have a row.
+        let is_single = if outer.is_empty() { exactly_one_row(&inner) } else { at_most_one_row(&inner) };
         let mut over = self.over(names, inner, outer)?;
         if !is_single {
-            let checked = single_value().call(vec![over.value]).alias(names.prefix());
-            over.plan = LogicalPlanBuilder::from(over.plan).aggregate(columns(&over.keys), vec![checked])?.build()?;
-            over.value = column(&over.plan, over.keys.len());
+            let (aggregates, value) = single::only(over.value, names.physical, || names.prefix())?;
+            over.plan = LogicalPlanBuilder::from(over.plan).aggregate(columns(&over.keys), aggregates)?.build()?;
+            over.value = value;
         }
         let value = over.value.clone();
         self.attach(names, &over, vec![value], &[]).map(|mut values| values.remove(0))

@@ -4,10 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
-use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::common::{Column, Result, ScalarValue, exec_err};
+use datafusion::functions::string::expr_fn::concat;
+use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, FetchType, LogicalPlan, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, FetchType, LogicalPlan, Signature, Volatility, cast, lit, when,
 };
 
 /// Whether a plan gives one row at most, as can be seen from its form.
@@ -29,8 +31,41 @@ pub(super) fn at_most_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// Whether it gives exactly one.
+pub(super) fn exactly_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Projection(_) | LogicalPlan::Sort(_) | LogicalPlan::Window(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().all(exactly_one_row)
+        }
+        _ => false,
+    }
+}
+
+/// Aggregates, and what makes of them the value of the only row, or fails where there are more.
+///
+/// A plan that is run in pieces elsewhere has no functions of ours: there, the text of the error is cast to a number.
+pub(super) fn only(value: Expr, here: bool, mut name: impl FnMut() -> String) -> Result<(Vec<Expr>, Expr)> {
+    let (value_name, rows_name) = (name(), name());
+    let column = |name: &str| Expr::Column(Column::new_unqualified(name));
+    if here {
+        return Ok((vec![single_value().call(vec![value]).alias(&value_name)], column(&value_name)));
+    }
+    let aggregates = vec![first_value(value, Vec::new()).alias(&value_name), count(lit(1_i64)).alias(&rows_name)];
+    let (value, rows) = (column(&value_name), column(&rows_name));
+    let text = concat(vec![lit(format!("{TOO_MANY}: ")), cast(rows.clone(), DataType::Utf8)]);
+    let fails = cast(text, DataType::Int64).is_null();
+    let failed = when(fails, value.clone()).end()?;
+    let value = when(rows.gt(lit(1_i64)), failed).otherwise(value)?;
+    Ok((aggregates, value))
+}
+
+/// What a scalar subquery of more rows fails with.
+const TOO_MANY: &str = "more than one row returned by a subquery used as an expression";
+
 /// The aggregate function `single_value`: the value of the only row, or an error where there are more.
-pub fn single_value() -> Arc<AggregateUDF> {
+fn single_value() -> Arc<AggregateUDF> {
     static FUNCTION: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Immutable);
         Arc::new(AggregateUDF::from(SingleValue { signature }))
@@ -83,7 +118,7 @@ impl Single {
         }
         self.rows += rows;
         if self.rows > 1 {
-            return exec_err!("more than one row returned by a subquery used as an expression");
+            return exec_err!("{TOO_MANY}");
         }
         self.value = ScalarValue::try_from_array(values, at)?;
         Ok(())
