@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
@@ -20,12 +21,16 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::Error;
 use crate::interrupt::CancelHandle;
+use crate::unnest::same;
 
 /// The longest that a statement is planned.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// The most parts that the expressions of a plan may have.
 const MOST_PARTS: u64 = 2_000_000;
+
+/// The most subqueries that may be nested in expressions.
+const MOST_NESTED: usize = 10;
 
 /// The most parts that an expression may grow to, if it grows.
 const MOST_GROWN: u64 = 200_000;
@@ -118,7 +123,14 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
         if self.0.name() == "extract_equijoin_predicate" && compares_nulls(&plan) {
             return Ok(Transformed::no(plan));
         }
-        self.0.rewrite(plan, config)
+        let rewritten = self.0.rewrite(plan, config)?;
+        match &rewritten.data {
+            LogicalPlan::Join(join) if rewritten.transformed && join.null_equality == NullEquality::NullEqualsNull => {
+                let join = apart(join)?;
+                Ok(Transformed { data: LogicalPlan::Join(join), ..rewritten })
+            }
+            _ => Ok(rewritten),
+        }
     }
 }
 
@@ -156,12 +168,23 @@ fn compares_nulls(plan: &LogicalPlan) -> bool {
     )
 }
 
+/// The same join by columns that are not NULL. Rules that run later add equalities of the condition to the columns, or join
+/// several joins to one, and would have their NULLs equal, too.
+fn apart(join: &Join) -> Result<Join> {
+    let mut on = Vec::with_capacity(2 * join.on.len());
+    for (left, right) in &join.on {
+        on.extend(same(&join.left, left.clone(), &join.right, right.clone())?);
+    }
+    Ok(Join { on, null_equality: NullEquality::NullEqualsNothing, ..join.clone() })
+}
+
 /// Refuses plans that are too large, or would be.
 #[derive(Debug)]
 struct Bounded;
 
 impl AnalyzerRule for Bounded {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        check_depth(&plan, 0)?;
         check_size(&plan)?;
         Ok(plan)
     }
@@ -180,6 +203,31 @@ impl OptimizerRule for Bounded {
         check_size(&plan)?;
         Ok(Transformed::no(plan))
     }
+}
+
+/// Refuses subqueries that are nested too deeply. DataFusion looks through each as often as there are others around it, and more.
+fn check_depth(plan: &LogicalPlan, depth: usize) -> Result<()> {
+    if depth > MOST_NESTED {
+        return Err(Error::unsupported(
+            format!("more than {MOST_NESTED} subqueries within one another in expressions"),
+            "write inner ones as subqueries of FROM",
+        )
+        .into());
+    }
+    plan.apply(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|inner| {
+                if let Expr::ScalarSubquery(subquery)
+                | Expr::Exists(Exists { subquery, .. })
+                | Expr::InSubquery(InSubquery { subquery, .. }) = inner
+                {
+                    check_depth(&subquery.subquery, depth + 1)?;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(())
 }
 
 fn check_size(plan: &LogicalPlan) -> Result<()> {
@@ -228,7 +276,7 @@ impl Size {
         };
         let mut sum = Self { parts: 1, grown: 1 };
         let mut last = 0;
-        datafusion::common::tree_node::TreeNode::apply_children(expression, |child| {
+        expression.apply_children(|child| {
             let child = Self::of(child)?;
             sum.parts = sum.parts.saturating_add(child.parts);
             last = child.grown;

@@ -36,6 +36,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use crate::Error;
 use attach::Attach;
+pub(crate) use joins::same;
 
 /// The rule. To be run behind the coercion of types.
 #[derive(Debug)]

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(depth_of("INSERT INTO t VALUES (1 + 1, 2), (3, 4)"), 2);
         assert_eq!(depth_of("SELECT f(1, 2) + f(1, 2) + f(1, 2)"), 3);
         assert_eq!(depth_of("SELECT ((1)), (2)"), 2);
-        assert_eq!(depth_of("SELECT 1) + ((2"), 2);
+        assert_eq!(depth_of("SELECT 1) + ((2"), 3);
         assert_eq!(depth_of("SELECT 1 WHERE a = 1 OR b = 2; SELECT 1 UNION SELECT 2"), 3);
     }
 }

@@ -5,7 +5,7 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::{Expr, FetchType, JoinType, LogicalPlan, LogicalPlanBuilder, SkipType, lit, not, when};
 
 use super::domain::Domain;
-use super::joins::{join, same};
+use super::joins::{join, same_columns};
 use super::push::push;
 use super::single::{self, at_most_one_row, exactly_one_row};
 use super::{Unnesting, mark};
@@ -121,7 +121,7 @@ impl Attach {
         let all: Vec<Column> = (0..selected.len()).map(|at| Column::new_unqualified(name(at))).collect();
         let (keys, values) = all.split_at(over.keys.len());
         let right = LogicalPlanBuilder::from(over.plan.clone()).project(selected)?.build()?;
-        let mut on = same(&self.input, &over.outer, &right, keys)?;
+        let mut on = same_columns(&self.input, &over.outer, &right, keys)?;
         on.extend(equal.iter().cloned().zip(columns(values)));
         let join_type = if on.is_empty() { JoinType::Inner } else { JoinType::Left };
         self.input = join(self.input.clone(), right, on, None, join_type)?;

@@ -11,9 +11,8 @@ use super::Unnesting;
 use super::domain::{self, Domain};
 use super::push::push;
 
-/// Pairs that are equal where two columns are, or both NULL. The optimizer mixes up joins whose NULLs are equal with others, so
-/// each nullable column is compared as two that are not NULL.
-pub(super) fn same(
+/// Pairs that are equal where columns are, or both NULL.
+pub(super) fn same_columns(
     left: &LogicalPlan,
     lefts: &[Column],
     right: &LogicalPlan,
@@ -21,18 +20,20 @@ pub(super) fn same(
 ) -> Result<Vec<(Expr, Expr)>> {
     let mut pairs = Vec::with_capacity(2 * lefts.len());
     for (l, r) in lefts.iter().zip(rights) {
-        let (l, r) = (Expr::Column(l.clone()), Expr::Column(r.clone()));
-        if l.nullable(left.schema().as_ref())? || r.nullable(right.schema().as_ref())? {
-            let default = ScalarValue::new_default(&l.get_type(left.schema().as_ref())?)?;
-            let filled =
-                |key: &Expr| when(key.clone().is_null(), Expr::Literal(default.clone(), None)).otherwise(key.clone());
-            pairs.push((filled(&l)?, filled(&r)?));
-            pairs.push((l.is_null(), r.is_null()));
-        } else {
-            pairs.push((l, r));
-        }
+        pairs.extend(same(left, Expr::Column(l.clone()), right, Expr::Column(r.clone()))?);
     }
     Ok(pairs)
+}
+
+/// Pairs that are equal where two expressions are, or both NULL. The optimizer mixes up joins whose NULLs are equal with others,
+/// so what may be NULL is compared as two that are not.
+pub(crate) fn same(left: &LogicalPlan, l: Expr, right: &LogicalPlan, r: Expr) -> Result<Vec<(Expr, Expr)>> {
+    if !l.nullable(left.schema().as_ref())? && !r.nullable(right.schema().as_ref())? {
+        return Ok(vec![(l, r)]);
+    }
+    let default = ScalarValue::new_default(&l.get_type(left.schema().as_ref())?)?;
+    let filled = |key: &Expr| when(key.clone().is_null(), Expr::Literal(default.clone(), None)).otherwise(key.clone());
+    Ok(vec![(filled(&l)?, filled(&r)?), (l.is_null(), r.is_null())])
 }
 
 /// A join on pairs, where NULL is equal to nothing.
@@ -59,7 +60,7 @@ pub(super) fn lateral(unnesting: &mut Unnesting, join: Join) -> Result<LogicalPl
     let columns = join.schema.columns();
     let domain = Domain::of(unnesting, &join.left, &outer)?;
     let (right, keys) = push(unnesting, right, &domain)?;
-    let mut on = same(&join.left, &outer, &right, &keys)?;
+    let mut on = same_columns(&join.left, &outer, &right, &keys)?;
     on.extend(join.on);
     let joined = self::join(Arc::unwrap_or_clone(join.left), right, on, join.filter, join.join_type)?;
     LogicalPlanBuilder::from(joined).project(columns.into_iter().map(Expr::Column))?.build()

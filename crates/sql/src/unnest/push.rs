@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::domain::Domain;
-use super::joins::{join, same};
+use super::joins::{join, same, same_columns};
 use super::{Unnesting, mark, refuse};
 
 /// A plan, and the columns of the domain in it.
@@ -100,7 +100,7 @@ fn aggregated(names: &mut Unnesting, aggregate: Aggregate, domain: &Domain) -> R
         let right = LogicalPlanBuilder::from(input).project(all.collect::<Vec<_>>())?.build()?;
         let left = domain.renamed(names)?;
         let left_keys = left.schema().columns();
-        let on = same(&left, &left_keys, &right, &keys)?;
+        let on = same_columns(&left, &left_keys, &right, &keys)?;
         input = join(left, right, on, None, JoinType::Left)?;
         keys = left_keys;
         let is_there = Expr::Column(Column::new_unqualified(marked)).is_not_null();
@@ -225,12 +225,10 @@ fn joined(names: &mut Unnesting, inner: Join, domain: &Domain) -> Result<Pushed>
     for (left, right) in inner.on {
         let refers = domain.is_used_in(&left)? || domain.is_used_in(&right)?;
         match (left, right) {
-            (Expr::Column(left), Expr::Column(right)) if nulls_are_equal => {
-                on.extend(same(&inner.left, &[left], &inner.right, &[right])?);
-            }
-            (left, right) if nulls_are_equal => {
+            (left, right) if nulls_are_equal && refers => {
                 conditions.push(binary_expr(left, Operator::IsNotDistinctFrom, right));
             }
+            (left, right) if nulls_are_equal => on.extend(same(&inner.left, left, &inner.right, right)?),
             (left, right) if refers => conditions.push(left.eq(right)),
             pair => on.push(pair),
         }
@@ -265,7 +263,7 @@ fn joined(names: &mut Unnesting, inner: Join, domain: &Domain) -> Result<Pushed>
             .chain(pushed.iter().enumerate().map(|(at, key)| Expr::Column(key.clone()).alias(fresh(at))));
         right_keys = (0..pushed.len()).map(|at| Column::new_unqualified(fresh(at))).collect();
         right = LogicalPlanBuilder::from(right).project(all.collect::<Vec<_>>())?.build()?;
-        on.extend(same(&left, &left_keys, &right, &right_keys)?);
+        on.extend(same_columns(&left, &left_keys, &right, &right_keys)?);
     }
     let keys = if left_needs { &left_keys } else { &right_keys };
     let resolve = |expression: Expr| Ok(domain.resolve(expression, keys)?.data);
