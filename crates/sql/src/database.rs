@@ -22,11 +22,13 @@ use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 use crate::bounded::{self, LateConstants};
 use crate::catalog::Catalog;
+use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, settle};
 use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
 use crate::statement::{CATALOG, SCHEMA, STACK};
-use crate::{Error, Result, Session, Settings};
+use crate::unnest::Unnest;
+use crate::{Error, Result, Session, Settings, planning};
 
 /// How many rows a batch has, and how many a scan reads at a time.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -208,12 +210,16 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
     ];
     analyzers.extend(Analyzer::new().rules);
     analyzers.push(Arc::new(ExactNumbers));
+    analyzers.push(Arc::new(CountRows));
+    analyzers.push(Arc::new(Unnest));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(Planner))
         .with_default_features()
-        .with_analyzer_rules(analyzers)
+        .with_analyzer_rules(planning::analyzers(analyzers))
+        .with_optimizer_rules(planning::optimizers())
+        .with_physical_optimizer_rules(planning::physical_optimizers())
         // The last ones: what they send away, no other rule sees any more.
         .with_physical_optimizer_rule(Arc::new(PlaceScans));
     // The first planner that knows an operator plans it; of functions of one name the last one is called.

@@ -2,6 +2,7 @@
 
 mod casts;
 mod copy;
+mod correlated;
 mod damage;
 mod dml_planning;
 mod limits;
