@@ -48,6 +48,15 @@ pub enum Error {
         /// What is wrong.
         source: ishigaki_remote::Error,
     },
+    /// A statement has more rows than fit in memory, and they can not be spilled to disk.
+    #[error(
+        "the rows of this statement do not fit in `Settings::query_memory`, and no more can be spilled to disk: {reason}; make \
+         room there, or raise `Settings::spill_limit` or `Settings::query_memory`"
+    )]
+    SpillFull {
+        /// Why not.
+        reason: String,
+    },
     /// A change of rows that a paged table does not know.
     #[error(
         "{verb} of table {table} is not possible: it is paged, and rows can only be appended to it; CREATE a new TABLE, INSERT INTO it … SELECT what is to stay, and DROP the old one"
@@ -214,6 +223,7 @@ impl Error {
             Self::Shared { source } => kind_of(source),
             Self::Aborted => ErrorKind::Conflict,
             Self::File { source: Some(_), .. } => ErrorKind::Unavailable,
+            Self::SpillFull { .. } => ErrorKind::Exhausted,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Syntax { .. }
@@ -359,6 +369,9 @@ impl From<DataFusionError> for Error {
             Err(other) if Self::inside(&other).is_some() => return Self::Shared { source: Arc::new(other) },
             Err(other) => other,
         };
+        if let Some(reason) = why_not_spilled(&error) {
+            return Self::SpillFull { reason };
+        }
         match error.find_root() {
             DataFusionError::SQL(parser, _) => Self::Syntax { message: text_of_parser(parser) },
             DataFusionError::Plan(_)
@@ -420,6 +433,23 @@ fn text_of_parser(error: &ParserError) -> String {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
         ParserError::RecursionLimitExceeded => "nested too deeply".to_owned(),
     }
+}
+
+/// Why rows could not be spilled to disk, if that is what failed.
+fn why_not_spilled(error: &DataFusionError) -> Option<String> {
+    let root = error.find_root();
+    let io = match root {
+        DataFusionError::IoError(io) => Some(io),
+        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
+            ArrowError::IoError(_, io) => Some(io),
+            _ => None,
+        },
+        _ => None,
+    };
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::StorageFull) {
+        return Some("the disk is full".to_owned());
+    }
+    root.to_string().contains("max_temp_directory_size").then(|| "all of the limit is in use".to_owned())
 }
 
 /// What a caller can do about an error of DataFusion's own.

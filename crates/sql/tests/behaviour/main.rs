@@ -8,6 +8,7 @@ mod plans;
 mod row_values;
 mod shell;
 mod silence;
+mod spilling;
 mod statements;
 mod subqueries;
 mod types;
