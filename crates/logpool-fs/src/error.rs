@@ -54,6 +54,12 @@ pub enum Error {
         /// Where.
         place: Place,
     },
+    /// It is not known where a member is to be served.
+    #[error("member `{name}` is served nowhere; `ishigaki log add` serves it")]
+    NowhereServed {
+        /// The member.
+        name: String,
+    },
     /// A thread could not be started.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
     Thread {
@@ -68,7 +74,7 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Profile { .. } | Self::Served { .. } => ErrorKind::Invalid,
+            Self::Profile { .. } | Self::Served { .. } | Self::NowhereServed { .. } => ErrorKind::Invalid,
             Self::Mount(cause) => cause.kind(),
             Self::Socket { cause, .. } | Self::Ring { cause, .. } => match cause.kind() {
                 // Another path is needed.

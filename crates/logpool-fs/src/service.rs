@@ -2,6 +2,8 @@
 
 use ishigaki_logpool::{Member, MemberSettings, Pool};
 
+mod quarantine;
+
 use crate::place::Door;
 use crate::{Access, Error, MountSettings, Place, Result};
 
@@ -26,6 +28,8 @@ pub struct Served {
 pub struct Service {
     // In the order in which they go.
     attached: Vec<Attached>,
+    /// Where each member is served, or was to be.
+    known: Vec<Served>,
     pool: Pool,
 }
 
@@ -71,13 +75,20 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at.
+    /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at. A member
+    /// that is quarantined is no error: the others are served.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
-        let mut service = Self { attached: Vec::new(), pool };
+        let mut service = Self { attached: Vec::new(), known: Vec::new(), pool };
         // Before anybody is taken in.
         members.iter().try_for_each(|served| served.place.prepare())?;
+        let quarantined = service.pool.quarantined();
         for served in members {
-            service.add(served)?;
+            if let Some((_, why)) = quarantined.iter().find(|(name, _)| *name == served.name) {
+                tracing::error!(member = served.name, "is not served: {why}");
+                service.known.push(served.clone());
+            } else {
+                service.add(served)?;
+            }
         }
         for name in service.pool.members() {
             if members.iter().all(|served| served.name != name) {
@@ -96,36 +107,31 @@ impl Service {
     ///
     /// The others are served as before, and one that was taken in for this is out again.
     pub fn add(&mut self, served: &Served) -> Result<()> {
-        let Served { name, member, place, mount } = served;
+        let Served { name, member, place, .. } = served;
         if let Some(other) = self.attached.iter().find(|other| other.member.name() == name) {
             return Err(Error::Served { name: name.clone(), place: other.place.clone() });
         }
         // Before it is taken in, since a pool gives out a number to each, and never again.
         place.prepare()?;
         let is_new = !self.pool.members().contains(name);
-        let resident = if is_new { self.pool.add(name, member.clone())? } else { self.pool.member(name)? };
-        let (found, wanted) = (resident.profile(), &member.profile);
-        if found != *wanted {
-            let (name, found, wanted) = (name.clone(), found.name, wanted.name);
-            return Err(Error::Profile { name, found, wanted });
+        if is_new {
+            self.pool.add(name, member.clone())?;
         }
-        match place.serve(resident.clone(), mount) {
-            Ok(door) => {
-                self.attached.push(Attached { door, place: place.clone(), member: resident, access: mount.access });
+        if let Err(error) = self.attach(served) {
+            if is_new && let Err(stays) = self.pool.remove(name) {
+                tracing::warn!("member `{name}` is in the pool, and served nowhere: {stays}");
             }
-            Err(error) => {
-                if is_new && let Err(stays) = self.pool.remove(name) {
-                    tracing::warn!("member `{name}` is in the pool, and served nowhere: {stays}");
-                }
-                return Err(error);
-            }
+            return Err(error);
         }
+        self.known.retain(|known| known.name != *name);
+        self.known.push(served.clone());
         Ok(())
     }
 
     /// Ends the mount or the socket of a member, which stays in the pool.
     pub fn detach(&mut self, name: &str) {
         self.attached.retain(|attached| attached.member.name() != name);
+        self.known.retain(|known| known.name != name);
     }
 
     /// The pool.

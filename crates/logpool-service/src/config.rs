@@ -46,6 +46,8 @@ pub struct Config {
     pub log: Option<ByteSize>,
     /// How the log process waits; the pool's default if it is not given.
     pub waiting: Option<Waiting>,
+    /// Bytes of homes that are compared with their checksums each second; the pool's default if it is not given.
+    pub scrub: Option<ByteSize>,
     /// `HOST:PORT` where Prometheus finds the numbers.
     pub metrics: Option<String>,
     /// The members, besides those that were added to a running service.
@@ -61,6 +63,8 @@ struct Written {
     log: Option<ByteSize>,
     #[serde(default, deserialize_with = "parsed")]
     waiting: Option<Waiting>,
+    #[serde(default, deserialize_with = "parsed")]
+    scrub: Option<ByteSize>,
     metrics: Option<String>,
     #[serde(default)]
     member: Vec<toml::Spanned<MemberConfig>>,
@@ -77,7 +81,7 @@ pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
 impl Config {
     /// A directory and its members, everything else as it is by default.
     pub fn new(data: PathBuf, members: Vec<MemberConfig>) -> Self {
-        Self { data, log: None, waiting: None, metrics: None, members }
+        Self { data, log: None, waiting: None, scrub: None, metrics: None, members }
     }
 
     /// Reads a configuration. Relative paths begin where its file is.
@@ -87,7 +91,7 @@ impl Config {
     /// [`Error::Config`] with the line, for what is no TOML, a key that there is not, a value that can not be, a member with
     /// no place or two, and a member or place that is there twice.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        let Written { data, log, waiting, metrics, member } = read(text, path)?;
+        let Written { data, log, waiting, scrub, metrics, member } = read(text, path)?;
         let base = path.parent().unwrap_or(Path::new(""));
         let lines: Vec<usize> = member.iter().map(|member| line_of(text, member.span().start)).collect();
         let mut members: Vec<MemberConfig> = member.into_iter().map(toml::Spanned::into_inner).collect();
@@ -97,7 +101,7 @@ impl Config {
         if let Err((number, reason)) = check(&members) {
             return Err(Error::Config { path: path.to_owned(), line: Some(lines[number]), reason });
         }
-        Ok(Self { data: base.join(data), log, waiting, metrics, members })
+        Ok(Self { data: base.join(data), log, waiting, scrub, metrics, members })
     }
 
     /// Refuses members and places that are there twice.
@@ -110,6 +114,7 @@ impl Config {
         let mut settings = Settings::default();
         settings.log = self.log.unwrap_or(settings.log);
         settings.waiting = self.waiting.unwrap_or(settings.waiting);
+        settings.scrub = self.scrub.unwrap_or(settings.scrub);
         settings
     }
 }

@@ -16,7 +16,7 @@ use ishigaki_logpool_fs::Place;
 use serde::{Deserialize, Serialize};
 
 use crate::door::{PATIENCE, answer, hear};
-use crate::{Error, MemberConfig, Owner, Result, Status};
+use crate::{Changed, Error, MemberConfig, Owner, RebuiltFiles, Result, ScrubRate, Status, Verified};
 
 const NAME: &str = "service.sock";
 /// A folder in which it is made, so that nobody opens it before its mode is right.
@@ -27,7 +27,7 @@ const LONGEST_QUESTION: usize = 64 << 10;
 /// Bytes of the longest answer.
 const LONGEST_ANSWER: usize = 64 << 20;
 /// How long one waits for an answer. A member that is taken in has its home written first.
-const WAIT: Duration = Duration::from_mins(2);
+const WAIT: Duration = Duration::from_mins(10);
 
 /// What a service can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,35 @@ pub enum Request {
         /// With its files, if it has any.
         force: bool,
     },
+    /// To compare a member's home, or all, with its checksums.
+    Verify {
+        /// The member; all where it is not given.
+        name: Option<String>,
+    },
+    /// To mend what can be mended of a member, and serve it again if it is not served.
+    Repair {
+        /// Its name.
+        name: String,
+    },
+    /// To take a member out of service, the others going on.
+    Quarantine {
+        /// Its name.
+        name: String,
+    },
+    /// To open a member again and serve it where it was.
+    Remount {
+        /// Its name.
+        name: String,
+    },
+    /// To write a quarantined member's files as plain ones.
+    Rebuild {
+        /// Its name.
+        name: String,
+        /// An empty folder, or one that is not there.
+        to: PathBuf,
+    },
+    /// To compare so many bytes of homes each second from now on.
+    Scrub(ScrubRate),
 }
 
 /// What it answers.
@@ -56,6 +85,14 @@ pub enum Reply {
     Added(Added),
     /// The member is not in the pool any more.
     Removed(Removed),
+    /// What was found, and mended.
+    Verified(Verified),
+    /// The member is served, or is not.
+    Changed(Changed),
+    /// The files are there.
+    Rebuilt(RebuiltFiles),
+    /// The rate is set.
+    Scrubs(ScrubRate),
     /// It can not be.
     Refused {
         /// What can be done about it: [`ErrorKind`], as text.

@@ -13,9 +13,12 @@ use parking_lot::Mutex;
 
 use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
+use crate::mending::{QuarantinedStatus, ScrubStatus};
 use crate::metrics::{self, http};
 use crate::status::{LogStatus, MemberStatus, owner, problem};
 use crate::{Config, Error, MemberConfig, Result, Status, added};
+
+mod mending;
 
 /// A pool that is served, with its control socket and, if asked for, its metrics.
 ///
@@ -60,8 +63,11 @@ impl Serving {
         let settings = config.settings();
         let waiting = settings.waiting;
         let pool = Pool::open_together(directory, settings)?;
-        for member in members.iter().filter(|member| pool.members().contains(&member.name)) {
-            check_quota(member, pool.member(&member.name)?.quota())?;
+        for member in &members {
+            // One that is quarantined or new has no limits yet that could be others.
+            if let Ok(has) = pool.member(&member.name) {
+                check_quota(member, has.quota())?;
+            }
         }
         let core = Arc::new(Core {
             waiting,
@@ -188,6 +194,12 @@ impl Core {
             Request::Status {} => self.status().map(|status| Reply::Status(Box::new(status))),
             Request::Add(member) => self.add(member).map(Reply::Added),
             Request::Remove { name, force } => self.remove(name, force).map(Reply::Removed),
+            Request::Verify { name } => self.verify(name.as_deref()).map(Reply::Verified),
+            Request::Repair { name } => self.repair(name).map(Reply::Verified),
+            Request::Quarantine { name } => self.quarantine(name).map(Reply::Changed),
+            Request::Remount { name } => self.remount(name).map(Reply::Changed),
+            Request::Rebuild { name, to } => self.rebuild(name, to).map(Reply::Rebuilt),
+            Request::Scrub(rate) => self.set_scrub_rate(rate).map(Reply::Scrubs),
         })
     }
 
@@ -199,14 +211,21 @@ impl Core {
         status.metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
         status.members = service.attached().iter().map(MemberStatus::of).collect();
         status.not_served = service.pool().members();
-        status.not_served.retain(|name| status.members.iter().all(|member| member.name != *name));
+        let quarantined = service.pool().quarantined().into_iter();
+        status.quarantined =
+            quarantined.map(|(name, why)| QuarantinedStatus { name, problem: why.to_string() }).collect();
+        status.scrub = ScrubStatus::of(&service.pool().scrub_statistics());
+        status.not_served.retain(|name| {
+            let is_quarantined = status.quarantined.iter().any(|member| member.name == *name);
+            !is_quarantined && status.members.iter().all(|member| member.name != *name)
+        });
         Ok(status)
     }
 
     fn metrics(&self) -> String {
         let service = self.service.lock();
         service.as_ref().map_or_else(String::new, |service| {
-            metrics::text(self.began.elapsed().as_secs_f64(), &service.pool().statistics(), service.attached())
+            metrics::text(self.began.elapsed().as_secs_f64(), service.pool(), service.attached())
         })
     }
 
@@ -224,6 +243,7 @@ impl Core {
         let is_new = !service.pool().members().contains(&member.name);
         let is_served = service.attached().iter().any(|attached| attached.member().name() == member.name);
         if !is_new && !is_served {
+            // One that is quarantined is told so.
             check_quota(&member, service.pool().member(&member.name)?.quota())?;
         }
         service.add(&served)?;
@@ -260,8 +280,19 @@ impl Core {
                 file.display()
             )));
         }
-        let figures = service.pool().member(&name)?.statistics();
-        let removed = Removed { name, files: figures.files, home_bytes: figures.home };
+        let is_quarantined = service.pool().quarantined().iter().any(|(member, _)| *member == name);
+        if is_quarantined && !force {
+            return Err(Error::Member(format!(
+                "member `{name}` is quarantined, and may have files, which would be gone; `ishigaki log repair {name}` may bring it back, and --force removes it"
+            )));
+        }
+        let (files, home_bytes) = if is_quarantined {
+            (0, 0)
+        } else {
+            let figures = service.pool().member(&name)?.statistics();
+            (figures.files, figures.home)
+        };
+        let removed = Removed { name, files, home_bytes };
         if removed.files > 0 && !force {
             let Removed { name, files, .. } = &removed;
             return Err(Error::Member(format!(

@@ -9,6 +9,7 @@ use ishigaki_logpool_fs::{Access, Attached, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::Owner;
+use crate::mending::{DamagedStatus, QuarantinedStatus, ScrubStatus};
 
 /// The whole service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,12 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// Members of the pool that are served nowhere.
     pub not_served: Vec<String>,
+    /// Members that are not served because they can not be, or were taken out.
+    #[serde(default)]
+    pub quarantined: Vec<QuarantinedStatus>,
+    /// What the scrubber does.
+    #[serde(default)]
+    pub scrub: ScrubStatus,
 }
 
 /// The log.
@@ -103,6 +110,12 @@ pub struct MemberStatus {
     pub home_bytes: u64,
     /// Files and directories.
     pub files: u64,
+    /// Blocks of 4 KiB that were damaged at home and made anew.
+    #[serde(default)]
+    pub repaired_blocks: u64,
+    /// Files of which something can not be served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedStatus>,
     /// Its limits.
     pub quota: QuotaStatus,
 }
@@ -220,6 +233,8 @@ impl MemberStatus {
             rounds: figures.rounds,
             home_bytes: figures.home,
             files: figures.files,
+            repaired_blocks: figures.repaired,
+            damaged: figures.damaged.iter().map(DamagedStatus::of).collect(),
             quota: QuotaStatus {
                 share_bytes: figures.quota.share.0,
                 home_bytes: figures.quota.home.0,
@@ -240,6 +255,8 @@ impl Status {
             log,
             members: Vec::new(),
             not_served: Vec::new(),
+            quarantined: Vec::new(),
+            scrub: ScrubStatus::default(),
         }
     }
 }

@@ -70,6 +70,31 @@ enum Command {
     Remove(pool::remove::Arguments),
     Rebuild(pool::rebuild::Arguments),
     Verify(pool::verify::Arguments),
+    /// Have a running service mend what can be mended of a member, and serve it again if it is not served
+    ///
+    /// A quarantined member, or one whose home has failed, is opened again from its home and the log. Copies that are gone or
+    /// damaged are written anew, all of its home is compared with its checksums, and damaged blocks are made anew where
+    /// memory or the log has them. The exit code is 4 where something stays damaged. The other members are served meanwhile.
+    #[command(after_long_help = EXIT_CODES)]
+    Repair(pool::mend::Arguments),
+    /// Have a running service take a member out of service, the others going on
+    ///
+    /// Its mount, socket or ring ends, so end its server first. What it has had accepted is durable, and is kept until `log
+    /// remount` or the next start of the service.
+    #[command(after_long_help = EXIT_CODES)]
+    Quarantine(pool::mend::Arguments),
+    /// Have a running service open a member again, and serve it where it was served
+    ///
+    /// For one that was quarantined, whose home has failed, or whose folder was unmounted by somebody. Its server is to be
+    /// started again afterwards.
+    #[command(after_long_help = EXIT_CODES)]
+    Remount(pool::mend::Arguments),
+    /// Set how fast a running service compares homes with their checksums
+    ///
+    /// It does so all the time, at 1 MiB a second or what the configuration says as `scrub`, with six hours between passes. This
+    /// lasts until the service ends. `log verify` has everything compared at once.
+    #[command(after_long_help = EXIT_CODES)]
+    Scrub(pool::mend::ScrubArguments),
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -85,6 +110,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Remove(arguments) => pool::remove::run(arguments),
         Command::Rebuild(arguments) => pool::rebuild::run(&arguments),
         Command::Verify(arguments) => pool::verify::run(&arguments),
+        Command::Repair(arguments) => pool::mend::repair(arguments),
+        Command::Quarantine(arguments) => pool::mend::quarantine(arguments),
+        Command::Remount(arguments) => pool::mend::remount(arguments),
+        Command::Scrub(arguments) => pool::mend::scrub(&arguments),
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_logpool::{Error, Folder, Result as PoolResult, Sink, rebuild};
+use ishigaki_logpool_service::{Error as ServiceError, RebuiltFiles, Reply, Request, ask};
 use serde_json::json;
 
-use super::{Offline, failed};
+use super::{Offline, absolute, failed, refused};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::counted;
 
@@ -21,7 +22,8 @@ Examples:
 
 /// Write a member's files into an empty folder, as they are after all that its pool has
 ///
-/// No service may run meanwhile, and nothing of the pool is changed. All is durable when the command ends.
+/// Nothing of the pool is changed. All is durable when the command ends. A service that runs does it for a member that is
+/// quarantined, and the files are then of whoever runs the service.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -44,6 +46,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { data, member, to, json } = arguments;
+    if let Some(rebuilt) = by_service(data, member, to)? {
+        return print(&rebuilt, *json);
+    }
     let pool = Offline::open(data)?;
     let was_there = to.exists();
     let folder = Folder::new(to).map_err(|error| failed(&error))?;
@@ -75,6 +80,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         let (files, size) = (counted(files, "file"), ByteSize(bytes).display().iec());
         format!("Rebuilt {files}, {size}, of {member} in {}.", to.display())
+    };
+    Ok(writeln!(io::stdout(), "{text}")?)
+}
+
+/// Has a service do it, if one runs.
+fn by_service(data: &Path, member: &str, to: &Path) -> Result<Option<RebuiltFiles>, Failure> {
+    let request = Request::Rebuild { name: member.to_owned(), to: absolute(to)? };
+    match ask(data, &request) {
+        Ok(Reply::Rebuilt(rebuilt)) => Ok(Some(rebuilt)),
+        Ok(_) => Err(Failure::invalid("the service has answered another question")),
+        Err(ServiceError::NotServed { .. }) => Ok(None),
+        Err(error) => Err(refused(&error, data)),
+    }
+}
+
+fn print(rebuilt: &RebuiltFiles, json: bool) -> Result<(), Failure> {
+    let text = if json {
+        serde_json::to_string(rebuilt).map_err(|error| Failure::invalid(error.to_string()))?
+    } else {
+        format!("Rebuilt {}, of {} in {}.", counted(rebuilt.files, "file"), rebuilt.name, rebuilt.to.display())
     };
     Ok(writeln!(io::stdout(), "{text}")?)
 }
