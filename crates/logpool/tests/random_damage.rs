@@ -70,7 +70,7 @@ fn lived(seed: Seed) -> Life {
             files.insert(path.to_owned(), Vec::new());
         }
     }
-    let mut turn = |pool: &Pool, expected: &mut Contents, random: &mut Rng| {
+    let turn = |pool: &Pool, expected: &mut Contents, random: &mut Rng| {
         let (name, _) = MEMBERS[random.usize(..4)];
         let path = *random.choice(&["ib_logfile0", "second"]).unwrap();
         let bytes = expected.get_mut(name).unwrap().get_mut(path).unwrap();
