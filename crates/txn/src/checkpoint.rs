@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
-use ishigaki_base::{Generation, Lsn};
+use ishigaki_base::{ErrorKind, Generation, Lsn};
 use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Start};
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ use crate::rows::behind;
 use crate::table::{Table, TableId, Tables};
 use crate::{CheckpointSettings, Error, Result};
 use files::Unpublished;
-pub(crate) use files::{clean_up, current};
+pub(crate) use files::{clean_up, current, previous};
 pub(crate) use gates::Gates;
 pub(crate) use load::load;
 pub(crate) use manifest::Manifest;
@@ -127,6 +127,10 @@ pub(crate) struct Checkpointer {
 struct Turn {
     /// Of the next checkpoint.
     number: u64,
+    /// The one that counts.
+    current: Option<Manifest>,
+    /// The one before, if it is kept with its log.
+    previous: Option<Manifest>,
 }
 
 /// Counts as a checkpoint goes on.
@@ -146,8 +150,10 @@ pub(crate) struct Before {
     pub(crate) generation: Generation,
     /// The largest number of a checkpoint.
     pub(crate) number: u64,
-    /// Bytes of the current checkpoint.
-    pub(crate) bytes: u64,
+    /// The current checkpoint.
+    pub(crate) current: Option<Manifest>,
+    /// The one before, if it is kept.
+    pub(crate) previous: Option<Manifest>,
     /// Bytes of redo that were replayed.
     pub(crate) replayed: u64,
 }
@@ -159,9 +165,10 @@ impl Checkpointer {
         tables: Arc<Tables>,
         streams: u16,
         settings: CheckpointSettings,
-        before: &Before,
+        before: Before,
     ) -> Self {
         let step = log.space().bound.0 / LOOKS;
+        let bytes = before.current.as_ref().map_or(0, Manifest::bytes);
         Self {
             directory,
             log,
@@ -170,11 +177,11 @@ impl Checkpointer {
             generation: before.generation,
             settings,
             clock: SystemClock::new(),
-            turn: Mutex::new(Turn { number: before.number + 1 }),
+            turn: Mutex::new(Turn { number: before.number + 1, current: before.current, previous: before.previous }),
             stopping: AtomicBool::new(false),
             progress: Progress::default(),
             beyond: AtomicU64::new(before.replayed),
-            bytes: AtomicU64::new(before.bytes),
+            bytes: AtomicU64::new(bytes),
         }
     }
 
@@ -186,7 +193,7 @@ impl Checkpointer {
         let number = turn.number;
         turn.number += 1;
         self.progress.begin(&self.tables);
-        let made = self.make(number);
+        let made = self.make(number, &mut turn);
         self.progress.running.store(false, Ordering::Relaxed);
         let report = made?;
         tracing::info!(number, rows = report.rows, bytes = report.bytes, elapsed = ?report.elapsed, "checkpoint");
@@ -225,9 +232,7 @@ impl Checkpointer {
     /// Whether it is time for a checkpoint, `since` after the last one.
     fn is_due(&self, since: Duration) -> bool {
         let redo = self.beyond.load(Ordering::Relaxed).wrapping_add(self.gates.bytes());
-        let space = self.log.space();
-        if redo > 0 && space.live > space.easy {
-            // Sessions begin to be slowed down for lack of space.
+        if redo > 0 && self.is_tight() {
             return true;
         }
         // A checkpoint writes everything: it waits until the log is at least as long.
@@ -242,33 +247,88 @@ impl Checkpointer {
         self.log.failure().map_or(Ok(()), |failure| Err(Error::Log(failure)))
     }
 
-    fn make(&self, number: u64) -> Result<CheckpointReport> {
+    fn make(&self, number: u64, turn: &mut Turn) -> Result<CheckpointReport> {
         let began = self.clock.now();
         let (last, redo) = self.gates.while_still(|| (self.log.last_drawn(), self.gates.bytes()));
         let start = Start { generation: self.generation, lsn: last.next() };
-        let written = self.write(number, start);
+        let directory = self.directory.as_ref();
+        let mut written = self.write(number, start);
+        if turn.previous.is_some() && written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Exhausted) {
+            // The one before takes the space that this one needs.
+            files::discard(directory, number);
+            self.give_up_previous(turn)?;
+            written = self.write(number, start);
+        }
         let manifest = match written {
             Ok(manifest) => manifest,
             Err(error) => {
-                files::discard(self.directory.as_ref(), number);
+                files::discard(directory, number);
                 return Err(error);
             }
         };
-        match files::publish(self.directory.as_ref(), &manifest, || self.check_open()) {
+        let keeps = self.settings.keep_previous && turn.current.as_ref().is_some_and(|of| self.keep(of));
+        match files::publish(directory, &manifest, || self.check_open()) {
             Ok(()) => {}
             Err(Unpublished::Not(error)) => {
-                files::discard(self.directory.as_ref(), number);
+                files::discard(directory, number);
                 return Err(error);
             }
             Err(Unpublished::Unknown(error)) => return Err(error),
         }
         self.beyond.store(redo.wrapping_neg(), Ordering::Relaxed);
         self.bytes.store(manifest.bytes(), Ordering::Relaxed);
-        files::remove_others(self.directory.as_ref(), number);
-        self.log.trim(start)?;
-        let (rows, bytes, parts) = (manifest.rows, manifest.bytes(), manifest.parts.len());
+        let (rows, bytes, parts, end) = (manifest.rows, manifest.bytes(), manifest.parts.len(), manifest.end);
+        turn.previous = turn.current.replace(manifest).filter(|_| keeps);
+        self.settle(turn)?;
         let elapsed = self.clock.now().saturating_sub(began);
-        Ok(CheckpointReport { number, start, end: manifest.end, rows, bytes, parts, elapsed })
+        Ok(CheckpointReport { number, start, end, rows, bytes, parts, elapsed })
+    }
+
+    /// Whether the manifest could be written down that is about to be replaced.
+    fn keep(&self, manifest: &Manifest) -> bool {
+        let kept = files::keep(self.directory.as_ref(), manifest);
+        if let Err(error) = &kept {
+            tracing::warn!(%error, "the checkpoint before the next one can not be kept");
+        }
+        kept.is_ok()
+    }
+
+    /// Removes what is neither the current checkpoint's nor that of the one before, and trims the log to where they need it.
+    /// The one before goes if its log leaves too little space.
+    fn settle(&self, turn: &mut Turn) -> Result<()> {
+        if self.is_tight() {
+            turn.previous = None;
+        }
+        let Some(current) = &turn.current else { return Ok(()) };
+        let previous = turn.previous.as_ref();
+        files::remove_others(self.directory.as_ref(), current.number, previous.map(|manifest| manifest.number));
+        Ok(self.log.trim(previous.map_or(current.start, |manifest| manifest.start))?)
+    }
+
+    fn give_up_previous(&self, turn: &mut Turn) -> Result<()> {
+        turn.previous = None;
+        tracing::info!("the checkpoint before the current one was given up: the space is needed");
+        self.settle(turn)
+    }
+
+    /// Whether sessions begin to be slowed down for lack of space.
+    fn is_tight(&self) -> bool {
+        let space = self.log.space();
+        space.live > space.easy
+    }
+
+    /// Gives up the checkpoint before the current one if its log takes space that is needed, unless a checkpoint is being made,
+    /// which does so itself.
+    pub(crate) fn relieve(&self) {
+        if !self.is_tight() {
+            return;
+        }
+        let Some(mut turn) = self.turn.try_lock() else { return };
+        if turn.previous.is_some()
+            && let Err(error) = self.give_up_previous(&mut turn)
+        {
+            tracing::warn!(%error, "the log could not be trimmed");
+        }
     }
 
     /// Writes all parts, and makes durable in the log what they show.

@@ -46,7 +46,23 @@ impl Log {
         from: Start,
         replay: Replay<'_>,
     ) -> Result<(Arc<Self>, Recovery)> {
-        Self::begin(directory, settings, from, |directory, control, start| {
+        Self::open_keeping(directory, settings, from, from, replay)
+    }
+
+    /// [`open_from`](Self::open_from), which trims the log to no later point than `keep`: so that it can still be opened from
+    /// there another time.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_from`](Self::open_from).
+    pub fn open_keeping(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        from: Start,
+        keep: Start,
+        replay: Replay<'_>,
+    ) -> Result<(Arc<Self>, Recovery)> {
+        Self::begin(directory, settings, from, keep, |directory, control, start| {
             recovery::recover(directory, control, start, replay)
         })
     }
@@ -97,8 +113,24 @@ impl Log {
         sink: &dyn Sink,
         progress: &Progress,
     ) -> Result<(Arc<Self>, Recovery)> {
+        Self::recover_keeping(directory, settings, from, from, sink, progress)
+    }
+
+    /// [`recover`](Self::recover), which trims the log to no later point than `keep`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_from`](Self::open_from).
+    pub fn recover_keeping(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        from: Start,
+        keep: Start,
+        sink: &dyn Sink,
+        progress: &Progress,
+    ) -> Result<(Arc<Self>, Recovery)> {
         let threads = settings.recovery_threads;
-        Self::begin(directory, settings, from, |directory, control, start| {
+        Self::begin(directory, settings, from, keep, |directory, control, start| {
             recovery::recover_in_parallel(directory, control, start, threads, sink, progress)
         })
     }
@@ -106,6 +138,11 @@ impl Log {
     /// The identity of the log of a directory that nobody has open, if there is one.
     pub fn identity(directory: &dyn Directory) -> Result<Option<LogId>> {
         control::identity(directory)
+    }
+
+    /// From where the log of a directory is there, which nobody has open, if there is one.
+    pub fn beginning(directory: &dyn Directory) -> Result<Option<Start>> {
+        control::beginning(directory)
     }
 
     /// Makes an empty log of that identity, durably, so that somebody who knows it can tell this log from others; one that is
@@ -126,6 +163,7 @@ impl Log {
         directory: Arc<dyn Directory>,
         settings: Settings,
         from: Start,
+        keep: Start,
         recover: impl FnOnce(&dyn Directory, &Control, Start) -> Result<Recovered>,
     ) -> Result<(Arc<Self>, Recovery)> {
         settings.validate()?;
@@ -138,6 +176,7 @@ impl Log {
             return Err(used_up());
         }
         let start = from.max(control.start);
+        let kept = keep.min(start).max(control.start);
         let mut spares = Spares::survey(directory.as_ref(), control.clean.is_some())?;
         let chunk_limit = settings.chunk_limit();
         let mut recovered = recover(directory.as_ref(), &control, start)?;
@@ -149,14 +188,15 @@ impl Log {
 
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
-        control_block
-            .update(|control| *control = Control { generation, base: next, clean: None, start, ..*control })?;
+        control_block.update_both(|control| {
+            *control = Control { generation, base: next, clean: None, start: kept, ..*control }
+        })?;
         let pool = Arc::new(Pool::new(directory, &settings, spares));
         for tail in &tails {
             tail.count(&pool, settings.all_streams(), chunk_limit);
         }
         // What a trim had left to do when it was cut off.
-        pool.free(start)?;
+        pool.free(kept)?;
         let (mut streams, mut serial) = (Vec::new(), None);
         for id in (0..settings.all_streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
