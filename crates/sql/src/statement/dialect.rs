@@ -1,11 +1,14 @@
-//! The dialect that statements are written in: `PostgreSQL`'s, but for one thing.
+//! The dialect that statements are written in: `PostgreSQL`'s, but for two things.
 //!
-//! `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
+//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`. `sqlparser` reads `a IS DISTINCT FROM (b AND c)`.
+//!
+//! And `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
 //! name first, and once more when it was none. Calls within calls are then read 2^depth times: half a minute at a depth of
 //! twenty. `PostgreSQL` itself takes a plain name.
 
 use std::any::TypeId;
 
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -31,6 +34,24 @@ impl Dialect for Postgres {
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
         false
+    }
+
+    fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        let negated = if parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM]) {
+            true
+        } else if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
+            false
+        } else {
+            return self.0.parse_infix(parser, left, precedence);
+        };
+        let left = Box::new(left.clone());
+        Some(parser.parse_subexpr(self.prec_value(Precedence::Is)).map(|right| {
+            if negated {
+                Expr::IsNotDistinctFrom(left, Box::new(right))
+            } else {
+                Expr::IsDistinctFrom(left, Box::new(right))
+            }
+        }))
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -95,5 +116,29 @@ impl Dialect for Postgres {
         supports_comma_separated_trim
         supports_xml_expressions
         supports_comment_optimizer_hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::POSTGRES;
+
+    fn parsed(expression: &str) -> Expr {
+        let parser = Parser::new(&POSTGRES).try_with_sql(expression).expect("tokens");
+        { parser }.parse_expr().expect("an expression")
+    }
+
+    #[test]
+    fn is_distinct_from_binds_closer_than_and_and_or() {
+        for expression in
+            ["a IS DISTINCT FROM b OR c", "x AND a IS NOT DISTINCT FROM b OR c", "a IS DISTINCT FROM b = d OR c"]
+        {
+            let Expr::BinaryOp { op, right, .. } = parsed(expression) else { panic!("{expression}") };
+            assert_eq!((op, right.to_string().as_str()), (BinaryOperator::Or, "c"), "{expression}");
+        }
+        assert!(matches!(parsed("a IS DISTINCT FROM b = c"), Expr::IsDistinctFrom(..)));
     }
 }

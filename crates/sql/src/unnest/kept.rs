@@ -71,7 +71,10 @@ pub(super) fn is_kept(
         Expr::ScalarSubquery(_) => places.correlated && is_equal_aggregate(inner)?,
         Expr::Exists(_) | Expr::InSubquery(_) if places.positive.contains(expression) => is_filtered(inner)?,
         Expr::Exists(_) if places.negative.contains(expression) => is_filtered(inner)?,
-        Expr::InSubquery(_) if places.negative.contains(expression) => outer.is_empty(),
+        // Of a value that is not a column, its join forgets that it may be NULL.
+        Expr::InSubquery(InSubquery { expr, .. }) if places.negative.contains(expression) => {
+            outer.is_empty() && matches!(expr.as_ref(), Expr::Column(_))
+        }
         _ => false,
     })
 }

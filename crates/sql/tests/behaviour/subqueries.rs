@@ -93,3 +93,13 @@ fn in_a_subquery_has_three_values_wherever_it_stands() {
     assert_eq!(shell.rows("SELECT b FROM t ORDER BY b"), ["1", "20", "30", "40"]);
     assert_eq!(shell.rows("SELECT b FROM t WHERE a IN (SELECT x FROM h) OR b = 30 ORDER BY b"), ["1", "30"]);
 }
+
+#[test]
+fn null_is_not_outside_of_a_list_that_has_a_row() {
+    let shell = tables();
+    for left in ["NULL::INT", "(a - NULL::INT)", "CASE WHEN b > 0 THEN NULL::INT END"] {
+        assert!(shell.rows(&format!("SELECT b FROM t WHERE {left} NOT IN (SELECT 0 FROM h)")).is_empty(), "{left}");
+        assert_eq!(shell.run(&format!("DELETE FROM t WHERE NOT {left} IN (SELECT 0 FROM h)")), 0, "{left}");
+        assert_eq!(shell.rows(&format!("SELECT b FROM t WHERE {left} NOT IN (SELECT 0 FROM h WHERE x > 7)")).len(), 4);
+    }
+}
