@@ -262,9 +262,9 @@ impl Pool {
         if need == Need::Ahead && live.saturating_sub(borne) > self.throttle.end() {
             return None;
         }
-        let source = if let Some(spare) = inner.spares.blank.pop() {
+        let source = if let Some(spare) = inner.spares.take_blank(self.length) {
             Source::Blank(spare)
-        } else if let Some(spare) = inner.spares.soiled.pop() {
+        } else if let Some(spare) = inner.spares.take_soiled(self.length) {
             Source::Soiled(spare)
         } else if need == Need::Opening || inner.used + self.length <= self.bound + borne {
             inner.used += self.length;
@@ -391,7 +391,7 @@ impl Pool {
             if inner.spares.blank.len() >= most {
                 return Ok(());
             }
-            let Some(spare) = inner.spares.soiled.pop() else { return Ok(()) };
+            let Some(spare) = inner.spares.take_soiled(self.length) else { return Ok(()) };
             drop(inner);
             let blanked = self.directory.open(&spare.name).and_then(|device| blank(device.as_ref(), self.trim));
             let mut inner = self.inner.lock();

@@ -75,6 +75,16 @@ impl Spares {
         self.blank.iter().chain(&self.soiled).map(|spare| spare.length).sum()
     }
 
+    /// A blank one of that length. A longer one must not become a segment: a trim that has just let go of it is about to remove it.
+    pub(super) fn take_blank(&mut self, length: u64) -> Option<Spare> {
+        take_last(&mut self.blank, length)
+    }
+
+    /// One of that length that is not blank.
+    pub(super) fn take_soiled(&mut self, length: u64) -> Option<Spare> {
+        take_last(&mut self.soiled, length)
+    }
+
     /// Takes one out for which `is_wanted` holds; one that is not blank rather than one that is.
     pub(super) fn take_if(&mut self, is_wanted: impl Fn(&Spare) -> bool) -> Option<Spare> {
         for spares in [&mut self.soiled, &mut self.blank] {
@@ -84,6 +94,10 @@ impl Spares {
         }
         None
     }
+}
+
+fn take_last(spares: &mut Vec<Spare>, length: u64) -> Option<Spare> {
+    spares.iter().rposition(|spare| spare.length == length).map(|place| spares.swap_remove(place))
 }
 
 /// Makes a device all zero, durably. Its blocks are then allocated, so that a synchronous write changes nothing but bytes.

@@ -39,7 +39,7 @@ pub(super) enum Without {
 /// What every Debian system has, the smallest image too: packages that are essential or required.
 #[cfg(test)]
 pub(super) const BASE: &[&str] =
-    &["apt-cache", "apt-get", "blkdiscard", "chrt", "cp", "dpkg-deb", "sh", "sync", "taskset"];
+    &["apt-cache", "apt-get", "blkdiscard", "chrt", "cp", "dpkg-deb", "mkfifo", "sh", "sync", "taskset"];
 
 pub(super) const NEEDS: &[Need] = &[
     Need {
@@ -113,6 +113,14 @@ pub(super) const NEEDS: &[Need] = &[
         packages: &["postgresql-15"],
         without: Without::Skips,
         installs: true,
+    },
+    Need {
+        what: "fusermount3",
+        why: "unmounting for users who are not root",
+        means: Means::Programs(&["fusermount3"]),
+        packages: &["fuse3"],
+        without: Without::Skips,
+        installs: false,
     },
     Need {
         what: "git",
