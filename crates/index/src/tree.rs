@@ -135,7 +135,7 @@ impl Tree {
     pub(crate) fn insert(&self, key: &[u8], payload: u64, guard: &Guard) -> Result<Change, u64> {
         let mut change = Change::default();
         let mut probe = Probe::new(key);
-        insist(|| {
+        let inserted = insist(|| {
             let (leaf, stamp) = self.leaf(&mut probe, guard)?;
             let found = leaf.find(&probe, stamp, guard)?;
             let full = leaf.meta().count() == Node::<LEAF>::SLOTS;
@@ -154,11 +154,10 @@ impl Tree {
             let after = locked.publish();
             change.note(Leaves(sight(leaf, stamp), None), Leaves(sight(leaf, after), None));
             Ok(Ok(()))
-        })
-        .map(|()| {
-            self.count_longs();
-            change
-        })
+        });
+        // A node may have been split for a key that is there after all.
+        self.count_longs();
+        inserted.map(|()| change)
     }
 
     /// Removes a key if `wanted` says so of its payload, which may be asked again. Returns the payload.
@@ -189,7 +188,8 @@ impl Tree {
         Some((payload, change))
     }
 
-    /// Counts the long keys that this thread has made and given up.
+    /// Counts the long keys that this thread has made and given up. Whatever does either asks for it before it returns: the next
+    /// tree of this thread would be charged else.
     #[inline]
     fn count_longs(&self) {
         let change = take_change();

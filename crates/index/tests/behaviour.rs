@@ -189,3 +189,20 @@ fn keys_that_grow_leave_full_nodes_behind() {
     assert!(grown.memory().as_u64() < KEYS * 21, "{}", grown.memory());
     assert!(random_order.memory().as_u64() > grown.memory().as_u64());
 }
+
+#[test]
+fn the_keys_of_an_index_that_is_gone_are_not_charged_to_the_next_one() {
+    let long = |number: u64| [number.to_be_bytes().to_vec(), vec![7; 100]].concat();
+    let filled = || {
+        let index = Index::new();
+        for number in 0..1000 {
+            assert!(index.insert(&long(number), number, &Guard::new()).is_ok());
+        }
+        index
+    };
+    let first = filled();
+    let memory = first.memory();
+    assert!(memory.as_u64() > 1000 * 100, "{memory}");
+    drop(first);
+    assert_eq!(filled().memory(), memory);
+}

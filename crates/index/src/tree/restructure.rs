@@ -266,5 +266,6 @@ fn publish<const G: usize>(node: Locked<'_, G>) -> Sight {
 impl Drop for Tree {
     fn drop(&mut self) {
         self.dissolve();
+        self.count_longs();
     }
 }
