@@ -65,15 +65,21 @@ fn spoil(medium: &SimDirectory) {
     }
 }
 
-#[test]
-fn a_member_without_a_ledger_is_quarantined_alone_and_loses_nothing_until_it_is_mended() {
-    let medium = SimDirectory::with_seed(Seed(1));
+/// A pool of two members that was worked on and closed, both ledgers of `a` damaged; and what `a` has in its file.
+fn spoiled(seed: Seed) -> (SimDirectory, Vec<u8>) {
+    let medium = SimDirectory::with_seed(seed);
     let pool = open(&medium).unwrap();
     let expected = work(&pool).unwrap();
     pool.close().unwrap();
     drop(pool);
     let medium = medium.survivors(Seed(1));
     spoil(&medium);
+    (medium, expected)
+}
+
+#[test]
+fn a_member_without_a_ledger_is_quarantined_alone_and_loses_nothing_until_it_is_mended() {
+    let (medium, expected) = spoiled(Seed(1));
     for _ in 0..2 {
         let pool = open(&medium).unwrap();
         let error = pool.member("a").unwrap_err();
@@ -96,13 +102,7 @@ fn a_member_without_a_ledger_is_quarantined_alone_and_loses_nothing_until_it_is_
 
 #[test]
 fn a_quarantined_member_is_mended_while_the_others_run() {
-    let medium = SimDirectory::with_seed(Seed(2));
-    let pool = open(&medium).unwrap();
-    let expected = work(&pool).unwrap();
-    pool.close().unwrap();
-    drop(pool);
-    let medium = medium.survivors(Seed(1));
-    spoil(&medium);
+    let (medium, expected) = spoiled(Seed(2));
     let pool = open(&medium).unwrap();
     others_go_on(&pool);
     assert!(pool.reopen("a").is_err());

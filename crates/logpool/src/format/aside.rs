@@ -4,7 +4,7 @@ use ishigaki_base::LogId;
 
 use super::numbers::{Reader, put};
 use super::sealed::{self, Unfit};
-use super::{Entry, unpack};
+use super::{Entry, VERSION, unpack};
 use crate::{MemberId, Result};
 
 /// What it begins with.
@@ -36,12 +36,11 @@ impl AsideEntries {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let mut reader = Reader(sealed::unwrap(MAGIC, bytes)?);
-        Self::read(&mut reader).ok_or(Unfit::Damaged)
+        sealed::decode(VERSION, MAGIC, bytes, |reader, _| Self::read(reader))
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
+        let log = reader.log()?;
         let member = MemberId(reader.number()?.try_into().ok()?);
         let mut entries = Vec::new();
         while !reader.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ishigaki_base::LogId;
 
+use super::VERSION;
 use super::extent::BLOCKS;
 use super::numbers::{Reader, put, put_all};
 use super::sealed::{self, Unfit};
@@ -48,12 +49,11 @@ impl Intent {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let mut reader = Reader(sealed::unwrap(MAGIC, bytes)?);
-        Self::read(&mut reader).ok_or(Unfit::Damaged)
+        sealed::decode(VERSION, MAGIC, bytes, |reader, _| Self::read(reader))
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
+        let log = reader.log()?;
         let member = MemberId(reader.number()?.try_into().ok()?);
         let (base, entries) = (reader.number()?, reader.number()?);
         let mut sums = BTreeMap::new();

@@ -83,13 +83,11 @@ impl Ledger {
 
     /// Reads what a device holds.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let (version, body) = sealed::unwrap_up_to(NEWEST, MAGIC, bytes)?;
-        let mut reader = Reader(body);
-        Self::read(&mut reader, version == VERSION).filter(|_| reader.is_empty()).ok_or(Unfit::Damaged)
+        sealed::decode(NEWEST, MAGIC, bytes, |reader, version| Self::read(reader, version == VERSION))
     }
 
     fn read(reader: &mut Reader<'_>, is_old: bool) -> Option<Self> {
-        let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
+        let log = reader.log()?;
         let member = MemberId(reader.number()?.try_into().ok()?);
         let (sequence, entries, next_file) = (reader.number()?, reader.number()?, reader.short()?);
         let region = reader.below(1 + (1 << 32)).filter(|&region| region > 0 && region.is_multiple_of(EXTENT))?;

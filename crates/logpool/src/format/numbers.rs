@@ -1,5 +1,7 @@
 //! Numbers of one to ten bytes: seven bits a byte, the lowest first, the eighth bit set if more follow.
 
+use ishigaki_base::LogId;
+
 use crate::paths;
 
 /// Appends a number.
@@ -69,6 +71,11 @@ impl<'a> Reader<'a> {
     /// A number below `end`.
     pub(super) fn below(&mut self, end: u64) -> Option<u64> {
         self.number().filter(|&number| number < end)
+    }
+
+    /// The identity of a log, which has all its bytes.
+    pub(super) fn log(&mut self) -> Option<LogId> {
+        Some(LogId(u64::from_le_bytes(self.run(8)?.try_into().ok()?)))
     }
 
     pub(super) fn text(&mut self) -> Option<String> {

@@ -49,13 +49,11 @@ impl Roster {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let (version, body) = sealed::unwrap_up_to(NEWEST, MAGIC, bytes)?;
-        let mut reader = Reader(body);
-        Self::read(&mut reader, version == VERSION).ok_or(Unfit::Damaged)
+        sealed::decode(NEWEST, MAGIC, bytes, |reader, version| Self::read(reader, version == VERSION))
     }
 
     fn read(reader: &mut Reader<'_>, is_old: bool) -> Option<Self> {
-        let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
+        let log = reader.log()?;
         let next: u16 = reader.number()?.try_into().ok()?;
         let (mut sequence, mut leaving) = (0, Vec::new());
         if !is_old {

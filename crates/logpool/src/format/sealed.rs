@@ -3,6 +3,7 @@
 use ishigaki_base::{Fields, crc32c};
 
 use super::VERSION;
+use super::numbers::Reader;
 use crate::{Error, Result};
 
 /// Bytes before the body: magic, version, 3 zero bytes, length of the body.
@@ -49,13 +50,20 @@ pub(super) fn wrap_as(magic: [u8; 4], version: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The body within bytes that may be longer.
-pub(super) fn unwrap(magic: [u8; 4], bytes: &[u8]) -> Result<&[u8], Unfit> {
-    unwrap_up_to(VERSION, magic, bytes).map(|(_, body)| body)
+/// What `read` makes of a body, given its version, which is the newest one or one before it. All of the body must be read.
+pub(super) fn decode<T>(
+    newest: u8,
+    magic: [u8; 4],
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>, u8) -> Option<T>,
+) -> Result<T, Unfit> {
+    let (version, body) = unwrap(newest, magic, bytes)?;
+    let mut reader = Reader(body);
+    read(&mut reader, version).filter(|_| reader.is_empty()).ok_or(Unfit::Damaged)
 }
 
-/// The same of any version up to the newest one, which is said.
-pub(super) fn unwrap_up_to(newest: u8, magic: [u8; 4], bytes: &[u8]) -> Result<(u8, &[u8]), Unfit> {
+/// The version and the body within bytes that may be longer.
+fn unwrap(newest: u8, magic: [u8; 4], bytes: &[u8]) -> Result<(u8, &[u8]), Unfit> {
     if bytes.iter().take(HEADER).all(|&byte| byte == 0) {
         return Err(Unfit::Blank);
     }
@@ -96,13 +104,13 @@ mod tests {
         let magic = *b"TEST";
         let mut bytes = wrap(magic, b"the body");
         bytes.extend_from_slice(&[0; 100]);
-        assert_eq!(unwrap(magic, &bytes).unwrap(), b"the body");
+        assert_eq!(unwrap(VERSION, magic, &bytes).unwrap(), (VERSION, &b"the body"[..]));
         assert_eq!(length(&bytes) as usize, bytes.len() - 100);
         for bit in 0..(bytes.len() - 100) * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(unwrap(magic, &flipped).is_err(), "bit {bit}");
+            assert!(unwrap(VERSION, magic, &flipped).is_err(), "bit {bit}");
         }
-        assert!(matches!(unwrap(magic, &[0; 64]), Err(Unfit::Blank)));
+        assert!(matches!(unwrap(VERSION, magic, &[0; 64]), Err(Unfit::Blank)));
     }
 }

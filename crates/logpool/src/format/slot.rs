@@ -2,6 +2,7 @@
 
 use ishigaki_base::LogId;
 
+use super::VERSION;
 use super::numbers::{Reader, put_all};
 use super::sealed::{self, Unfit};
 use crate::{Area, FileId, MemberId};
@@ -40,12 +41,11 @@ impl Slot {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
-        let mut reader = Reader(sealed::unwrap(MAGIC, bytes)?);
-        Self::read(&mut reader).filter(|_| reader.is_empty()).ok_or(Unfit::Damaged)
+        sealed::decode(VERSION, MAGIC, bytes, |reader, _| Self::read(reader))
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let log = LogId(u64::from_le_bytes(reader.run(8)?.try_into().ok()?));
+        let log = reader.log()?;
         let bytes = reader.run(Area::LENGTH)?.to_vec();
         let member = MemberId(reader.number()?.try_into().ok()?);
         let area = reader.below(Area::MOST as u64)? as u8;
