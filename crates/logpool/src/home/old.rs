@@ -8,10 +8,10 @@ impl Home {
     /// Gives every block a checksum. An extent that does not fit the one it had is suspect: a round that was cut off may have
     /// left it so, and then the log has a change of it; else it is damaged. Nothing is written.
     pub(super) fn renew(&mut self) -> Result<()> {
-        let mut ledger = self.ledger();
-        if !ledger.is_old {
+        if !self.current.get_mut().is_old {
             return Ok(());
         }
+        let mut ledger = self.ledger();
         for extent in ledger.files.iter_mut().flat_map(|file| file.extents.iter_mut().flatten()) {
             let (place, sum) = (extent.place, extent.sums[0]);
             let bytes = self.raw(place)?;

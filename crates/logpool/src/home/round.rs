@@ -199,7 +199,10 @@ impl Home {
         if sums.is_empty() {
             return Ok(());
         }
-        let Ledger { log, member, entries: base, .. } = self.ledger();
+        let (log, member, base) = {
+            let current = self.current.lock();
+            (current.log, current.member, current.entries)
+        };
         self.ledgers.intend(&Intent { log, member, base, entries: snapshot.entries, sums })
     }
 

@@ -165,17 +165,22 @@ impl Resident {
 }
 
 impl State {
-    /// Files with blocks that can not be had, by path.
+    /// Files with blocks that can not be had, in the order of their numbers.
     pub(super) fn damaged_files(&self) -> Vec<DamagedFile> {
-        let mut files: Vec<DamagedFile> = Vec::new();
+        let mut files: Vec<(FileId, DamagedFile)> = Vec::new();
         for ((file, block), piece) in &self.damaged {
-            let is_there = self.image.contents(*file).is_ok_and(|contents| contents.unknown(*block) == Some(*piece));
-            let Some(path) = self.image.names.path_of(*file).filter(|_| is_there) else { continue };
-            match files.iter_mut().find(|other| other.path == path) {
-                Some(other) => other.blocks += 1,
-                None => files.push(DamagedFile { path: path.to_owned(), blocks: 1, first: block * BLOCK }),
+            if !self.image.contents(*file).is_ok_and(|contents| contents.unknown(*block) == Some(*piece)) {
+                continue;
+            }
+            match files.last_mut() {
+                // The blocks of a file follow one another.
+                Some((last, found)) if last == file => found.blocks += 1,
+                _ => {
+                    let Some(path) = self.image.names.path_of(*file) else { continue };
+                    files.push((*file, DamagedFile { path: path.to_owned(), blocks: 1, first: block * BLOCK }));
+                }
             }
         }
-        files
+        files.into_iter().map(|(_, found)| found).collect()
     }
 }

@@ -135,8 +135,9 @@ impl Pool {
         let RebuiltMember { id, name, settings, home, areas, .. } = member;
         let resident = self.move_in(Resident::new(self.core.clone(), id, &name, settings, home, areas, state))?;
         if has_aside {
-            resident.go_home()?;
-            aside::remove(self.directory.as_ref(), &name)?;
+            let gone_home = resident.go_home().and_then(|()| aside::remove(self.directory.as_ref(), &name));
+            // Else its thread would wait for ever, and the end of the pool for its thread.
+            gone_home.inspect_err(|_| resident.stop())?;
         }
         Ok(resident)
     }
