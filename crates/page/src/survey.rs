@@ -127,7 +127,7 @@ pub fn copy(from: &dyn Directory, to: &Arc<dyn Directory>, file: &str) -> Result
     for segment in &manifest.segments {
         let name = name::segment(file, segment.number);
         if !there.contains(&name) {
-            copy_segment(from, to.as_ref(), &name, &manifest, segment)?;
+            copy_segment(from, (to.as_ref(), &there), &name, &manifest, segment)?;
         }
     }
     let unborn = name::new_manifest(file);
@@ -164,7 +164,7 @@ pub fn state(directory: &dyn Directory, file: &str) -> Result<(u64, u64)> {
 
 fn copy_segment(
     from: &dyn Directory,
-    to: &dyn Directory,
+    (to, there): (&dyn Directory, &[String]),
     name: &str,
     manifest: &Manifest,
     segment: &Segment,
@@ -177,7 +177,7 @@ fn copy_segment(
     }
     // A name that is there stands for a segment that was copied whole.
     let unborn = format!("{name}.copy");
-    if to.list()?.contains(&unborn) {
+    if there.contains(&unborn) {
         to.remove(&unborn)?;
     }
     let copy = to.create(&unborn, needed)?;
