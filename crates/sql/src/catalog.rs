@@ -29,7 +29,7 @@ pub(crate) const CATALOG: &str = "sql.catalog";
 const ROW_IDS: &str = "sql.row_ids";
 
 /// What the engine calls the table of a table's rows, before the SQL name.
-const ROWS: &str = "sql.rows.";
+pub(crate) const ROWS: &str = "sql.rows.";
 
 /// The tables of one database. Cheap to clone; all clones, and nothing else, hand out row ids of the database.
 #[derive(Clone, Debug)]

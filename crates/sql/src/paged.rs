@@ -29,10 +29,10 @@ mod store;
 
 pub(crate) use append::Appender;
 pub(crate) use files::Files;
+pub(crate) use options::{Wish, of as options_of};
+pub(crate) use store::{Store, settle};
+
 /// The directory of a table's page file, which is there.
 pub(crate) fn directory_of(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {
     sites::to_write(table, location)
 }
-
-pub(crate) use options::{Wish, of as options_of};
-pub(crate) use store::{Store, settle};

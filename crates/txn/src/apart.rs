@@ -36,7 +36,7 @@ impl fmt::Display for LogPlace {
 }
 
 /// The note.
-const NOTE: &str = "log-place";
+pub(crate) const NOTE: &str = "log-place";
 
 /// A note that does not count yet.
 const UNBORN: &str = "log-place.new";

@@ -82,5 +82,5 @@ pub use snapshot::Snapshot;
 pub use table::TableId;
 pub use ticket::Ticket;
 pub use transaction::{Savepoint, Transaction};
-pub use unfinished::Unfinished;
+pub use unfinished::{Unfinished, is_database};
 pub use verify::{Verification, verify, verify_rows};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use ishigaki_device::Directory;
 use ishigaki_wal::Progress;
 
+use crate::apart::NOTE;
+use crate::checkpoint::files::MANIFEST;
 use crate::{Database, Error, Result, Settings};
 
 /// The device that says so.
@@ -55,6 +57,17 @@ impl Unfinished {
         self.directory.remove(MARK)?;
         Ok(self.directory.sync()?)
     }
+}
+
+/// Whether a database, whole or damaged, is in a directory: files of a log, of a checkpoint, or the note of a log that lies apart.
+///
+/// # Errors
+///
+/// [`Error::Unfinished`] if one was being made there; reading the directory may fail.
+pub fn is_database(directory: &dyn Directory) -> Result<bool> {
+    refuse(directory)?;
+    let is_of_one = |name: &String| name.starts_with("wal-") || name.starts_with(MANIFEST) || name == NOTE;
+    Ok(directory.list()?.iter().any(is_of_one))
 }
 
 /// Refuses a directory in which a database was being made and is not whole.

@@ -9,7 +9,7 @@ use ishigaki_base::ErrorKind;
 use ishigaki_device::{Directory, DirectoryLock, Error as DeviceError, Place};
 use ishigaki_remote::Anywhere;
 use ishigaki_sql::Target;
-use ishigaki_txn::{Damage, Source};
+use ishigaki_txn::{Damage, Source, is_database};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -33,35 +33,22 @@ pub(super) struct Files {
     log: Arc<dyn Directory>,
     /// Another process has it open.
     pub(super) is_in_use: bool,
-    /// Nobody opens it meanwhile.
+    /// No other process opens it meanwhile.
     _locks: Vec<DirectoryLock>,
 }
 
 impl Which {
     /// Finds the files; nothing is made or changed.
     pub(super) fn find(&self) -> Result<Files, Failure> {
-        let name = match &self.place {
-            Anywhere::Here(Place::File(path) | Place::Ring(path)) => path.display().to_string(),
-            other => other.to_string(),
-        };
-        if let Anywhere::Here(Place::File(path) | Place::Ring(path)) = &self.place
-            && !path.is_dir()
-        {
-            return Err(Failure::invalid(format!("{name}: there is no such directory")));
-        }
+        let (tables, name) = there(&self.place)?;
         let failed = |error: ishigaki_txn::Error| Failure::of(error.kind(), format_args!("{name}: {error}"));
-        let tables = open(&self.place)?;
         let (mut locks, mut is_in_use) = (Vec::new(), false);
         match tables.lock() {
             Ok(lock) => locks.push(lock),
             Err(DeviceError::Locked { .. }) => is_in_use = true,
             Err(error) => return Err(failed(error.into())),
         }
-        let names = tables.list().map_err(|error| failed(error.into()))?;
-        if names.iter().any(|name| name == "unfinished") {
-            return Err(failed(ishigaki_txn::Error::Unfinished));
-        }
-        if !names.iter().any(|name| is_of_a_database(name)) {
+        if !is_database(tables.as_ref()).map_err(failed)? {
             return Err(Failure::invalid(format!("{name}: there is no database in this directory")));
         }
         let log = match (&self.log_at, ishigaki_txn::log_place(tables.as_ref())) {
@@ -130,10 +117,20 @@ pub(super) fn damage_json(damage: &Damage) -> Value {
     json!({"file": damage.file, "offset": damage.offset, "what": damage.what})
 }
 
-fn open(place: &Anywhere) -> Result<Arc<dyn Directory>, Failure> {
-    place.open().map_err(|error| Failure::of(error.kind(), error))
+/// The directory and its name. It is not made if it is not there.
+pub(super) fn there(place: &Anywhere) -> Result<(Arc<dyn Directory>, String), Failure> {
+    let name = match place {
+        Anywhere::Here(Place::File(path) | Place::Ring(path)) => {
+            if !path.is_dir() {
+                return Err(Failure::invalid(format!("{}: there is no such directory", path.display())));
+            }
+            path.display().to_string()
+        }
+        other => other.to_string(),
+    };
+    Ok((open(place)?, name))
 }
 
-fn is_of_a_database(name: &str) -> bool {
-    name.starts_with("wal-") || name.starts_with("checkpoint") || name == "log-place"
+fn open(place: &Anywhere) -> Result<Arc<dyn Directory>, Failure> {
+    place.open().map_err(|error| Failure::of(error.kind(), error))
 }

@@ -5,12 +5,11 @@ mod pool;
 mod report;
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ishigaki_device::{Directory, Place};
 use ishigaki_remote::Anywhere;
 
+use super::database::there;
 use crate::failure::{EXIT_CODES, Failure};
 
 const EXAMPLES: &str = "\
@@ -77,7 +76,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Inspect { place, member, json } => inspect(&place, member.as_deref(), json),
         Command::Changes { place, from, json } => {
-            let (directory, name) = open(&place)?;
+            let (directory, name) = there(&place)?;
             changes::run(directory.as_ref(), &name, from, json)
         }
         Command::Serve(arguments) => pool::serve::run(arguments),
@@ -96,7 +95,7 @@ fn known(members: &[String]) -> String {
 }
 
 fn inspect(place: &Anywhere, member: Option<&str>, json: bool) -> Result<(), Failure> {
-    let (directory, name) = open(place)?;
+    let (directory, name) = there(place)?;
     let is_pool = ishigaki_logpool::is_pool(directory.as_ref()).map_err(|error| pool::failed(&error))?;
     if member.is_some() && !is_pool {
         return Err(Failure::invalid(format!("{name}: this is no pool; only a pool has members")));
@@ -119,21 +118,6 @@ fn inspect(place: &Anywhere, member: Option<&str>, json: bool) -> Result<(), Fai
         Some(problem) => Err(Failure::of(problem.kind(), problem).without_hint()),
         None => entries,
     }
-}
-
-/// The directory and its name. It is not made if it is not there.
-fn open(place: &Anywhere) -> Result<(Arc<dyn Directory>, String), Failure> {
-    let name = match place {
-        Anywhere::Here(Place::File(path) | Place::Ring(path)) => {
-            if !path.is_dir() {
-                return Err(Failure::invalid(format!("{}: there is no such directory", path.display())));
-            }
-            path.display().to_string()
-        }
-        other => other.to_string(),
-    };
-    let directory = place.open().map_err(|error| Failure::of(error.kind(), error))?;
-    Ok((directory, name))
 }
 
 fn failure(place: &str, error: ishigaki_wal::Error) -> Failure {

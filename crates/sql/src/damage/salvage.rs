@@ -9,7 +9,7 @@ use ishigaki_txn::{Missing, Progress, Salvage, SalvageReport, TableId};
 
 use super::definitions::Definitions;
 use super::pages::{Places, Target};
-use crate::catalog::{CATALOG, rows_of};
+use crate::catalog::{CATALOG, ROWS, rows_of};
 use crate::paged::directory_of;
 use crate::table::{Location, TableDefinition};
 use crate::{Error, Result, key};
@@ -96,7 +96,7 @@ pub fn salvage(
     unfinished.finish()?;
     let of_rows = |table: &ishigaki_txn::SalvagedTable| {
         let known = definitions.rows.get(&table.id).map(|known| known.name().to_owned());
-        let is_own = table.name.as_deref().is_some_and(|name| !name.starts_with("sql.rows."));
+        let is_own = table.name.as_deref().is_some_and(|name| !name.starts_with(ROWS));
         (known, is_own, table.rows, table.name.clone().unwrap_or_else(|| format!("lost.table.{}", table.id.0)))
     };
     let (mut known, mut nameless) = (Vec::new(), Vec::new());

@@ -22,7 +22,7 @@ impl Drop for Orphan {
 /// What systemd hears next: that a service is ready, and its number.
 fn ready(place: &UnixDatagram) -> u32 {
     let mut words = [0; 256];
-    let length = place.recv(&mut words).expect("somebody tells it");
+    let length = place.recv(&mut words).expect("the service tells it");
     let words = String::from_utf8_lossy(&words[..length]).into_owned();
     let number = words.strip_prefix("READY=1\nMAINPID=").and_then(|rest| rest.trim_end().parse().ok());
     number.unwrap_or_else(|| panic!("{words}"))
