@@ -72,7 +72,7 @@ impl Mount {
     }
 
     /// Goes on with a mount whose device another process has handed over, with all that it had said to the kernel. Nothing is
-    /// asked of the folder: nobody would answer yet.
+    /// asked of the folder: no thread would answer yet.
     pub fn go_on<F>(fs: F, device: OwnedFd, path: impl AsRef<Path>, settings: &MountSettings) -> Result<Self>
     where
         F: FileSystem + Send + Sync + 'static,
@@ -115,8 +115,8 @@ impl Mount {
     }
 
     /// Lets go of a mount that stays: gives its device when every request that was taken is answered. The file system is dropped
-    /// by then, unless somebody else has it.
-    #[expect(clippy::missing_panics_doc, reason = "nobody can hand it over twice")]
+    /// by then, unless another process has it.
+    #[expect(clippy::missing_panics_doc, reason = "a mount is handed over once")]
     pub fn hand_over(mut self) -> OwnedFd {
         self.rest();
         self.join();
@@ -171,7 +171,7 @@ impl std::fmt::Debug for Mount {
     }
 }
 
-/// Ends a mount whose device another process has handed over, and with which nobody goes on.
+/// Ends a mount whose device another process has handed over, and with which no process goes on.
 pub fn give_up(path: &Path, device: OwnedFd) -> std::io::Result<()> {
     session::unmount(path, device.into())
 }

@@ -53,7 +53,7 @@ fn let_go(mut session: FuseSession) -> io::Result<()> {
     Ok(())
 }
 
-/// Unmounts, unless somebody else has.
+/// Unmounts, unless that is done already.
 pub(crate) fn unmount(path: &Path, device: File) -> io::Result<()> {
     let mut ready = [PollFd::new(&device, PollFlags::empty())];
     let is_gone = poll(&mut ready, Some(&Timespec::default())).is_ok() && ready[0].revents().contains(PollFlags::ERR);

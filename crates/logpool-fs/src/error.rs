@@ -54,7 +54,7 @@ pub enum Error {
         /// Where.
         place: Place,
     },
-    /// Somebody would be cut off.
+    /// A connected client would be cut off.
     #[error(
         "member `{name}` is at {place}, and a virtual machine or a database is connected there, which would be cut off: only members on folders are handed over; end it first"
     )]

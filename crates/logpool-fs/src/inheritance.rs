@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pool_fs::Handed;
 
-/// All mounts that are handed over. Nobody answers for them at this moment.
+/// All mounts that are handed over. No process answers for them at this moment.
 ///
 /// *Drop* lets go of their devices: programs get `ENOTCONN` unless another process has these as well.
 #[derive(Debug, Default)]

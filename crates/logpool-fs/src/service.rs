@@ -152,7 +152,7 @@ impl Service {
     /// there.
     pub fn hand_over(self) -> Result<Inheritance> {
         let Self { attached, pool } = self;
-        // The next one has less to rebuild, and nobody waits yet.
+        // The next one has less to rebuild, and no server waits yet.
         if let Err(error) = pool.bring_home() {
             tracing::warn!(%error, "not all is home; the next service has more to rebuild");
         }

@@ -144,7 +144,8 @@ pub(crate) fn listen(data: &Path) -> Result<UnixListener> {
     Ok(listener)
 }
 
-/// Makes the socket where nobody finds it. The caller holds the directory's lock, so that one that is there is nobody's any more.
+/// Makes the socket under a name that no client knows. The caller holds the directory's lock, so that one that is there belongs to no
+/// living process.
 pub(crate) fn prepare(data: &Path) -> Result<UnixListener> {
     let make = || -> io::Result<UnixListener> {
         let new = data.join(NEW);

@@ -32,7 +32,7 @@ pub use limits::LimitsSet;
 /// Another process that [takes over](Self::take_over) has this one end without unmounting.
 #[derive(Debug)]
 pub struct Serving {
-    // Nobody comes in any more before the folders end.
+    // No client comes in any more before the folders end.
     control: Option<Door>,
     /// Whether it is found.
     is_published: bool,
@@ -180,7 +180,7 @@ impl Serving {
         drop(self.core.scrapers.lock().take());
         if let Some(control) = self.control.take() {
             drop(control);
-            // One that stays is in nobody's way; that of another process is not ours.
+            // One that stays does no harm; that of another process is not ours.
             if self.is_published && !self.is_replaced() {
                 let _ = std::fs::remove_file(control::path(&self.core.data));
             }

@@ -1,4 +1,4 @@
-//! Entries that were moved aside: those of a member that can not be opened, so that they hold nobody's log.
+//! Entries that were moved aside: those of a member that can not be opened, so that they hold no log space.
 //!
 //! A member that is refused at an opening may need any of its entries that the log has, since it is not known what its home
 //! has. They are copied into a file of their own before anything of the log is given free, and are the beginning of the

@@ -61,7 +61,7 @@ impl Image {
         self.next_file = self.next_file.max(file.0.saturating_add(1));
     }
 
-    /// Takes in a file without a name that an earlier image had. Nobody uses it yet.
+    /// Takes in a file without a name that an earlier image had. It is not in use yet.
     pub(crate) fn adopt(&mut self, file: FileId, length: u64, blocks: Vec<(u64, Vec<u8>)>) {
         let mut contents = Contents::at_home(length, Vec::new(), self.home);
         for (block, bytes) in blocks {

@@ -27,7 +27,7 @@
 //! - `areas` is the checkpoint file: blocks that servers rewrite in place at checkpoints do not go into the log.
 //! - `keeper` has log space reclaimed, and carries entries of a slow member on, so that it stops nobody else.
 //! - `scrub` compares homes with their checksums, and `healing` makes damaged blocks anew from the log.
-//! - `aside` are entries of members that can not be opened, so that these hold nobody's log (`pool::quarantine`).
+//! - `aside` are entries of members that can not be opened, so that these hold no log space (`pool::quarantine`).
 //! - `recovery` rebuilds images from home, checkpoint file and log; [`rebuild`], [`verify()`] and [`inspect()`] do so offline.
 //!
 //! Nothing here knows of FUSE, virtio, errno or a database's file formats; a [`Profile`] is data.

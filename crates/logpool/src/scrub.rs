@@ -1,6 +1,6 @@
 //! The scrubber: compares all homes with their checksums, one after the other, as slowly as it is told to.
 //!
-//! A read finds damage when somebody needs the bytes, and a log mostly is needed after a crash. The scrubber finds it while the
+//! A read finds damage when the bytes are needed, and a log mostly is needed after a crash. The scrubber finds it while the
 //! log may still have what is damaged.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

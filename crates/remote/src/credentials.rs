@@ -58,7 +58,7 @@ impl Credentials {
         }
     }
 
-    /// The token of whoever serves this folder: a file in it, [`OWN_TOKEN`], made if it is not there. Only the user who made it can
+    /// The token of the node that serves this folder: a file in it, [`OWN_TOKEN`], made if it is not there. Only the user who made it can
     /// read it, and clients are given its path.
     pub fn own(folder: &Path) -> Result<Self> {
         let path = std::path::absolute(folder.join(OWN_TOKEN));

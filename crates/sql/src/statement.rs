@@ -61,6 +61,12 @@ impl Statement {
     }
 }
 
+/// A text's first statement, as it is planned.
+#[cfg(test)]
+fn rewritten(sql: &str) -> String {
+    Statement::parse(sql).expect("parses")[0].to_string()
+}
+
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.ast().fmt(f)

@@ -125,7 +125,7 @@ impl<const L: usize, const FIRST: u32> Slab<L, FIRST> {
         if !self.unclaimed.has_free.load(Ordering::Relaxed) {
             return 0;
         }
-        // A free record is nobody's, and nobody writes to the word of one that is dead: so it goes on from here.
+        // A free record has no owner, and no transaction writes to the word of one that is dead: so it goes on from here.
         let floor =
             |run: Range<usize>| run.map(|place| self.at(place - Self::OFFSET).word().next_life()).max().unwrap_or(0);
         let blank = |run: Range<usize>| self.records.blank(run.start - Self::OFFSET..run.end - Self::OFFSET);

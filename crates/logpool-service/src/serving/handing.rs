@@ -73,7 +73,7 @@ impl Core {
         None
     }
 
-    /// Serves again what nobody has taken.
+    /// Serves again what no successor has taken.
     fn go_on(&self, parcel: Parcel) -> Result<ishigaki_logpool_fs::Service> {
         let inheritance = parcel.open().map_err(|cause| Error::File { path: self.data.clone(), cause })?;
         let directory = FileDirectory::open(&self.data)?;

@@ -16,7 +16,7 @@ const READY: &str = "ISHIGAKI_TEST_READY";
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A service. Ends when nobody holds its input any more.
+/// A service. Ends when the last holder of its input closes it.
 pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,

@@ -222,10 +222,10 @@ fn what_would_be_cut_off_is_not_handed_over_and_what_is_no_more_configured_is_en
     log.write_all_at(b"goes on", 0).unwrap();
     drop(machine);
     wait_until("it has gone", || connected(&config) == Some(false));
-    // The next one is to serve nobody.
-    let nobody = Config { members: Vec::new(), ..config.clone() };
-    let next = Serving::take_over(&nobody).unwrap();
-    assert!(log.write_all_at(b"x", 0).is_err(), "nobody answers");
+    // The next one is to serve no member.
+    let no_members = Config { members: Vec::new(), ..config.clone() };
+    let next = Serving::take_over(&no_members).unwrap();
+    assert!(log.write_all_at(b"x", 0).is_err(), "no process answers");
     drop(log);
     assert_eq!(fs::read_dir(site.path("one")).unwrap().count(), 0);
     assert_eq!(members(&config), 0);

@@ -1,4 +1,4 @@
-//! Files without a name: they live as long as somebody uses them, and no log has their changes. A service that takes the place of
+//! Files without a name: they live as long as a process has them open, and no log has their changes. A service that takes the place of
 //! another one, under programs that have such files open, is handed their bytes.
 
 use super::Member;

@@ -154,7 +154,7 @@ fn invalid(path: &Path, error: &datafusion::parquet::errors::ParquetError) -> Er
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A new file beside that one, whose name nobody can foretell. What is there already, a link too, is never opened. `closed`: it
+    /// A new file beside that one, whose name no other program can foretell. What is there already, a link too, is never opened. `closed`: it
     /// is to have the rights of another file, and until then is for this user alone.
     fn beside(place: &Path, name: &OsStr, closed: bool) -> std::io::Result<(File, Self)> {
         let mut temporary = place.file_name().unwrap_or(name).to_owned();

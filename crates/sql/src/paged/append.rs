@@ -37,7 +37,7 @@ pub(crate) struct Appender {
     table: String,
     messages: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<Result<()>>>,
-    /// False once nobody wants the append any more.
+    /// False once the append is given up.
     wanted: Arc<AtomicBool>,
 }
 

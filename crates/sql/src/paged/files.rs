@@ -1,6 +1,6 @@
 //! Page files whose fate hangs on a transaction: made by it, or of a table that it has dropped.
 //!
-//! Until the transaction has ended, and what must go has gone, nobody else makes or finds a file of that name in that place
+//! Until the transaction has ended, and what must go has gone, no other session makes or finds a file of that name in that place
 //! ([`Claims`]); and a file is removed only if it is the one that was meant.
 
 use std::sync::Arc;

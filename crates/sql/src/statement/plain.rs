@@ -115,11 +115,7 @@ fn two(function: &Function) -> Option<(&Expr, &Expr)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Statement;
-
-    fn rewritten(sql: &str) -> String {
-        Statement::parse(sql).expect("parses")[0].to_string()
-    }
+    use crate::statement::rewritten;
 
     #[test]
     fn patterns_get_backslashes_for_their_escapes() {

@@ -144,11 +144,7 @@ fn without_casts(expression: &Expr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Statement;
-
-    fn rewritten(sql: &str) -> String {
-        Statement::parse(sql).expect("parses")[0].to_string()
-    }
+    use crate::statement::rewritten;
 
     #[test]
     fn a_number_with_an_exponent_becomes_a_double() {

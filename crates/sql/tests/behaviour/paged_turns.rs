@@ -37,7 +37,7 @@ fn two_programs_append_to_one_file_in_turns() {
     assert_eq!(shell.rows("SELECT count(*) FROM t"), ["16"]);
     // One that is at it keeps the others waiting, and readers not.
     let directory: Arc<dyn Directory> = Arc::new(FileDirectory::open(&place).expect("the folder"));
-    let writer = Writer::open(directory, "t", Settings::default()).expect("nobody appends");
+    let writer = Writer::open(directory, "t", Settings::default()).expect("no append is under way");
     std::thread::scope(|scope| {
         let (begin, waits) =
             (Instant::now(), scope.spawn(|| shell.other().execute_blocking("INSERT INTO t VALUES (99)")));

@@ -27,7 +27,7 @@ pub(super) struct Free {
     whole: usize,
     /// Blank runs, and their floors.
     blank: Vec<(usize, Timestamp)>,
-    /// A run that was blank, and which of its records nobody has claimed since.
+    /// A run that was blank, and which of its records no thread has claimed since.
     opened: Option<(usize, u64)>,
 }
 

@@ -492,7 +492,7 @@ fn a_checkpoint_beside_another_log_or_an_older_copy_of_its_own_is_refused() {
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("is needed from"), "{error}");
 }
 
-/// A log that was allowed far more is let go of by the first checkpoint, and nobody waits for that.
+/// A log that was allowed far more is let go of by the first checkpoint, and no commit waits for that.
 #[test]
 fn commits_do_not_stall_after_opening_with_smaller_segments_or_less_space() {
     let log = |segment, space| ishigaki_wal::Settings {

@@ -41,11 +41,7 @@ fn operand(expression: &mut Expr) -> Option<&mut Expr> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Statement;
-
-    fn rewritten(sql: &str) -> String {
-        Statement::parse(sql).expect("parses")[0].to_string()
-    }
+    use crate::statement::rewritten;
 
     #[test]
     fn not_binds_more_loosely_than_what_is_asked_of_exists() {
