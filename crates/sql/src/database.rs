@@ -20,11 +20,13 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 use crate::catalog::Catalog;
+use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, settle};
 use crate::rules::{Barrier, FloatsStayFloats, OverflowFails};
 use crate::statement::{CATALOG, SCHEMA, STACK};
-use crate::{Error, Result, Session, Settings};
+use crate::unnest::Unnest;
+use crate::{Error, Result, Session, Settings, planning};
 
 /// How many rows a batch has, and how many a scan reads at a time.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -195,15 +197,19 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         scans.divide = false;
     }
     config.options_mut().extensions.insert(scans);
-    // Before DataFusion's coercion of types.
+    // Before DataFusion's coercion of types, and behind it.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(Barrier), Arc::new(FloatsStayFloats)];
     analyzers.extend(Analyzer::new().rules);
+    analyzers.push(Arc::new(CountRows));
+    analyzers.push(Arc::new(Unnest));
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(Planner))
         .with_default_features()
-        .with_analyzer_rules(analyzers)
+        .with_analyzer_rules(planning::analyzers(analyzers))
+        .with_optimizer_rules(planning::optimizers())
+        .with_physical_optimizer_rules(planning::physical_optimizers())
         .with_physical_optimizer_rule(Arc::new(OverflowFails))
         // The last ones: what they send away, no other rule sees any more.
         .with_physical_optimizer_rule(Arc::new(PlaceScans));

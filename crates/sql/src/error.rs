@@ -397,10 +397,15 @@ impl From<DataFusionError> for Error {
         };
         match error.find_root() {
             DataFusionError::SQL(parser, _) => Self::Syntax { message: text_of_parser(parser) },
-            DataFusionError::Plan(_)
-            | DataFusionError::SchemaError(..)
-            | DataFusionError::NotImplemented(_)
-            | DataFusionError::Configuration(_) => Self::Plan { source: Box::new(error) },
+            DataFusionError::NotImplemented(text) | DataFusionError::Internal(text) => unplanned(text),
+            DataFusionError::Plan(text) if text.contains("Internal error") => unplanned(text),
+            // Columns that are not what the plan said that they would be.
+            DataFusionError::ArrowError(inner, _) if mismatched(inner).is_some() => {
+                unplanned(mismatched(inner).unwrap_or_default())
+            }
+            DataFusionError::Plan(_) | DataFusionError::SchemaError(..) | DataFusionError::Configuration(_) => {
+                Self::Plan { source: Box::new(error) }
+            }
             _ => Self::Execution { source: Box::new(error) },
         }
     }
@@ -441,12 +446,50 @@ fn text_of(error: &DataFusionError) -> String {
         Some(own) => own.to_string(),
         None => match (error, error.find_root()) {
             (DataFusionError::Collection(errors), _) => errors.iter().map(text_of).collect::<Vec<_>>().join("; "),
-            (_, DataFusionError::NotImplemented(what)) => format!("not supported: {what}"),
+            (_, DataFusionError::NotImplemented(what) | DataFusionError::Internal(what)) => unplanned(what).to_string(),
             (_, root) => {
                 let text = root.message();
                 text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text).to_owned()
             }
         },
+    }
+}
+
+/// The longest part of a planner's own words that is shown.
+const LONGEST_WORDS: usize = 160;
+
+/// What the planner or one of its operators can not do, or thinks a defect of itself, is a part of SQL that is not supported.
+fn unplanned(text: &str) -> Error {
+    let subquery = ["Exists(", "InSubquery(", "ScalarSubquery(", "OuterReferenceColumn(", "outer_ref("];
+    if subquery.iter().any(|word| text.contains(word)) {
+        return Error::unsupported(
+            "a subquery in this place",
+            "write it as a join, or compute it in a subquery of FROM",
+        );
+    }
+    if let Some((_, function)) = text.split_once("Function '")
+        && let Some((function, _)) = function.split_once("' failed to match any signature")
+    {
+        return Error::unsupported(
+            format!("{function} of arguments of these types"),
+            "CAST the arguments to types that it takes, if there is such a function",
+        );
+    }
+    let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text);
+    let text = text.trim_start_matches("Internal error: ");
+    let words: String = text.lines().next().unwrap_or_default().chars().take(LONGEST_WORDS).collect();
+    Error::unsupported(
+        format!("a part of this statement (\"{}\")", words.trim_end_matches(['.', ':', ' '])),
+        "write it another way, or in smaller parts",
+    )
+}
+
+/// The text of an error about columns of other types than were planned.
+fn mismatched(error: &ArrowError) -> Option<&str> {
+    match error {
+        ArrowError::SchemaError(text) | ArrowError::NotYetImplemented(text) => Some(text),
+        ArrowError::InvalidArgumentError(text) if text.contains("must match schema") => Some(text),
+        _ => None,
     }
 }
 
@@ -524,6 +567,21 @@ mod tests {
         let syntax =
             Error::from(DataFusionError::SQL(Box::new(ParserError::ParserError("expected x".to_owned())), None));
         assert_eq!(syntax.to_string(), "syntax error: expected x");
+    }
+
+    #[test]
+    fn a_defect_of_the_planner_is_a_refusal_by_name() {
+        let mismatch = ArrowError::InvalidArgumentError("column types must match schema types, expected A".to_owned());
+        for (error, name) in [
+            (DataFusionError::Internal("Physical input schema should be the same".to_owned()), "Physical input schema"),
+            (DataFusionError::NotImplemented("Physical plan does not support Exists(..)".to_owned()), "a subquery in"),
+            (DataFusionError::ArrowError(Box::new(mismatch), None), "column types must match"),
+        ] {
+            let error = Error::from(error.context("optimizing").context("and more"));
+            let text = error.to_string();
+            assert!(matches!(error, Error::Unsupported { .. }) && text.contains(name), "{text}");
+            assert!(!text.contains("bug") && !text.contains("nternal"), "{text}");
+        }
     }
 
     #[test]

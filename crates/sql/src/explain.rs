@@ -28,7 +28,8 @@ pub(crate) async fn run(
     };
     let (mut logical, mut physical) = (prepared.headline.clone(), prepared.headline);
     for plan in &prepared.plans {
-        append(&mut logical, &context.state.optimize(plan)?.display_indent().to_string());
+        let optimized = context.guard(async { Ok(context.state.optimize(plan)?) }).await?;
+        append(&mut logical, &optimized.display_indent().to_string());
         let plan = context.guard(async { Ok(context.state.create_physical_plan(plan).await?) }).await?;
         append(&mut physical, &displayable(plan.as_ref()).indent(false).to_string());
     }

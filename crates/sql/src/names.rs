@@ -38,7 +38,7 @@ impl Slot {
 
     fn get(&self) -> Result<Arc<Current>> {
         let current = self.current.read().clone();
-        current.ok_or_else(|| DataFusionError::Internal("no statement is running".to_owned()))
+        current.ok_or_else(|| DataFusionError::Execution("no statement is running".to_owned()))
     }
 }
 

@@ -180,7 +180,7 @@ impl Stream for Rows {
 
 /// The error of a statement whose task ended without a word, which only a defect can make it do.
 pub(crate) fn lost() -> Error {
-    DataFusionError::Internal("the statement ended unexpectedly; what it did was rolled back".to_owned()).into()
+    DataFusionError::Execution("the statement ended unexpectedly; what it did was rolled back".to_owned()).into()
 }
 
 /// The error of a session whose last result is still being read.

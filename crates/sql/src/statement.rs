@@ -5,6 +5,7 @@
 
 mod check;
 mod checkpoint;
+mod dialect;
 mod plain;
 mod rewrite;
 mod tree;
@@ -17,7 +18,6 @@ use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Ident, Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject, TransactionAccessMode,
     TransactionMode, Truncate, TruncateTableTarget, Update,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use ishigaki_scan::Wish;
@@ -36,14 +36,15 @@ pub struct Statement {
 impl Statement {
     /// Parses a text of statements that semicolons separate. All of it must be SQL, or nothing is returned.
     pub fn parse(sql: &str) -> Result<Vec<Self>> {
-        let dialect = PostgreSqlDialect {};
-        let tokens = Tokenizer::new(&dialect, sql)
+        let tokens = Tokenizer::new(&dialect::POSTGRES, sql)
             .tokenize_with_location()
             .map_err(|error| Error::Syntax { message: error.to_string() })?;
         let tokens = checkpoint::admit(tokens);
         let depth = tree::depth(&tokens);
         let trees = tree::with_room(depth, || {
-            let mut statements = Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements()?;
+            // How deep the tree may be is known already; several calls of the parser may be one level of it.
+            let parser = Parser::new(&dialect::POSTGRES).with_recursion_limit(8 * tree::MAX_DEPTH);
+            let mut statements = parser.with_tokens_with_locations(tokens).parse_statements()?;
             statements.iter_mut().for_each(rewrite::rewrite);
             Ok::<_, Error>(statements.into_iter().map(|ast| Tree::new(ast, depth)).collect::<Vec<_>>())
         })??;

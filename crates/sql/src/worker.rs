@@ -24,7 +24,7 @@ use crate::paged::Store;
 use crate::savepoints::Savepoints;
 use crate::session::{Shared, TransactionStatus};
 use crate::statement::{Command, Statement, identifier, table_name};
-use crate::{Error, Outcome, Result, copy, ddl, dml, explain, query, setting, show};
+use crate::{Error, Outcome, Result, copy, ddl, dml, explain, planning, query, setting, show};
 
 /// The first and the longest pause before a statement is run again after a conflict.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
@@ -371,6 +371,6 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// Waits for `work` unless the statement is cancelled first.
     pub(crate) async fn guard<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.shared.cancel.guard(work).await
+        self.shared.cancel.guard(planning::watched(&self.shared.cancel, work)).await
     }
 }

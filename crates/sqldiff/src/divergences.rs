@@ -91,7 +91,7 @@ pub const KEPT: &[Kept] = &[
 /// Differences that are known faults: they are counted and told with every run, and are to be mended.
 pub const OPEN: &[Kept] = &[
     Kept {
-        what: "DataFusion fails at some queries that PostgreSQL answers, and says so in its own words: equal columns under two names, ORDER BY of a constant's position, IN below IN of columns around",
+        what: "DataFusion fails at some queries that PostgreSQL answers, and says so in its own words: equal columns under two names, ORDER BY of a constant's position",
         reason: "an error before anything runs; no wrong answer comes of it",
         applies: |seen| {
             matches!(seen.ours, Answer::Failed(Class::Statement | Class::Other, _))
@@ -131,11 +131,6 @@ pub const OPEN: &[Kept] = &[
         what: "`EXTRACT(EPOCH FROM x)` gives a DOUBLE",
         reason: "DataFusion's type of it; PostgreSQL gives a NUMERIC",
         applies: |seen| seen.rows_differ() && seen.says(&["EXTRACT(EPOCH"]),
-    },
-    Kept {
-        what: "a correlated `NOT IN` takes NULL for a value that is in no list",
-        reason: "DataFusion's join for it",
-        applies: |seen| seen.rows_differ() && seen.says(&["NOT IN (SELECT", "<> ALL (SELECT"]),
     },
     Kept {
         what: "integers that overflow inside of aggregates and conditions wrap around",

@@ -1,8 +1,9 @@
 //! DELETE.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::AsArray;
 use datafusion::sql::sqlparser::ast::{Delete, FromTable};
 
 use crate::table::TableDefinition;
@@ -17,16 +18,21 @@ pub(crate) async fn run(context: &Context<'_>, delete: &Delete) -> Result<Outcom
     let (definition, prepared) = prepare(context, delete).await?;
     let found = query::collect(context, &prepared.plans, "rows to delete").await?;
     let mut rows = 0;
+    // The other tables of USING may match a row several times.
+    let mut seen = HashSet::new();
     for batch in &found.batches {
         let keys = batch.column(0).as_binary_view();
         context.shared.cancel.check()?;
         context.current.with(|transaction| {
             for key in keys.iter().flatten() {
+                if delete.using.is_some() && !seen.insert(key.to_vec()) {
+                    continue;
+                }
                 transaction.delete(definition.id(), key)?;
+                rows += 1;
             }
             Ok(())
         })?;
-        rows += keys.len() as u64;
     }
     Ok(Outcome::Affected { tag: "DELETE", rows })
 }
@@ -35,12 +41,6 @@ pub(crate) async fn run(context: &Context<'_>, delete: &Delete) -> Result<Outcom
 pub(crate) async fn prepare(context: &Context<'_>, delete: &Delete) -> Result<(Arc<TableDefinition>, Prepared)> {
     let Delete { delete_token: _, optimizer_hints, tables, from, using, selection, returning, output, order_by, limit } =
         delete;
-    if using.is_some() {
-        return Err(Error::unsupported(
-            "DELETE … USING",
-            "put the other tables into a subquery: WHERE id IN (SELECT …)",
-        ));
-    }
     if returning.is_some() || output.is_some() {
         return Err(Error::unsupported("DELETE … RETURNING", "SELECT the rows first, in the same transaction"));
     }
@@ -49,7 +49,8 @@ pub(crate) async fn prepare(context: &Context<'_>, delete: &Delete) -> Result<(A
     }
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
     let target = Target::find(context, from, "DELETE")?;
-    let ast = target.query(Vec::new(), selection.as_ref(), order_by, limit.as_ref())?;
+    let ast =
+        target.query(Vec::new(), using.as_deref().unwrap_or_default(), selection.as_ref(), order_by, limit.as_ref())?;
     let plan = context.guard(query::plan(context.state, &ast)).await?;
     let headline = format!("IshigakiDelete: table={}", target.definition.name());
     Ok((target.definition, Prepared { headline, plans: vec![plan] }))

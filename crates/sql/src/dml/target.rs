@@ -74,10 +74,11 @@ impl Target {
         Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', name)])
     }
 
-    /// `SELECT <the engine's key>, <expressions> FROM <the table> WHERE … ORDER BY … LIMIT …`
+    /// `SELECT <the engine's key>, <expressions> FROM <the table>, <others> WHERE … ORDER BY … LIMIT …`
     pub(super) fn query(
         &self,
         expressions: Vec<Expr>,
+        others: &[TableWithJoins],
         selection: Option<&Expr>,
         order_by: &[OrderByExpr],
         limit: Option<&Expr>,
@@ -99,6 +100,7 @@ impl Target {
         if let Some(alias) = alias {
             alias.name = self.alias.clone();
         }
+        select.from.extend_from_slice(others);
         if !order_by.is_empty() {
             query.order_by = Some(OrderBy { kind: OrderByKind::Expressions(order_by.to_vec()), interpolate: None });
         }
@@ -119,5 +121,5 @@ fn template() -> Result<Box<Query>> {
 }
 
 fn broken() -> Error {
-    datafusion::error::DataFusionError::Internal("the template of a query does not parse as one".to_owned()).into()
+    datafusion::error::DataFusionError::Execution("the template of a query does not parse as one".to_owned()).into()
 }

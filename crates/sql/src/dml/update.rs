@@ -1,10 +1,13 @@
 //! UPDATE.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::{AsArray, BooleanArray};
+use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::sql::sqlparser::ast::{Assignment, AssignmentTarget, Expr, ObjectName, Update};
+use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
+use datafusion::sql::sqlparser::ast::{Assignment, AssignmentTarget, Expr, ObjectName, Update, UpdateTableFromKind};
 use ishigaki_txn::Transaction;
 
 use crate::row::RowEncoder;
@@ -19,7 +22,10 @@ use super::{Prepared, defaults};
 /// Runs an UPDATE.
 pub(crate) async fn run(context: &Context<'_>, update: &Update) -> Result<Outcome> {
     let (definition, prepared) = prepare(context, update).await?;
-    let found = query::collect(context, &prepared.plans, "rows to update").await?;
+    let mut found = query::collect(context, &prepared.plans, "rows to update").await?;
+    if update.from.is_some() {
+        found.batches = each_once(&definition, &found.batches)?;
+    }
     // Every new row is checked before the first is stored.
     let changes: Vec<Change> =
         found.batches.iter().map(|batch| Change::new(&definition, batch)).collect::<Result<_>>()?;
@@ -55,9 +61,13 @@ pub(crate) async fn prepare(context: &Context<'_>, update: &Update) -> Result<(A
         order_by,
         limit,
     } = update;
-    if from.is_some() {
-        return Err(Error::unsupported("UPDATE … FROM", "put the other tables into subqueries: SET a = (SELECT …)"));
-    }
+    let others = match from {
+        None => &[][..],
+        Some(UpdateTableFromKind::AfterSet(others)) => others,
+        Some(UpdateTableFromKind::BeforeSet(_)) => {
+            return Err(Error::unsupported("UPDATE FROM before SET", "write UPDATE t SET … FROM …"));
+        }
+    };
     if returning.is_some() || output.is_some() {
         return Err(Error::unsupported("UPDATE … RETURNING", "SELECT the rows afterwards, in the same transaction"));
     }
@@ -86,9 +96,41 @@ pub(crate) async fn prepare(context: &Context<'_>, update: &Update) -> Result<(A
         .zip(definition.columns())
         .map(|(value, column)| value.unwrap_or_else(|| target.column(&column.name)))
         .collect();
-    let ast = target.query(row, selection.as_ref(), order_by, limit.as_ref())?;
+    let ast = target.query(row, others, selection.as_ref(), order_by, limit.as_ref())?;
     let plan = context.guard(query::plan(context.state, &ast)).await?;
     Ok((target.definition, Prepared { headline, plans: vec![plan] }))
+}
+
+/// The rows of `UPDATE … FROM`, each once: the other tables may match a row several times, as long as it becomes the same.
+/// (`PostgreSQL` takes any match, and says that it can not be told which.)
+fn each_once(definition: &TableDefinition, found: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    let Some(first) = found.first() else { return Ok(Vec::new()) };
+    let fields = first.schema().fields()[1..].iter().map(|field| SortField::new(field.data_type().clone())).collect();
+    let converter = RowConverter::new(fields)?;
+    let mut seen: HashMap<Vec<u8>, OwnedRow> = HashMap::new();
+    let mut once = Vec::with_capacity(found.len());
+    for batch in found {
+        let keys = batch.column(0).as_binary_view();
+        let rows = converter.convert_columns(&batch.columns()[1..])?;
+        let mut is_first = Vec::with_capacity(batch.num_rows());
+        for (at, row) in rows.iter().enumerate() {
+            let earlier = seen.get(keys.value(at));
+            if earlier.is_some_and(|earlier| earlier.row() != row) {
+                return Err(Error::Definition {
+                    table: definition.name().to_owned(),
+                    reason: "a row is matched several times by FROM, with different new values; \
+                             make the match unique, or SET to an aggregate: SET a = (SELECT max(…) …)"
+                        .to_owned(),
+                });
+            }
+            is_first.push(earlier.is_none());
+            if earlier.is_none() {
+                seen.insert(keys.value(at).to_vec(), row.owned());
+            }
+        }
+        once.push(filter_record_batch(batch, &BooleanArray::from(is_first))?);
+    }
+    Ok(once)
 }
 
 /// Columns and their values, `(a, b) = (1, 2)` taken apart.

@@ -3,18 +3,15 @@
 //! The checks see the tree after `rewrite`: what a rewrite has a right form for is not here any more.
 
 mod calls;
-mod membership;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, JoinConstraint, JoinOperator, Query, Select, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
-    TableWithJoins, Visit, Visitor,
+    Expr, JoinConstraint, JoinOperator, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
 };
 
 use crate::{Error, Result};
-use membership::Memberships;
 
 /// Refuses a statement that has something of the kind anywhere in it.
 pub(super) fn check(statement: &Statement) -> Result<()> {
@@ -30,7 +27,6 @@ type Found = ControlFlow<Box<Error>>;
 
 #[derive(Default)]
 struct Check {
-    memberships: Memberships,
     /// The values of an UPDATE, which may be rows.
     assigned: HashSet<*const Expr>,
 }
@@ -39,14 +35,9 @@ impl Visitor for Check {
     type Break = Box<Error>;
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> Found {
-        match statement {
-            Statement::Update(update) => {
-                self.memberships.allow(update.selection.iter());
-                // SET (a, b) = (1, 2)
-                self.assigned.extend(update.assignments.iter().map(|assignment| std::ptr::from_ref(&assignment.value)));
-            }
-            Statement::Delete(delete) => self.memberships.allow(delete.selection.iter()),
-            _ => {}
+        if let Statement::Update(update) = statement {
+            // SET (a, b) = (1, 2)
+            self.assigned.extend(update.assignments.iter().map(|assignment| std::ptr::from_ref(&assignment.value)));
         }
         ControlFlow::Continue(())
     }
@@ -64,14 +55,13 @@ impl Visitor for Check {
         if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) = query.body.as_ref() {
             return refuse("WITH before INSERT, UPDATE or DELETE", "put the query into the statement as a subquery");
         }
-        set_operations(&query.body)
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Found {
         if select.into.is_some() {
             return refuse("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT");
         }
-        self.memberships.allow(select.selection.iter().chain(&select.having));
         select.from.iter().try_for_each(joins)
     }
 
@@ -94,10 +84,9 @@ impl Visitor for Check {
     fn pre_visit_expr(&mut self, expression: &Expr) -> Found {
         match expression {
             Expr::Function(function) => calls::check(function),
-            Expr::InSubquery { .. } => self.memberships.check(expression),
             Expr::AnyOp { .. } | Expr::AllOp { .. } => refuse(
-                "a comparison with ANY, SOME or ALL other than = ANY (subquery) and <> ALL (subquery)",
-                "write [NOT] EXISTS (SELECT … WHERE …), or compare with (SELECT min(…) …) or (SELECT max(…) …)",
+                "a comparison with ANY, SOME or ALL of an array that is not written out",
+                "compare with a subquery, or write [NOT] EXISTS (SELECT … WHERE …)",
             ),
             Expr::Tuple(_) if !self.assigned.contains(&std::ptr::from_ref(expression)) => refuse(
                 "a row value outside of a comparison with a row of as many columns",
@@ -113,24 +102,6 @@ impl Visitor for Check {
 
 fn refuse(what: &str, remedy: &str) -> Found {
     ControlFlow::Break(Box::new(Error::unsupported(what, remedy)))
-}
-
-/// Refuses EXCEPT ALL and INTERSECT ALL, which would forget how often a row is there.
-fn set_operations(body: &SetExpr) -> Found {
-    let mut rest = vec![body];
-    while let Some(body) = rest.pop() {
-        if let SetExpr::SetOperation { op, set_quantifier, left, right } = body {
-            let keeps_all = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
-            if keeps_all && *op != SetOperator::Union {
-                return refuse(
-                    &format!("{op} ALL"),
-                    "number equal rows with row_number() OVER (PARTITION BY all columns), and leave ALL out",
-                );
-            }
-            rest.extend([left.as_ref(), right.as_ref()]);
-        }
-    }
-    ControlFlow::Continue(())
 }
 
 /// Refuses joins whose merged key would be NULL where the left side has no row.

@@ -38,6 +38,15 @@ pub(super) fn escape(expression: &mut Expr) {
     }
 }
 
+/// `IS UNKNOWN` is `IS NULL`. DataFusion plans its own as if it could be NULL itself.
+pub(super) fn unknown(expression: &mut Expr) {
+    match expression {
+        Expr::IsUnknown(inner) => *expression = Expr::IsNull(inner.clone()),
+        Expr::IsNotUnknown(inner) => *expression = Expr::IsNotNull(inner.clone()),
+        _ => {}
+    }
+}
+
 /// A pattern whose escapes are backslashes instead of another character, or of none where it is empty.
 fn with_backslashes(pattern: &str, escape: &str) -> Option<String> {
     let mut letters = escape.chars();
@@ -85,6 +94,51 @@ pub(super) fn call(expression: &mut Expr) {
     function.name = ObjectName::from(vec![Ident::new(other)]);
 }
 
+/// `coalesce(coalesce(a, b), c)` is `coalesce(a, b, c)`. DataFusion would have the inner one twice in its plan, and what is inside
+/// of that four times.
+pub(super) fn coalesce(expression: &mut Expr) {
+    let Some(arguments) = coalesced_mut(expression) else { return };
+    if !arguments.iter().any(|argument| inner(argument).is_some()) {
+        return;
+    }
+    *arguments = std::mem::take(arguments)
+        .into_iter()
+        .flat_map(|argument| inner(&argument).map_or_else(|| vec![argument.clone()], <[_]>::to_vec))
+        .collect();
+}
+
+/// The arguments of an argument that is a `coalesce` itself.
+fn inner(argument: &FunctionArg) -> Option<&[FunctionArg]> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) = argument else { return None };
+    let mut expression = expression;
+    while let Expr::Nested(nested) = expression {
+        expression = nested;
+    }
+    let Expr::Function(function) = expression else { return None };
+    match &function.args {
+        FunctionArguments::List(list) if is_coalesce(function) => Some(&list.args),
+        _ => None,
+    }
+}
+
+fn coalesced_mut(expression: &mut Expr) -> Option<&mut Vec<FunctionArg>> {
+    let Expr::Function(function) = expression else { return None };
+    if !is_coalesce(function) {
+        return None;
+    }
+    match &mut function.args {
+        FunctionArguments::List(list) => Some(&mut list.args),
+        _ => None,
+    }
+}
+
+fn is_coalesce(function: &Function) -> bool {
+    single_name(&function.name).is_some_and(|name| name == "coalesce")
+        && function.filter.is_none()
+        && function.over.is_none()
+        && matches!(&function.args, FunctionArguments::List(list) if list.duplicate_treatment.is_none() && list.clauses.is_empty())
+}
+
 /// A name without a schema, in lower case unless it was quoted.
 fn single_name(name: &ObjectName) -> Option<String> {
     match name.0.as_slice() {
@@ -125,6 +179,14 @@ mod tests {
         assert_eq!(with_backslashes("a\\%", "\\").as_deref(), Some("a\\%"));
         assert_eq!(with_backslashes("a!", "!"), None);
         assert_eq!(with_backslashes("a", "!!"), None);
+    }
+
+    #[test]
+    fn coalesce_within_coalesce_becomes_one() {
+        assert_eq!(
+            rewritten("SELECT coalesce(coalesce(a, (coalesce(b, c))), coalesce(d), e + coalesce(f, g))"),
+            "SELECT coalesce(a, b, c, d, e + coalesce(f, g))"
+        );
     }
 
     #[test]

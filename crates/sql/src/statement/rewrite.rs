@@ -57,11 +57,14 @@ impl VisitorMut for Rewrite {
         keep_exponent(expression);
         read_bytes(expression);
         plain::escape(expression);
+        plain::unknown(expression);
         plain::call(expression);
+        plain::coalesce(expression);
         self.windows.resolve(expression);
         negations::outside(expression);
         rows::compare(expression);
         quantified::to_memberships(expression);
+        quantified::to_existence(expression);
         similar::to_regex(expression);
         ControlFlow::Continue(())
     }

@@ -11,10 +11,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::{Error, Result};
 
 /// Stack of a thread that works on statements. Address space that is not used costs nothing.
-pub(crate) const STACK: usize = 128 << 20;
+pub(crate) const STACK: usize = 256 << 20;
 
 /// The deepest tree that there may be.
-const MAX_DEPTH: usize = 4000;
+pub(super) const MAX_DEPTH: usize = 4000;
 
 /// Trees of this depth are handled on the caller's own stack.
 const SHALLOW: usize = 50;
@@ -53,7 +53,9 @@ pub(super) fn with_room<T: Send>(depth: usize, work: impl FnOnce() -> T + Send) 
     }
     if depth > MAX_DEPTH {
         return Err(Error::Syntax {
-            message: format!("nested too deeply: {depth} operators in a row, {MAX_DEPTH} may be"),
+            message: format!(
+                "nested too deeply: {depth} operators and parentheses within one another, {MAX_DEPTH} may be"
+            ),
         });
     }
     std::thread::scope(|scope| {
@@ -63,18 +65,24 @@ pub(super) fn with_room<T: Send>(depth: usize, work: impl FnOnce() -> T + Send) 
     })
 }
 
-/// A bound on the depth of the trees that some tokens can make, parentheses aside, which the parser bounds by itself: the
-/// operators between two commas, with those of the expressions around them.
+/// A bound on the depth of the trees that some tokens can make: the operators between two commas, with those of the expressions
+/// around them, and the parentheses that are open.
 pub(super) fn depth(tokens: &[TokenWithSpan]) -> usize {
     let mut levels = vec![0_usize];
     let (mut depth, mut deepest) = (0, 0);
     for token in tokens {
         match &token.token {
-            Token::LParen | Token::LBracket | Token::LBrace => levels.push(0),
+            Token::LParen | Token::LBracket | Token::LBrace => {
+                levels.push(0);
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
             Token::RParen | Token::RBracket | Token::RBrace => {
                 depth -= levels.pop().unwrap_or_default();
                 if levels.is_empty() {
                     levels.push(0);
+                } else {
+                    depth -= 1;
                 }
             }
             Token::Comma => {
@@ -150,9 +158,11 @@ mod tests {
     fn depth_counts_operators_in_a_row_and_around() {
         assert_eq!(depth_of("SELECT 1, 'a + b', x.y"), 0);
         assert_eq!(depth_of("SELECT 1 + 2 + 3, 4 + 5"), 2);
-        assert_eq!(depth_of("SELECT 1 + (2 * (3 - 4)) + f(1 + 2, 3)"), 3);
-        assert_eq!(depth_of("INSERT INTO t VALUES (1 + 1, 2), (3, 4)"), 1);
-        assert_eq!(depth_of("SELECT f(1, 2) + f(1, 2) + f(1, 2)"), 2);
+        assert_eq!(depth_of("SELECT 1 + (2 * (3 - 4)) + f(1 + 2, 3)"), 5);
+        assert_eq!(depth_of("INSERT INTO t VALUES (1 + 1, 2), (3, 4)"), 2);
+        assert_eq!(depth_of("SELECT f(1, 2) + f(1, 2) + f(1, 2)"), 3);
+        assert_eq!(depth_of("SELECT ((1)), (2)"), 2);
+        assert_eq!(depth_of("SELECT 1) + ((2"), 3);
         assert_eq!(depth_of("SELECT 1 WHERE a = 1 OR b = 2; SELECT 1 UNION SELECT 2"), 3);
     }
 }

@@ -1,8 +1,10 @@
 //! What the database does, seen from a session.
 
 mod copy;
+mod correlated;
 mod damage;
 mod dml_planning;
+mod limits;
 mod paged;
 mod paged_turns;
 mod plans;

@@ -49,7 +49,6 @@ fn a_row_elsewhere_is_refused() {
         "SELECT (1, 2) = 1",
         "SELECT (a, b) IS NULL FROM r",
         "SELECT (a, b) IS DISTINCT FROM (1, 2) FROM r",
-        "SELECT * FROM r WHERE (a, b) IN (SELECT a, b FROM r)",
         "SELECT * FROM r WHERE (a, b) IN ((1, 2), 3)",
         "SELECT * FROM r ORDER BY (a, b)",
         "SELECT ROW(1, 2)",

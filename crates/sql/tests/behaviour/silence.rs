@@ -20,13 +20,27 @@ fn a_join_that_would_lose_the_merged_key_is_refused() {
 }
 
 #[test]
-fn set_operations_that_count_rows_are_refused() {
-    let shell = two();
-    shell.refuses("SELECT k FROM l EXCEPT ALL SELECT k FROM r", &["EXCEPT ALL", "row_number"]);
-    shell.refuses("SELECT k FROM l INTERSECT ALL SELECT k FROM r", &["INTERSECT ALL"]);
-    shell.refuses("SELECT 1 UNION SELECT k FROM l EXCEPT ALL SELECT k FROM r", &["EXCEPT ALL"]);
-    assert_eq!(shell.rows("SELECT k FROM l EXCEPT SELECT k FROM r"), ["1"]);
-    assert_eq!(shell.rows("SELECT count(*) FROM (SELECT k FROM l UNION ALL SELECT k FROM r)"), ["4"]);
+fn except_all_and_intersect_all_count_rows() {
+    let shell = Shell::with(
+        "CREATE TABLE l (k INT, a INT); INSERT INTO l VALUES (1, 1), (1, 1), (1, 1), (2, NULL), (2, NULL), (3, 3);
+         CREATE TABLE r (k INT, a INT); INSERT INTO r VALUES (1, 1), (2, NULL), (2, NULL), (2, NULL), (3, 4)",
+    );
+    let rows =
+        |operation: &str| shell.rows(&format!("SELECT k, a FROM l {operation} SELECT k, a FROM r ORDER BY 1, 2"));
+    assert_eq!(rows("EXCEPT ALL"), ["1|1", "1|1", "3|3"]);
+    assert_eq!(rows("INTERSECT ALL"), ["1|1", "2|NULL", "2|NULL"]);
+    assert_eq!(rows("EXCEPT"), ["3|3"]);
+    assert_eq!(rows("INTERSECT"), ["1|1", "2|NULL"]);
+    let counted = "SELECT count(*) FROM (SELECT k FROM l EXCEPT ALL SELECT k FROM r EXCEPT ALL SELECT 1) AS q";
+    assert_eq!(shell.rows(counted), ["1"]);
+    assert_eq!(
+        shell.rows("SELECT k FROM l WHERE k IN (SELECT k FROM l INTERSECT ALL SELECT k FROM r) ORDER BY k").len(),
+        6
+    );
+    let each = "SELECT DISTINCT k, (SELECT count(*) FROM (SELECT a FROM l AS x WHERE x.k <= l.k EXCEPT ALL SELECT a FROM r) AS q)
+                FROM l ORDER BY k";
+    assert_eq!(shell.rows(each), ["1|2", "2|2", "3|3"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM (SELECT k FROM l UNION ALL SELECT k FROM r)"), ["11"]);
 }
 
 #[test]

@@ -24,47 +24,84 @@ fn equal_to_any_is_in_and_unequal_to_all_is_not_in() {
 }
 
 #[test]
-fn other_comparisons_with_any_and_all_are_refused() {
+fn any_and_all_of_an_array_that_is_not_written_out_are_refused() {
     let shell = tables();
-    for condition in [
-        "a <> ANY(SELECT a FROM t)",
-        "a = ALL(SELECT a FROM t)",
-        "a > ANY(SELECT a FROM t)",
-        "a <= ALL(SELECT a FROM t)",
-        "a < SOME(SELECT x FROM h)",
-        "a = ANY('{1}')",
-    ] {
+    for condition in ["a > ANY(ARRAY[1])", "a = ANY('{1}')", "a < ALL(ARRAY[a])"] {
         shell.refuses(&format!("DELETE FROM t WHERE {condition}"), &["ANY", "EXISTS"]);
         shell.refuses(&format!("SELECT {condition} FROM t"), &["ANY", "EXISTS"]);
     }
     assert_eq!(shell.rows("SELECT count(*) FROM t"), ["4"]);
 }
 
+/// `t.b` with what an expression gives for each row; `b` is not NULL and sorts.
+fn values(shell: &Shell, expression: &str) -> Vec<String> {
+    shell.rows(&format!("SELECT {expression} FROM t ORDER BY b"))
+}
+
 #[test]
-fn in_a_subquery_is_refused_wherever_its_null_would_be_taken_for_false() {
+fn comparisons_with_any_and_all_are_those_of_three_values() {
     let shell = tables();
-    let membership = "(a NOT IN (SELECT x FROM h))";
-    for condition in [
-        format!("{membership} = true"),
-        format!("{membership} IS DISTINCT FROM false"),
-        format!("CASE WHEN {membership} THEN false ELSE true END"),
-        format!("coalesce({membership}, true)"),
-        format!("NOT ({membership} AND b > 0)"),
-        format!("{membership} OR b = 0"),
-        format!("{membership} IS NULL"),
-        format!("(b > 0) = {membership}"),
-        "NOT (a = ANY(SELECT x FROM h) OR b = 0)".to_owned(),
+    for (expression, expected) in [
+        ("a > ANY(SELECT a FROM t)", ["NULL", "true", "true", "NULL"]),
+        ("a > ANY(SELECT a FROM t WHERE b < 30)", ["false", "true", "true", "NULL"]),
+        ("a <> ANY(SELECT x FROM h)", ["NULL", "true", "true", "NULL"]),
+        ("a = ALL(SELECT x FROM h)", ["NULL", "false", "false", "NULL"]),
+        ("a <= ALL(SELECT a FROM t WHERE b < 40)", ["true", "false", "false", "NULL"]),
+        ("a < ALL(SELECT x FROM h WHERE x > 7)", ["true", "true", "true", "true"]),
+        ("a < SOME(SELECT x FROM h WHERE x > 7)", ["false", "false", "false", "false"]),
+        // A row whose column can not be equal is no match, whatever the other one is.
+        ("(a, b) = ANY(SELECT a, b FROM t WHERE b < 30)", ["true", "true", "false", "false"]),
+        ("(a, b) IN (SELECT x, 10 FROM h)", ["true", "false", "false", "false"]),
+        ("(b, a) IN (SELECT 20, x FROM h)", ["false", "NULL", "false", "false"]),
     ] {
-        shell.refuses(&format!("DELETE FROM t WHERE {condition}"), &["IN (subquery)", "EXISTS"]);
-        shell.refuses(&format!("SELECT * FROM t WHERE {condition}"), &["IN (subquery)", "EXISTS"]);
-        shell.refuses(&format!("SELECT a FROM t GROUP BY a, b HAVING {condition}"), &["IN (subquery)"]);
+        assert_eq!(values(&shell, expression), expected, "{expression}");
     }
-    shell.refuses("SELECT a IN (SELECT x FROM h) FROM t", &["IN (subquery)"]);
-    shell.refuses("SELECT * FROM t ORDER BY a IN (SELECT x FROM h)", &["IN (subquery)"]);
-    shell.refuses("UPDATE t SET b = CASE WHEN a IN (SELECT x FROM h) THEN 1 END", &["IN (subquery)"]);
-    shell.refuses("SELECT * FROM t JOIN h ON a IN (SELECT x FROM h)", &["IN (subquery)"]);
-    assert_eq!(shell.rows("SELECT count(*) FROM t"), ["4"]);
-    assert_eq!(shell.rows("SELECT b FROM t WHERE a IN (SELECT x FROM h) OR b = 30 ORDER BY b"), ["10", "30"]);
+}
+
+#[test]
+fn in_a_subquery_has_three_values_wherever_it_stands() {
+    let shell = tables();
+    assert_eq!(values(&shell, "a IN (SELECT x FROM h)"), ["true", "NULL", "NULL", "NULL"]);
+    assert_eq!(values(&shell, "a NOT IN (SELECT x FROM h)"), ["false", "NULL", "NULL", "NULL"]);
+    assert_eq!(values(&shell, "a IN (SELECT x FROM h WHERE x = 1)"), ["true", "false", "false", "NULL"]);
+    assert_eq!(values(&shell, "a IN (SELECT x FROM h WHERE x > 1)"), ["false", "false", "false", "false"]);
+    assert_eq!(values(&shell, "a NOT IN (SELECT x FROM h WHERE x * 10 < b)"), ["true", "true", "true", "NULL"]);
+    let membership = "(a NOT IN (SELECT x FROM h))";
+    for (condition, left) in [
+        (format!("{membership} = true"), 4),
+        (format!("{membership} IS DISTINCT FROM false"), 1),
+        (format!("CASE WHEN {membership} THEN false ELSE true END"), 0),
+        (format!("coalesce({membership}, true)"), 1),
+        (format!("NOT ({membership} AND b > 0)"), 3),
+        (format!("{membership} OR b = 20"), 3),
+        (format!("{membership} IS NULL"), 1),
+        (format!("(b > 0) = {membership}"), 4),
+        ("NOT (a = ANY(SELECT x FROM h) OR b = 0)".to_owned(), 4),
+    ] {
+        shell.run(&format!("BEGIN; DELETE FROM t WHERE {condition}"));
+        assert_eq!(shell.rows("SELECT count(*) FROM t"), [left.to_string()], "{condition}");
+        shell.run("ROLLBACK");
+        assert_eq!(shell.rows(&format!("SELECT b FROM t WHERE {condition}")).len(), 4 - left, "{condition}");
+    }
+    assert_eq!(
+        shell.rows("SELECT a FROM t GROUP BY a, b HAVING (a IN (SELECT x FROM h)) IS NULL ORDER BY a"),
+        ["2", "3", "NULL"]
+    );
+    assert_eq!(shell.rows("SELECT b FROM t ORDER BY a IN (SELECT x FROM h WHERE x = 1), b"), ["20", "30", "10", "40"]);
+    assert_eq!(shell.rows("SELECT t.b, h.x FROM t JOIN h ON a IN (SELECT a FROM t WHERE a = h.x)"), ["10|1"]);
+    assert_eq!(shell.run("UPDATE t SET b = CASE WHEN a IN (SELECT x FROM h) THEN 1 ELSE b END"), 4);
+    assert_eq!(shell.rows("SELECT b FROM t ORDER BY b"), ["1", "20", "30", "40"]);
+    assert_eq!(shell.rows("SELECT b FROM t WHERE a IN (SELECT x FROM h) OR b = 30 ORDER BY b"), ["1", "30"]);
+}
+
+#[test]
+fn null_is_not_outside_of_a_list_that_has_a_row() {
+    let shell = tables();
+    for left in ["NULL::INT", "(a - NULL::INT)", "CASE WHEN b > 0 THEN NULL::INT END"] {
+        assert!(shell.rows(&format!("SELECT b FROM t WHERE {left} NOT IN (SELECT 0 FROM h)")).is_empty(), "{left}");
+        assert_eq!(shell.run(&format!("DELETE FROM t WHERE NOT {left} IN (SELECT 0 FROM h)")), 0, "{left}");
+        assert_eq!(shell.rows(&format!("SELECT b FROM t WHERE {left} NOT IN (SELECT 0 FROM h WHERE x > 7)")).len(), 4);
+    }
 }
 
 #[test]

@@ -112,3 +112,12 @@ fn functions_have_their_names_of_postgresql() {
     assert_eq!(shell.rows("SELECT mod(7, 2 + 2), mod(-7, 3), sign(-2)"), ["3|-1|-1.0"]);
     assert_eq!(shell.rows("SELECT length(gen_random_uuid())"), ["36"]);
 }
+
+#[test]
+fn what_follows_is_distinct_from_and_its_operand_is_a_condition_of_its_own() {
+    let shell =
+        Shell::with("CREATE TABLE b (p BOOLEAN, q BOOLEAN, r BOOLEAN); INSERT INTO b VALUES (true, true, false)");
+    assert!(shell.rows("SELECT p FROM b WHERE p IS DISTINCT FROM q AND r").is_empty());
+    assert_eq!(shell.rows("SELECT p FROM b WHERE p IS NOT DISTINCT FROM q OR r"), ["true"]);
+    assert_eq!(shell.run("DELETE FROM b WHERE p IS DISTINCT FROM q AND r"), 0);
+}

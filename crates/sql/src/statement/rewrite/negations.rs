@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn not_binds_more_loosely_than_what_is_asked_of_exists() {
         for (condition, expected) in [
-            ("NOT EXISTS (SELECT a FROM t) IS UNKNOWN", "NOT (EXISTS (SELECT a FROM t) IS UNKNOWN)"),
+            ("NOT EXISTS (SELECT a FROM t) IS UNKNOWN", "NOT (EXISTS (SELECT a FROM t) IS NULL)"),
             ("NOT EXISTS (SELECT a FROM t) = false", "NOT (EXISTS (SELECT a FROM t) = false)"),
             ("NOT EXISTS (SELECT a FROM t) IN (true)", "NOT (EXISTS (SELECT a FROM t) IN (true))"),
-            ("(NOT EXISTS (SELECT a FROM t)) IS UNKNOWN", "(NOT EXISTS (SELECT a FROM t)) IS UNKNOWN"),
+            ("(NOT EXISTS (SELECT a FROM t)) IS UNKNOWN", "(NOT EXISTS (SELECT a FROM t)) IS NULL"),
             ("NOT EXISTS (SELECT a FROM t) AND true", "NOT EXISTS (SELECT a FROM t) AND true"),
         ] {
             assert_eq!(rewritten(&format!("SELECT {condition}")), format!("SELECT {expected}"));

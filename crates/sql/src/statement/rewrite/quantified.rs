@@ -1,7 +1,21 @@
-//! `= ANY` and `<> ALL` are `IN` and `NOT IN`, which DataFusion plans right; its own comparison with ANY loses the outer
-//! table where the inner one has the same name. Other comparisons stay, to be refused.
+//! Comparisons with ANY and ALL, and of rows with IN, in words that DataFusion plans right; its own comparison with ANY loses the
+//! outer table where the inner one has the same name.
+//!
+//! `= ANY` and `<> ALL` are `IN` and `NOT IN`. Of the others, each is what the standard says it is:
+//!
+//! ```text
+//! x < ANY (q)   CASE WHEN EXISTS (SELECT 1 FROM (q) AS v(c) WHERE x < c) THEN true
+//!                    WHEN EXISTS (SELECT 1 FROM (q) AS v(c) WHERE (x < c) IS NULL) THEN NULL ELSE false END
+//! x < ALL (q)   NOT (CASE … NOT (x < c) …)
+//! ```
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Query, SetExpr, Statement, TableFactor, UnaryOperator,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::rows;
 
 pub(super) fn to_memberships(expression: &mut Expr) {
     let (left, right, negated) = match expression {
@@ -19,4 +33,85 @@ pub(super) fn to_memberships(expression: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// Rewrites what is left of comparisons with the rows of a subquery.
+pub(super) fn to_existence(expression: &mut Expr) {
+    let rewritten = match expression {
+        Expr::AnyOp { left, compare_op, right, .. } => compared(left, compare_op, right, false),
+        Expr::AllOp { left, compare_op, right } => compared(left, compare_op, right, true),
+        Expr::InSubquery { expr, subquery, negated } => {
+            rows::row(expr).and_then(|row| exists(row, &BinaryOperator::Eq, subquery, *negated))
+        }
+        _ => None,
+    };
+    if let Some(rewritten) = rewritten {
+        *expression = Expr::Nested(Box::new(rewritten));
+    }
+}
+
+fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Option<Expr> {
+    let Expr::Subquery(subquery) = right else { return None };
+    let left = rows::row(left).unwrap_or(std::slice::from_ref(left));
+    if !all {
+        return exists(left, op, subquery, false);
+    }
+    // All are, if none is not.
+    let opposite = match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    };
+    exists(left, &opposite, subquery, true)
+}
+
+/// Whether there is a row that a comparison is true for, with the NULL of SQL.
+fn exists(left: &[Expr], op: &BinaryOperator, subquery: &Query, negated: bool) -> Option<Expr> {
+    let names: Vec<String> = (0..left.len()).map(|at| format!("\"__any{at}\"")).collect();
+    let columns: Vec<Expr> =
+        (0..left.len()).map(|at| Expr::Identifier(Ident::with_quote('"', format!("__any{at}")))).collect();
+    let comparison = match (left, columns.as_slice()) {
+        ([left], [right]) => {
+            let operand = |operand: &Expr| Box::new(Expr::Nested(Box::new(operand.clone())));
+            Expr::BinaryOp { left: operand(left), op: op.clone(), right: operand(right) }
+        }
+        (left, right) => rows::comparison(left, op, right)?,
+    };
+    let exists = |condition: Expr| {
+        let mut exists = template(&names.join(", "))?;
+        let SetExpr::Select(select) = exists.body.as_mut() else { return None };
+        select.selection = Some(condition);
+        let TableFactor::Derived { subquery: place, .. } = &mut select.from.first_mut()?.relation else { return None };
+        **place = subquery.clone();
+        Some(Box::new(Expr::Exists { subquery: exists, negated: false }))
+    };
+    let nested = Box::new(Expr::Nested(Box::new(comparison.clone())));
+    let Expr::Case { mut conditions, else_result, case_token, end_token, operand } = case()? else { return None };
+    conditions.get_mut(0)?.condition = *exists(comparison)?;
+    conditions.get_mut(1)?.condition = *exists(Expr::IsNull(nested))?;
+    let case = Expr::Case { conditions, else_result, case_token, end_token, operand };
+    Some(if negated {
+        Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(case))) }
+    } else {
+        case
+    })
+}
+
+/// `SELECT 1 FROM (…) AS v (names)`, to be filled in.
+fn template(names: &str) -> Option<Box<Query>> {
+    let text = format!("SELECT 1 FROM (SELECT 1) AS \"__any\" ({names})");
+    match Parser::parse_sql(&PostgreSqlDialect {}, &text).ok()?.pop()? {
+        Statement::Query(query) => Some(query),
+        _ => None,
+    }
+}
+
+/// A CASE of three values, to be filled in.
+fn case() -> Option<Expr> {
+    let text = "CASE WHEN true THEN true WHEN true THEN CAST(NULL AS BOOLEAN) ELSE false END";
+    Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
 }

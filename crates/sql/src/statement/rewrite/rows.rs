@@ -60,7 +60,7 @@ fn constructed(expression: &Expr) -> Option<Vec<Expr>> {
         .collect()
 }
 
-fn row(expression: &Expr) -> Option<&[Expr]> {
+pub(super) fn row(expression: &Expr) -> Option<&[Expr]> {
     match expression {
         Expr::Nested(inner) => row(inner),
         Expr::Tuple(columns) if !columns.is_empty() => Some(columns),
@@ -73,7 +73,7 @@ fn membership(left: &[Expr], list: &[Expr]) -> Option<Expr> {
     joined(list.iter().map(equal).collect::<Option<_>>()?, &BinaryOperator::Or)
 }
 
-fn comparison(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+pub(super) fn comparison(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
     if left.len() != right.len() {
         return None;
     }

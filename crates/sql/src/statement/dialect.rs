@@ -1,0 +1,144 @@
+//! The dialect that statements are written in: `PostgreSQL`'s, but for two things.
+//!
+//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`. `sqlparser` reads `a IS DISTINCT FROM (b AND c)`.
+//!
+//! And `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
+//! name first, and once more when it was none. Calls within calls are then read 2^depth times: half a minute at a depth of
+//! twenty. `PostgreSQL` itself takes a plain name.
+
+use std::any::TypeId;
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+
+#[derive(Debug)]
+pub(super) struct Postgres(PostgreSqlDialect);
+
+pub(super) const POSTGRES: Postgres = Postgres(PostgreSqlDialect {});
+
+macro_rules! as_postgresql {
+    ($($name:ident)*) => {
+        $(fn $name(&self) -> bool {
+            self.0.$name()
+        })*
+    };
+}
+
+impl Dialect for Postgres {
+    /// What the parser asks of a dialect by its type.
+    fn dialect(&self) -> TypeId {
+        self.0.dialect()
+    }
+
+    fn supports_named_fn_args_with_expr_name(&self) -> bool {
+        false
+    }
+
+    fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        let negated = if parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM]) {
+            true
+        } else if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
+            false
+        } else {
+            return self.0.parse_infix(parser, left, precedence);
+        };
+        let left = Box::new(left.clone());
+        Some(parser.parse_subexpr(self.prec_value(Precedence::Is)).map(|right| {
+            if negated {
+                Expr::IsNotDistinctFrom(left, Box::new(right))
+            } else {
+                Expr::IsDistinctFrom(left, Box::new(right))
+            }
+        }))
+    }
+
+    fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
+        self.0.identifier_quote_style(identifier)
+    }
+
+    fn is_delimited_identifier_start(&self, letter: char) -> bool {
+        self.0.is_delimited_identifier_start(letter)
+    }
+
+    fn is_identifier_start(&self, letter: char) -> bool {
+        self.0.is_identifier_start(letter)
+    }
+
+    fn is_identifier_part(&self, letter: char) -> bool {
+        self.0.is_identifier_part(letter)
+    }
+
+    fn is_reserved_for_identifier(&self, word: Keyword) -> bool {
+        self.0.is_reserved_for_identifier(word)
+    }
+
+    fn is_custom_operator_part(&self, letter: char) -> bool {
+        self.0.is_custom_operator_part(letter)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        self.0.get_next_precedence(parser)
+    }
+
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        self.0.prec_value(precedence)
+    }
+
+    as_postgresql! {
+        supports_unicode_string_literal
+        supports_filter_during_aggregation
+        supports_group_by_expr
+        allow_extract_custom
+        allow_extract_single_quotes
+        supports_create_index_with_clause
+        supports_explain_with_utility_options
+        supports_listen_notify
+        supports_factorial_operator
+        supports_bitwise_shift_operators
+        supports_comment_on
+        supports_load_extension
+        supports_named_fn_args_with_colon_operator
+        supports_empty_projections
+        supports_nested_comments
+        supports_string_escape_constant
+        supports_numeric_literal_underscores
+        supports_array_typedef_with_brackets
+        supports_geometric_types
+        supports_set_names
+        supports_alter_column_type_using
+        supports_notnull_operator
+        supports_interval_options
+        supports_insert_table_alias
+        supports_create_table_like_parenthesized
+        supports_select_wildcard_with_alias
+        supports_comma_separated_trim
+        supports_xml_expressions
+        supports_comment_optimizer_hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::POSTGRES;
+
+    fn parsed(expression: &str) -> Expr {
+        let parser = Parser::new(&POSTGRES).try_with_sql(expression).expect("tokens");
+        { parser }.parse_expr().expect("an expression")
+    }
+
+    #[test]
+    fn is_distinct_from_binds_closer_than_and_and_or() {
+        for expression in
+            ["a IS DISTINCT FROM b OR c", "x AND a IS NOT DISTINCT FROM b OR c", "a IS DISTINCT FROM b = d OR c"]
+        {
+            let Expr::BinaryOp { op, right, .. } = parsed(expression) else { panic!("{expression}") };
+            assert_eq!((op, right.to_string().as_str()), (BinaryOperator::Or, "c"), "{expression}");
+        }
+        assert!(matches!(parsed("a IS DISTINCT FROM b = c"), Expr::IsDistinctFrom(..)));
+    }
+}

@@ -1,0 +1,213 @@
+//! Subqueries that refer to the rows around them, in every way.
+
+use crate::shell::Shell;
+
+fn tables() -> Shell {
+    Shell::with(
+        "CREATE TABLE t (a INT, b INT);
+         INSERT INTO t VALUES (1, 10), (2, 20), (3, 30), (NULL, 40), (2, NULL), (NULL, NULL), (2, 20);
+         CREATE TABLE h (x INT); INSERT INTO h VALUES (1), (NULL);
+         CREATE TABLE s (k INT, v INT);
+         INSERT INTO s VALUES (1, 5), (1, 15), (2, 25), (NULL, 35), (3, NULL), (2, 20)",
+    )
+}
+
+/// What a subquery gives for each row of `t`, which is written before it. As `PostgreSQL` 15 answers.
+fn check(shell: &Shell, subquery: &str, expected: [&str; 7]) {
+    let rows = shell.rows(&format!("SELECT a, b, {subquery} AS q FROM t ORDER BY a, b, q"));
+    let rows: Vec<&str> = rows.iter().filter_map(|row| row.rsplit('|').next()).collect();
+    assert_eq!(rows, expected, "{subquery}");
+}
+
+// In order: (1, 10), (2, 20), (2, 20), (2, NULL), (3, 30), (NULL, 40), (NULL, NULL).
+
+#[test]
+fn a_scalar_subquery_may_compare_in_any_way() {
+    let shell = tables();
+    check(&shell, "(SELECT count(*) FROM t AS x WHERE x.b < t.b)", ["0", "1", "1", "0", "3", "4", "0"]);
+    check(&shell, "(SELECT sum(v) FROM s WHERE s.v < t.b OR s.k = t.a)", ["20", "65", "65", "45", "65", "100", "NULL"]);
+    check(
+        &shell,
+        "(SELECT v FROM s WHERE s.k < t.a ORDER BY v DESC LIMIT 1)",
+        ["NULL", "15", "15", "15", "25", "NULL", "NULL"],
+    );
+    check(
+        &shell,
+        "(SELECT v FROM s WHERE s.k >= t.a ORDER BY v DESC NULLS LAST OFFSET 1 LIMIT 1)",
+        ["20", "20", "20", "20", "NULL", "NULL", "NULL"],
+    );
+    check(&shell, "(SELECT t.b)", ["10", "20", "20", "NULL", "30", "40", "NULL"]);
+    check(&shell, "(SELECT t.a + max(x) FROM h)", ["2", "3", "3", "3", "4", "NULL", "NULL"]);
+}
+
+#[test]
+fn a_scalar_subquery_may_refer_to_the_outside_anywhere() {
+    let shell = tables();
+    check(
+        &shell,
+        "(SELECT count(*) FROM (SELECT DISTINCT v / 10 FROM s WHERE s.k = t.a) AS d)",
+        ["2", "1", "1", "1", "1", "0", "0"],
+    );
+    check(
+        &shell,
+        "(SELECT max(v) FROM (SELECT v FROM s WHERE s.k = t.a UNION ALL SELECT b FROM t AS y WHERE y.a = t.a) AS d)",
+        ["15", "25", "25", "25", "30", "NULL", "NULL"],
+    );
+    check(
+        &shell,
+        "(SELECT max(v) FROM (SELECT v FROM s WHERE s.k = t.a EXCEPT SELECT 15) AS d)",
+        ["5", "25", "25", "25", "NULL", "NULL", "NULL"],
+    );
+    check(
+        &shell,
+        "(SELECT count(y.v) FROM s AS x LEFT JOIN s AS y ON x.v = y.v AND y.k < t.a)",
+        ["0", "2", "2", "2", "4", "0", "0"],
+    );
+    check(
+        &shell,
+        "(SELECT count(*) FROM s AS x FULL JOIN (SELECT * FROM s WHERE s.k = t.a) AS y ON x.v = y.v + 1)",
+        ["8", "8", "8", "8", "7", "6", "6"],
+    );
+    check(
+        &shell,
+        "(SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY v) AS n FROM s WHERE s.v < t.b) AS d)",
+        ["1", "2", "2", "NULL", "4", "5", "NULL"],
+    );
+    check(&shell, "(SELECT k FROM s WHERE s.k = t.a GROUP BY k)", ["1", "2", "2", "2", "3", "NULL", "NULL"]);
+}
+
+#[test]
+fn subqueries_may_be_nested_and_refer_across() {
+    let shell = tables();
+    check(
+        &shell,
+        "(SELECT count(*) FROM s WHERE s.v < t.b AND EXISTS (SELECT 1 FROM h WHERE h.x = s.k AND h.x <= t.a))",
+        ["1", "2", "2", "0", "2", "0", "0"],
+    );
+    check(
+        &shell,
+        "(SELECT (SELECT count(*) FROM h WHERE h.x < t.a + s.k) FROM s WHERE s.v = t.b)",
+        ["NULL", "1", "1", "NULL", "NULL", "NULL", "NULL"],
+    );
+}
+
+#[test]
+fn exists_and_in_refer_to_the_outside_anywhere() {
+    let shell = tables();
+    let [yes, no, null] = ["true", "false", "NULL"];
+    check(&shell, "EXISTS (SELECT 1 FROM s WHERE s.k = t.a)", [yes, yes, yes, yes, yes, no, no]);
+    check(&shell, "EXISTS (SELECT 1 FROM s WHERE s.v < t.b)", [yes, yes, yes, no, yes, yes, no]);
+    check(&shell, "NOT EXISTS (SELECT 1 FROM s WHERE s.v < t.b LIMIT 1)", [no, no, no, yes, no, no, yes]);
+    check(&shell, "a IN (SELECT k FROM s WHERE s.v < t.b)", [yes, no, no, no, no, null, no]);
+    check(&shell, "a NOT IN (SELECT k FROM s WHERE s.v > t.b)", [no, no, no, yes, null, yes, yes]);
+    assert_eq!(
+        shell.rows("SELECT a, b FROM t WHERE a NOT IN (SELECT k FROM s WHERE s.v > t.b) ORDER BY a, b"),
+        ["2|NULL", "NULL|40", "NULL|NULL"]
+    );
+    // NULL is in no list, and not outside of one that has anything in it.
+    assert!(
+        shell
+            .rows("SELECT a FROM t WHERE NULL::INT NOT IN (SELECT 0 FROM s WHERE s.k IS NULL OR s.k <> t.a)")
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_scalar_subquery_of_two_rows_fails() {
+    let shell = tables();
+    let error = shell.error("SELECT (SELECT v FROM s WHERE s.k = t.a) FROM t");
+    assert!(error.to_string().contains("more than one row"), "{error}");
+    let error = shell.error("UPDATE t SET b = (SELECT v FROM s WHERE s.k < t.a)");
+    assert!(error.to_string().contains("more than one row"), "{error}");
+    assert_eq!(shell.rows("SELECT count(b) FROM t"), ["5"]);
+    assert_eq!(shell.rows("SELECT (SELECT v FROM s WHERE s.k = t.a AND v < 9) FROM t WHERE a = 1"), ["5"]);
+}
+
+#[test]
+fn a_subquery_may_stand_in_every_clause() {
+    let shell = tables();
+    let count = "(SELECT count(*) FROM s WHERE s.v < t.b)";
+    assert_eq!(
+        shell.rows(&format!("SELECT a, sum({count}) FROM t GROUP BY a ORDER BY a")),
+        ["1|1", "2|4", "3|4", "NULL|5"]
+    );
+    assert_eq!(
+        shell.rows("SELECT a FROM t GROUP BY a HAVING count(*) > (SELECT count(*) FROM s WHERE s.k < t.a) ORDER BY a"),
+        ["1", "2", "NULL"]
+    );
+    assert_eq!(shell.rows(&format!("SELECT b FROM t ORDER BY {count} DESC, b LIMIT 2")), ["40", "30"]);
+    assert_eq!(
+        shell.rows(&format!("SELECT b, count(*) OVER (ORDER BY {count}) FROM t WHERE b < 40 ORDER BY b")),
+        ["10|1", "20|3", "20|3", "30|4"]
+    );
+    assert_eq!(
+        shell.rows("SELECT t.b, q.c FROM t, LATERAL (SELECT count(*) AS c FROM s WHERE s.v < t.b) AS q WHERE t.a = 2 ORDER BY b"),
+        ["20|2", "20|2", "NULL|0"]
+    );
+    assert_eq!(
+        shell.rows("SELECT t.b, q.v FROM t LEFT JOIN LATERAL (SELECT v FROM s WHERE s.k <= t.a ORDER BY v LIMIT 2) AS q ON true WHERE t.b < 15 OR t.b > 30 ORDER BY 1, 2"),
+        ["10|5", "10|15", "40|NULL"]
+    );
+    shell.run("INSERT INTO h VALUES ((SELECT max(a) FROM t) + 10), (77), ((SELECT min(a) FROM t))");
+    assert_eq!(shell.rows("VALUES ((SELECT max(x) FROM h)), (3)"), ["77", "3"]);
+    assert_eq!(shell.rows("SELECT count(*), sum(x) FROM h"), ["5|92"]);
+    shell.refuses(
+        "SELECT (SELECT count(*) FROM s WHERE s.v < q.r) FROM (SELECT random() AS r FROM t) AS q",
+        &["random()"],
+    );
+}
+
+#[test]
+fn the_condition_of_an_outer_join_may_ask_about_either_side() {
+    let shell = tables();
+    let both = "EXISTS (SELECT 1 FROM s WHERE s.k = h.x AND s.v = t.b)";
+    shell.refuses(&format!("SELECT 1 FROM t LEFT JOIN h ON {both}"), &["ON of an outer join", "both sides"]);
+    // As PostgreSQL 15 answers.
+    for (query, expected) in [
+        (
+            "h LEFT JOIN t ON EXISTS (SELECT 1 FROM s WHERE s.k = h.x AND v > 10) AND a = 2",
+            "1|20, 1|20, 1|NULL, NULL|NULL",
+        ),
+        (
+            "h RIGHT JOIN t ON x = a AND b IN (SELECT v - 5 FROM s WHERE s.k = t.a)",
+            "1|10, NULL|20, NULL|20, NULL|30, NULL|40, NULL|NULL, NULL|NULL",
+        ),
+        (
+            "h FULL JOIN t ON x = a AND x <> ALL (SELECT v FROM s WHERE v < h.x) AND b < (SELECT max(v) FROM s)",
+            "1|10, NULL|20, NULL|20, NULL|30, NULL|40, NULL|NULL, NULL|NULL, NULL|NULL",
+        ),
+        (
+            "h LEFT JOIN t ON (SELECT max(v) FROM s WHERE k = h.x) = 15 AND b > (SELECT sum(v) / 4 FROM s WHERE k = 1) + 10",
+            "1|20, 1|20, 1|30, 1|40, NULL|NULL",
+        ),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT x, b FROM {query} ORDER BY 1, 2")).join(", "), expected, "{query}");
+    }
+    let two = shell.error("SELECT x, b FROM h LEFT JOIN t ON x = a AND (SELECT v FROM s WHERE k = h.x) > 1");
+    assert!(two.to_string().contains("more than one row"), "{two}");
+}
+
+#[test]
+fn rows_that_a_limit_picks_keep_their_subquery() {
+    let shell = tables();
+    for _ in 0..5 {
+        assert_eq!(
+            shell.rows("SELECT (SELECT count(*) FROM s WHERE s.v < q.c) FROM (SELECT 100 AS c, b FROM t LIMIT 3) AS q"),
+            ["5", "5", "5"]
+        );
+    }
+}
+
+#[test]
+fn a_join_on_columns_whose_nulls_are_equal_keeps_other_nulls_apart() {
+    let shell = Shell::with(
+        "CREATE TABLE l (a INT, b INT); INSERT INTO l VALUES (1, 10), (NULL, 30), (NULL, NULL);
+         CREATE TABLE r (a INT, b INT); INSERT INTO r VALUES (1, 10), (NULL, 30), (NULL, NULL)",
+    );
+    for query in [
+        "SELECT l.a, r.b FROM l JOIN r ON l.a IS NOT DISTINCT FROM r.a WHERE l.b = r.b ORDER BY r.b",
+        "SELECT l.a, r.b FROM l JOIN r ON l.a IS NOT DISTINCT FROM r.a AND l.b = r.b ORDER BY r.b",
+    ] {
+        assert_eq!(shell.rows(query), ["1|10", "NULL|30"], "{query}");
+    }
+}
