@@ -4,7 +4,7 @@
 //! then, piece by piece, what is appended to the streams:
 //!
 //! ```text
-//! flags (1)  control block (60)  piece  piece  …
+//! flags (1)  control block (68)  piece  piece  …
 //!
 //! piece:  op (1)  stream (1), then by the lower two bits of op
 //!    0    chunk: header (64), payload (as many bytes as the header says, or as there are);
@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use ishigaki_device::{AlignedBuffer, Directory, MemoryDirectory, SECTOR};
-use ishigaki_wal::fuzz::{CHUNK_HEADER, CONTROL_BYTES, seal_chunk, seal_control};
+use ishigaki_wal::fuzz::{CHUNK_HEADER, CONTROL_BYTES, newest_control, seal_chunk, seal_control};
 
 use crate::input::Input;
 
@@ -58,7 +58,8 @@ struct Stream {
 pub fn build(script: &[u8]) -> Arc<MemoryDirectory> {
     let mut input = Input(script);
     let flags = input.byte();
-    let mut control = vec![0; 4096];
+    // The second copy is blank.
+    let mut control = vec![0; 8192];
     control[..CONTROL_BYTES].copy_from_slice(&input.array::<CONTROL_BYTES>());
     if flags & CONTROL_AS_IT_IS == 0 {
         seal_control(&mut control);
@@ -132,7 +133,7 @@ impl Stream {
 /// Writes a log that is on a medium down as a script. Only what recovery would read: nothing behind a blank sector.
 pub fn script_of(directory: &dyn Directory) -> Vec<u8> {
     let mut script = vec![0];
-    script.extend_from_slice(&load(directory, CONTROL)[..CONTROL_BYTES]);
+    script.extend_from_slice(&newest_control(&load(directory, CONTROL)));
     let mut last = None;
     for name in directory.list().expect("memory can be listed") {
         let Some((stream, index)) = name.strip_prefix("wal-").and_then(|rest| rest.split_once('-')) else { continue };

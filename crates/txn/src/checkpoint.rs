@@ -22,6 +22,8 @@
 //! Commits go first: while there are any, a checkpoint works a seventh of the time ([`throttle`]), unless the log would be
 //! full before it is done.
 //!
+//! The one before is kept with its log as long as there is space ([`held`]).
+//!
 //! Parts: [`page`] and [`manifest`] are the format, [`parts`] and [`load`] write and read it, [`throttle`] limits the
 //! writing, [`trigger`] is the thread that does it in time.
 
@@ -29,6 +31,7 @@ pub(crate) mod files;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
 mod gates;
+mod held;
 pub(crate) mod leftovers;
 mod load;
 mod manifest;
@@ -43,7 +46,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
-use ishigaki_base::{Generation, Lsn};
+use ishigaki_base::{ErrorKind, Generation, Lsn};
 use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Start};
 use parking_lot::Mutex;
@@ -54,8 +57,9 @@ use crate::rows::behind;
 use crate::table::{Table, TableId, Tables};
 use crate::{CheckpointSettings, Error, Result};
 use files::Unpublished;
-pub(crate) use files::{clean_up, current};
+pub(crate) use files::{clean_up, current, previous};
 pub(crate) use gates::Gates;
+use held::Held;
 pub(crate) use load::load;
 pub(crate) use manifest::Manifest;
 use page::Draft;
@@ -114,8 +118,10 @@ pub(crate) struct Checkpointer {
     generation: Generation,
     settings: CheckpointSettings,
     clock: SystemClock,
-    /// Held while a checkpoint is made.
-    turn: Mutex<Turn>,
+    /// The number of the next checkpoint. Locked while that is made.
+    turn: Mutex<u64>,
+    /// The checkpoints that there are. Locked after `turn`, and only for a moment.
+    held: Mutex<Held>,
     stopping: AtomicBool,
     progress: Progress,
     /// Bytes of redo that no checkpoint holds: replayed at opening, less what went through the gates when the last one
@@ -123,13 +129,6 @@ pub(crate) struct Checkpointer {
     beyond: AtomicU64,
     /// Of the last checkpoint.
     bytes: AtomicU64,
-}
-
-/// What only the one who makes a checkpoint needs.
-#[derive(Debug)]
-struct Turn {
-    /// Of the next checkpoint.
-    number: u64,
 }
 
 /// Counts as a checkpoint goes on.
@@ -149,8 +148,10 @@ pub(crate) struct Before {
     pub(crate) generation: Generation,
     /// The largest number of a checkpoint.
     pub(crate) number: u64,
-    /// Bytes of the current checkpoint.
-    pub(crate) bytes: u64,
+    /// The current checkpoint.
+    pub(crate) current: Option<Manifest>,
+    /// The one before, if it is kept.
+    pub(crate) previous: Option<Manifest>,
     /// Bytes of redo that were replayed.
     pub(crate) replayed: u64,
 }
@@ -162,9 +163,10 @@ impl Checkpointer {
         tables: Arc<Tables>,
         streams: u16,
         settings: CheckpointSettings,
-        before: &Before,
+        before: Before,
     ) -> Self {
         let step = log.space().bound.0 / LOOKS;
+        let bytes = before.current.as_ref().map_or(0, Manifest::bytes);
         Self {
             directory,
             log,
@@ -173,11 +175,12 @@ impl Checkpointer {
             generation: before.generation,
             settings,
             clock: SystemClock::new(),
-            turn: Mutex::new(Turn { number: before.number + 1 }),
+            turn: Mutex::new(before.number + 1),
+            held: Mutex::new(Held { current: before.current, previous: before.previous }),
             stopping: AtomicBool::new(false),
             progress: Progress::default(),
             beyond: AtomicU64::new(before.replayed),
-            bytes: AtomicU64::new(before.bytes),
+            bytes: AtomicU64::new(bytes),
         }
     }
 
@@ -186,8 +189,8 @@ impl Checkpointer {
     pub(crate) fn run(&self) -> Result<CheckpointReport> {
         let mut turn = self.turn.lock();
         self.check_open()?;
-        let number = turn.number;
-        turn.number += 1;
+        let number = *turn;
+        *turn += 1;
         self.progress.begin(&self.tables);
         let made = self.make(number);
         self.progress.running.store(false, Ordering::Relaxed);
@@ -201,9 +204,9 @@ impl Checkpointer {
         &self.directory
     }
 
-    /// Lets no checkpoint begin, and waits for one that is being made.
+    /// Lets no checkpoint begin, waits for one that is being made, and keeps those that there are.
     pub(crate) fn hold(&self) -> impl Sized + '_ {
-        self.turn.lock()
+        (self.turn.lock(), self.held.lock())
     }
 
     /// How far the running checkpoint is.
@@ -228,9 +231,7 @@ impl Checkpointer {
     /// Whether it is time for a checkpoint, `since` after the last one.
     fn is_due(&self, since: Duration) -> bool {
         let redo = self.beyond.load(Ordering::Relaxed).wrapping_add(self.gates.bytes());
-        let space = self.log.space();
-        if redo > 0 && space.live > space.easy {
-            // Sessions begin to be slowed down for lack of space.
+        if redo > 0 && self.is_tight() {
             return true;
         }
         // A checkpoint writes everything: it waits until the log is at least as long.
@@ -247,31 +248,42 @@ impl Checkpointer {
 
     fn make(&self, number: u64) -> Result<CheckpointReport> {
         let began = self.clock.now();
+        self.relieve();
         let (last, redo) = self.gates.while_still(|| (self.log.last_drawn(), self.gates.bytes()));
         let start = Start { generation: self.generation, lsn: last.next() };
-        let written = self.write(number, start);
+        let directory = self.directory.as_ref();
+        let mut written = self.write(number, start);
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Exhausted) {
+            files::discard(directory, number);
+            // The one before may take the space that this one needs.
+            if self.give_up_previous() {
+                written = self.write(number, start);
+            }
+        }
         let manifest = match written {
             Ok(manifest) => manifest,
             Err(error) => {
-                files::discard(self.directory.as_ref(), number);
+                files::discard(directory, number);
                 return Err(error);
             }
         };
-        match files::publish(self.directory.as_ref(), &manifest, || self.check_open()) {
+        let (rows, bytes, parts, end) = (manifest.rows, manifest.bytes(), manifest.parts.len(), manifest.end);
+        let mut held = self.held.lock();
+        let keeps = self.keep_current(&held);
+        match files::publish(directory, &manifest, || self.check_open()) {
             Ok(()) => {}
             Err(Unpublished::Not(error)) => {
-                files::discard(self.directory.as_ref(), number);
+                files::discard(directory, number);
                 return Err(error);
             }
             Err(Unpublished::Unknown(error)) => return Err(error),
         }
         self.beyond.store(redo.wrapping_neg(), Ordering::Relaxed);
-        self.bytes.store(manifest.bytes(), Ordering::Relaxed);
-        files::remove_others(self.directory.as_ref(), number);
-        self.log.trim(start)?;
-        let (rows, bytes, parts) = (manifest.rows, manifest.bytes(), manifest.parts.len());
+        self.bytes.store(bytes, Ordering::Relaxed);
+        held.previous = held.current.replace(manifest).filter(|_| keeps);
+        self.settle(&mut held)?;
         let elapsed = self.clock.now().saturating_sub(began);
-        Ok(CheckpointReport { number, start, end: manifest.end, rows, bytes, parts, elapsed })
+        Ok(CheckpointReport { number, start, end, rows, bytes, parts, elapsed })
     }
 
     /// Writes all parts, and makes durable in the log what they show.
@@ -334,6 +346,8 @@ impl Checkpointer {
             }
             std::thread::yield_now();
             parts.give_way();
+            // Else commits would be slowed down until this checkpoint is done.
+            self.relieve();
         }
     }
 }

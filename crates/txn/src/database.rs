@@ -1,5 +1,6 @@
 //! The database: a directory, opened and recovered, that hands out sessions.
 
+mod opening;
 mod replay;
 
 use std::fmt;
@@ -9,13 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ishigaki_base::clock::{Clock, SystemClock};
-use ishigaki_base::{LogId, Lsn};
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory, VigilantDirectory};
-use ishigaki_wal::{Log, Progress, Sink, Start};
+use ishigaki_wal::{Log, Progress};
 use parking_lot::Mutex;
 
 use crate::apart::{self, LogPlace};
-use crate::checkpoint::{self, Before, Checkpointer, Manifest, Trigger};
+use crate::checkpoint::{Checkpointer, Trigger};
 use crate::memory::Memory;
 use crate::protocol::{Age, Patience, TransactionId, Unblock};
 use crate::session::{Home, Homes};
@@ -25,7 +25,6 @@ use crate::unfinished;
 use crate::{
     CheckpointProgress, CheckpointReport, Error, LogView, MemoryUse, ProtocolKind, Release, Result, Session, Settings,
 };
-use replay::Checkpointed;
 pub(crate) use replay::Replay;
 
 /// Ages that a session takes at once where they decide nothing.
@@ -77,6 +76,9 @@ pub struct Recovery {
     pub log: ishigaki_wal::Recovery,
     /// Tables that exist.
     pub tables: usize,
+    /// The current checkpoint was damaged, in this way: the one before it was loaded, and the log since then replayed, which has
+    /// everything. A new checkpoint was made.
+    pub repaired: Option<String>,
     /// Time from the lock on the directory to the finished recovery.
     pub elapsed: Duration,
 }
@@ -175,50 +177,21 @@ impl Database {
             apart::refuse_note(directory.as_ref())?;
             directory.clone()
         };
-        let memory = Memory::new(settings.memory);
-        let memory = Arc::new(match settings.protocol {
-            ProtocolKind::Locking => memory.with_locks(),
-            ProtocolKind::TicToc => memory,
-        });
-        let manifest = checkpoint::current(directory.as_ref())?;
-        let replay = Replay::new(
-            settings.log.all_streams(),
-            &memory,
-            manifest.as_ref().map_or(Checkpointed::NOTHING, checkpointed),
-        );
-        let loaded = manifest.as_ref().map(|manifest| load(directory.as_ref(), manifest, &replay)).transpose()?;
-        let number = checkpoint::clean_up(directory.as_ref(), manifest.as_ref())?;
-        let start = manifest.as_ref().map_or_else(Start::default, |manifest| manifest.start);
-        let (log, report) = replay_log(of_log.clone(), &settings, start, &replay, progress)?;
-        if report.start > start {
-            let (trimmed, checkpoint) = (report.start, start);
-            return Err(Error::damaged(format!(
-                "the log was trimmed to {trimmed}, and the last checkpoint that there is begins at {checkpoint}"
-            )));
-        }
-        if let Some(manifest) = &manifest {
-            check_log(manifest, log.id(), log.last_drawn())?;
-        }
-        let replayed = replay.bytes();
-        let tables = Arc::new(replay.finish(manifest.as_ref().map(|manifest| manifest.next_table))?);
-        let before = Before {
-            generation: report.generation,
-            number,
-            bytes: manifest.as_ref().map_or(0, Manifest::bytes),
-            replayed,
-        };
+        let opened = opening::open(directory.as_ref(), of_log.clone(), &settings, progress)?;
+        let opening::Opened { memory, tables, log, report, before, loaded, repaired } = opened;
         let checkpointer = Arc::new(Checkpointer::new(
             directory,
             Arc::clone(&log),
             Arc::clone(&tables),
             settings.log.all_streams(),
             settings.checkpoint.clone(),
-            &before,
+            before,
         ));
         let trigger = settings.checkpoint.automatic.then(|| Trigger::start(&checkpointer)).transpose()?;
         let old_versions = settings.snapshot_memory.map_or(settings.memory.0 / 4, |limit| limit.0);
         let snapshots = Snapshots::new(Arc::clone(&memory), old_versions);
-        let recovery = Recovery { checkpoint: loaded, log: report, tables: tables.count(), elapsed: clock.now() };
+        let elapsed = clock.now();
+        let recovery = Recovery { checkpoint: loaded, log: report, tables: tables.count(), repaired, elapsed };
         tracing::info!(records = recovery.log.records, tables = recovery.tables, elapsed = ?recovery.elapsed, "opened");
         let shared = Shared {
             log,
@@ -236,7 +209,14 @@ impl Database {
             locks: Mutex::new(locks),
             closed: AtomicBool::new(false),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        let database = Self { shared: Arc::new(shared) };
+        if database.recovery().repaired.is_some() {
+            // The one that was damaged is gone: until the next one is made there is only that before it.
+            if let Err(error) = database.checkpoint() {
+                tracing::warn!(%error, "no checkpoint could be made in place of the damaged one");
+            }
+        }
+        Ok(database)
     }
 
     /// A handle on what a session belongs to.
@@ -299,64 +279,6 @@ impl Database {
     }
 }
 
-/// Replays the log from `start` on: with several threads, or, where the log must not have any of its own, in order in this
-/// one.
-fn replay_log(
-    directory: Arc<dyn Directory>,
-    settings: &Settings,
-    start: Start,
-    replay: &Replay,
-    progress: &Progress,
-) -> Result<(Arc<Log>, ishigaki_wal::Recovery)> {
-    let log = settings.log.clone();
-    let opened = if log.background {
-        Log::recover(directory, log, start, replay, progress)
-    } else {
-        Log::open_from(directory, log, start, &mut |position, payload| {
-            replay.passed(position.lsn());
-            replay.take(position, payload)
-        })
-    };
-    opened.map_err(own_error)
-}
-
-/// What a checkpoint says about the log.
-fn checkpointed(manifest: &Manifest) -> Checkpointed {
-    Checkpointed { start: manifest.start.lsn, end: manifest.end }
-}
-
-/// Loads a checkpoint with as many threads as there are cores.
-fn load(directory: &dyn Directory, manifest: &Manifest, replay: &Replay) -> Result<LoadedCheckpoint> {
-    let clock = SystemClock::new();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    checkpoint::load(directory, manifest, replay, threads)?;
-    let (number, rows, bytes) = (manifest.number, manifest.rows, manifest.bytes());
-    Ok(LoadedCheckpoint { number, rows, bytes, elapsed: clock.now() })
-}
-
-/// Refuses a log that a checkpoint does not belong to, or that lacks what was durable when the checkpoint was made.
-fn check_log(manifest: &Manifest, log: LogId, last: Lsn) -> Result<()> {
-    if manifest.log != log {
-        return Err(Error::damaged(format!("it belongs to log {}, and there is log {log}", manifest.log)));
-    }
-    if last < manifest.end {
-        return Err(Error::damaged(format!(
-            "it was made when the log reached to {}, which ends at {last}",
-            manifest.end
-        )));
-    }
-    Ok(())
-}
-
-/// What `Replay` said, if the log failed to open because of it.
-fn own_error(error: ishigaki_wal::Error) -> Error {
-    let own = match &error {
-        ishigaki_wal::Error::Replay { cause, .. } => cause.downcast_ref::<Error>().cloned(),
-        _ => None,
-    };
-    own.unwrap_or(Error::Log(error))
-}
-
 impl Shared {
     /// The identity of a transaction of a session, younger than all others. Where ages decide nothing, a session takes many
     /// at once, so that sessions do not meet in this number.
@@ -406,7 +328,10 @@ impl Shared {
 
     /// Sees now whether a checkpoint is due, if checkpoints are made by themselves.
     pub(crate) fn look_after_the_log(&self) {
-        self.trigger.iter().for_each(Trigger::look);
+        match &self.trigger {
+            Some(trigger) => trigger.look(),
+            None => self.checkpointer.relieve(),
+        }
     }
 
     /// Fails once the log has failed or was closed.

@@ -51,6 +51,10 @@ pub struct CheckpointSettings {
     pub log_bytes: ByteSize,
     /// After this time a checkpoint is made in any case, if anything was committed. Default 1 h.
     pub interval: Duration,
+    /// Whether the checkpoint before the current one, and the log from where it begins, are kept as long as space allows: an
+    /// opening that finds the current one damaged goes back to it and loses nothing. It goes as soon as the log would slow
+    /// sessions down for lack of space, or the medium has no space for the next checkpoint. Default true.
+    pub keep_previous: bool,
     /// How many bytes a second a checkpoint writes at most. Default: no limit.
     pub throttle: Option<ByteSize>,
     /// The length of its files, at least 4 KiB; a longer row has a file of its own. As much memory is used beside the
@@ -64,6 +68,7 @@ impl Default for CheckpointSettings {
             automatic: true,
             log_bytes: ByteSize::mib(256),
             interval: Duration::from_hours(1),
+            keep_previous: true,
             throttle: None,
             part: ByteSize::mib(16),
         }

@@ -17,6 +17,8 @@ mod under_locking {
     mod concurrency;
     #[path = "durability.rs"]
     mod durability;
+    #[path = "kept.rs"]
+    mod kept;
     #[path = "locking.rs"]
     mod locking;
     #[path = "memory.rs"]
@@ -54,6 +56,8 @@ mod under_tictoc {
     mod durability;
     #[path = "groups.rs"]
     mod groups;
+    #[path = "kept.rs"]
+    mod kept;
     #[path = "memory.rs"]
     mod memory;
     #[path = "optimistic.rs"]

@@ -8,14 +8,16 @@ mod control;
 mod record;
 
 pub(crate) use chunk::{CHUNK_HEADER, ChunkHeader, NO_RECORD, Unfit};
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use control::CONTROL_BYTES;
-pub(crate) use control::Control;
+#[cfg(fuzzing)]
+pub(crate) use control::CONTROL_VERSION;
+pub(crate) use control::{Control, ControlCopy, OLD_VERSION};
 pub(crate) use record::{Kind, LONGEST_RECORD, MAX_DEPENDENCIES, RECORD_HEADER, RecordHeader};
 
 use ishigaki_base::{Position, StreamId};
 
-/// Version of everything here. A log of another version is refused.
+/// Version of chunks and records; the control block has its own. A log of another version is refused.
 pub(crate) const VERSION: u8 = 2;
 
 /// The most bytes of one chunk, header and padding included; in a small segment a quarter of it.

@@ -3,9 +3,11 @@
 //! Compiled under `--cfg fuzzing` only.
 
 use ishigaki_base::{Generation, LogId, Lsn, StreamId, crc32c};
-use ishigaki_device::SECTOR;
+use ishigaki_device::{MAX_BLOCK_SIZE, SECTOR};
 
-use crate::format::{self, ChunkHeader, Control, Kind, MAX_CHUNK, NO_RECORD, RECORD_HEADER, RecordHeader};
+use crate::format::{
+    self, CONTROL_VERSION, ChunkHeader, Control, ControlCopy, Kind, MAX_CHUNK, NO_RECORD, RECORD_HEADER, RecordHeader,
+};
 use crate::{CommitRule, Start};
 
 /// Bytes of a chunk's header.
@@ -49,16 +51,23 @@ pub fn record(header: &[u8]) -> bool {
 ///
 /// If a block that was accepted does not read back after it was encoded.
 pub fn control(sector: &[u8]) -> bool {
-    let _ = Control::decode(sector);
+    let _ = ControlCopy::decode(sector);
     let mut sector = sector.to_vec();
     seal_control(&mut sector);
-    let Ok(control) = Control::decode(&sector) else { return false };
+    let Ok(copy) = ControlCopy::decode(&sector) else { return false };
     let mut encoded = [0; SECTOR];
-    control.encode(&mut encoded);
-    assert_eq!(Control::decode(&encoded).expect("just encoded"), control);
-    // The rest of the bytes is spare, or means something only after a clean close.
-    assert_eq!(encoded[..6], sector[..6]);
+    copy.encode(&mut encoded);
+    assert_eq!(ControlCopy::decode(&encoded).expect("just encoded"), copy);
+    // The rest of the bytes is spare, or means something only after a clean close; the version before had no sequence.
+    assert!(encoded[..4] == sector[..4] && encoded[5] == sector[5]);
     true
+}
+
+/// The copy that counts, of the device that holds the control block.
+pub fn newest_control(device: &[u8]) -> [u8; CONTROL_BYTES] {
+    let mut copies: Vec<_> = device.chunks(MAX_BLOCK_SIZE).filter_map(|block| block.first_chunk()).collect();
+    copies.sort_by_key(|copy| ControlCopy::decode(&copy[..]).map_or(0, |copy| copy.sequence));
+    copies.last().map_or([0; CONTROL_BYTES], |copy| **copy)
 }
 
 /// Puts right both checksums of a chunk.
@@ -78,9 +87,10 @@ fn seal_chunk_header(sector: &mut [u8]) {
 
 /// Puts right the checksum of a control block.
 pub fn seal_control(sector: &mut [u8]) {
-    if let Some(block) = sector.get_mut(..CONTROL_BYTES) {
-        let crc = crc32c(&block[..CONTROL_BYTES - 4]);
-        block[CONTROL_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    let length = if sector.get(4) == Some(&CONTROL_VERSION) { CONTROL_BYTES } else { CONTROL_BYTES - 8 };
+    if let Some(block) = sector.get_mut(..length) {
+        let crc = crc32c(&block[..length - 4]);
+        block[length - 4..].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
@@ -123,7 +133,8 @@ pub fn controls() -> Vec<Vec<u8>> {
     let block = |clean| {
         let mut sector = vec![0; SECTOR];
         let start = Start { generation: Generation(2), lsn: Lsn(30) };
-        Control { log: LogId(9), generation: Generation(3), base: Lsn(40), clean, start }.encode(&mut sector);
+        let control = Control { log: LogId(9), generation: Generation(3), base: Lsn(40), clean, start };
+        ControlCopy { sequence: 5, control }.encode(&mut sector);
         sector.truncate(CONTROL_BYTES);
         sector
     };

@@ -224,9 +224,13 @@ fn read_control(directory: &dyn Directory, names: &[String], damages: &mut Vec<D
     if !is_there && names.iter().all(|name| parse_segment_name(name).is_none()) {
         return None;
     }
-    let read = directory.open(CONTROL).map_err(Error::from).and_then(|device| control::read(device.as_ref()));
+    let read = directory.open(CONTROL).map_err(Error::from).and_then(|device| control::find(device.as_ref()));
     match read {
-        Ok(control) => Some(control),
+        Ok(found) => {
+            let damage = |(offset, what)| Damage { file: CONTROL.to_owned(), offset: Some(offset), what };
+            damages.extend(found.damaged.into_iter().map(damage));
+            Some(found.control)
+        }
         Err(error) => {
             let what = if is_there { reason(&error) } else { "is missing".to_owned() };
             damages.push(Damage { file: CONTROL.to_owned(), offset: is_there.then_some(0), what });

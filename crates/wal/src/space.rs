@@ -189,6 +189,11 @@ impl Pool {
         self.borne.store(borne, Ordering::Relaxed);
     }
 
+    /// Whether so much is live that sessions are slowed down.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.live.load(Ordering::Relaxed) > self.throttle.easy()
+    }
+
     /// Live bytes that count against the bound.
     fn counted(&self) -> u64 {
         self.live.load(Ordering::Relaxed).saturating_sub(self.borne.load(Ordering::Relaxed))

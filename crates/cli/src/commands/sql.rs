@@ -184,6 +184,10 @@ fn greet(database: &Database, data: &Anywhere, is_new: bool) -> Result<(), Failu
         let recovery = database.engine().recovery();
         let records = human::Count(recovery.log.records);
         writeln!(out, "Opened {} ({records} log records, {}).", name(data), human::duration(recovery.elapsed))?;
+        if let Some(what) = &recovery.repaired {
+            writeln!(out, "Its checkpoint was damaged: {what}.")?;
+            writeln!(out, "It was opened from the checkpoint before and the log since then: nothing is missing.")?;
+        }
     }
     writeln!(out, "A semicolon ends a statement; .help shows what else there is, Ctrl-D leaves.")?;
     Ok(())

@@ -87,6 +87,29 @@ fn a_damaged_database_names_the_commands_and_they_help() {
 }
 
 #[test]
+fn a_damaged_checkpoint_costs_nothing_while_the_one_before_is_kept() {
+    let directory = quarry();
+    sql(directory.path())
+        .args(["-c", "CHECKPOINT"])
+        .args(["-c", "INSERT INTO stones VALUES (-2, 'behind the second', 1)"])
+        .succeeds();
+    let count = || sql(directory.path()).args(["--format", "csv", "-c", COUNT]).succeeds().stdout;
+    let expected = count();
+    let found = json(&ishigaki("verify", directory.path()).arg("--json").succeeds());
+    assert_eq!((&found["checkpoint"], &found["previous"]), (&Value::from(2), &Value::from(1)), "{found}");
+    damage(directory.path());
+    ishigaki("verify", directory.path()).fails_with(4);
+    let mut shell = sql(directory.path()).args(["--format", "csv"]).start();
+    shell.say(&format!("{COUNT};\n"));
+    let said = shell.ends();
+    assert!(expected.lines().all(|line| said.stdout.contains(line)), "{}", said.stdout);
+    assert_eq!(count(), expected);
+    // And there is a whole checkpoint again.
+    let found = json(&ishigaki("verify", directory.path()).arg("--json").succeeds());
+    assert_eq!((&found["sound"], &found["checkpoint"]), (&Value::Bool(true), &Value::from(3)), "{found}");
+}
+
+#[test]
 fn a_backup_is_made_beside_the_process_that_uses_the_database_and_inside_it() {
     let (directory, copy, inside, restored) = (quarry(), database(), database(), database());
     let mut running = sql(directory.path()).args(["--format", "csv", "-"]).start();

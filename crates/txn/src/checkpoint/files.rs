@@ -6,6 +6,9 @@
 //!
 //! Until the rename everything that is there belongs to nobody and may be removed. Once it has been tried, either manifest
 //! may be the one that a power cut leaves, and the parts of both stay until the last sync has succeeded.
+//!
+//! The manifest that is replaced is written once more before that, as `checkpoint.previous`: its parts, and the log from where
+//! it begins, are kept beside the new ones. It counts for nothing as long as the current checkpoint is whole.
 
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE};
 
@@ -20,6 +23,9 @@ pub(super) const PREVIOUS: &str = "checkpoint.previous";
 
 /// A manifest that is not current yet.
 const UNBORN: &str = "checkpoint.new";
+
+/// A manifest that is about to be kept beside the current one.
+const UNKEPT: &str = "checkpoint.previous.new";
 
 /// A longer manifest than any: of four million parts.
 pub(super) const LONGEST: u64 = 64 << 20;
@@ -41,10 +47,19 @@ pub(crate) fn parse_part_name(name: &str) -> Option<u64> {
 
 /// The current manifest, if there is one.
 pub(crate) fn current(directory: &dyn Directory) -> Result<Option<Manifest>> {
-    if !directory.list()?.iter().any(|name| name == MANIFEST) {
+    read(directory, MANIFEST)
+}
+
+/// The manifest of the checkpoint before, if it is kept and can be read.
+pub(crate) fn previous(directory: &dyn Directory) -> Option<Manifest> {
+    read(directory, PREVIOUS).ok().flatten()
+}
+
+fn read(directory: &dyn Directory, name: &str) -> Result<Option<Manifest>> {
+    if !directory.list()?.iter().any(|known| known == name) {
         return Ok(None);
     }
-    let device = directory.open(MANIFEST)?;
+    let device = directory.open(name)?;
     if device.len() > LONGEST {
         return Err(Error::damaged(format!("its manifest has {} bytes", device.len())));
     }
@@ -82,17 +97,28 @@ pub(crate) fn publish(
     renamed.map_err(|error| Unpublished::Unknown(error.into()))
 }
 
+/// Writes down the manifest of a checkpoint that is about to be replaced, to be kept beside the next one. Its name is durable
+/// with the next sync of the directory.
+pub(super) fn keep(directory: &dyn Directory, manifest: &Manifest) -> Result<()> {
+    write(directory, UNKEPT, manifest)?;
+    Ok(directory.rename(UNKEPT, PREVIOUS)?)
+}
+
 fn prepare(directory: &dyn Directory, manifest: &Manifest) -> Result<()> {
-    if directory.list()?.iter().any(|name| name == UNBORN) {
-        directory.remove(UNBORN)?;
-    }
-    let bytes = manifest.encode();
-    let device = directory.create(UNBORN, bytes.len() as u64)?;
-    let mut buffer = AlignedBuffer::zeroed(bytes.len().next_multiple_of(MAX_BLOCK_SIZE));
-    buffer[..bytes.len()].copy_from_slice(&bytes);
-    write_blocks(device.as_ref(), &buffer, bytes.len(), |_| Ok(()))?;
+    write(directory, UNBORN, manifest)?;
     // The names of the parts, too.
     Ok(directory.sync()?)
+}
+
+fn write(directory: &dyn Directory, name: &str, manifest: &Manifest) -> Result<()> {
+    if directory.list()?.iter().any(|known| known == name) {
+        directory.remove(name)?;
+    }
+    let bytes = manifest.encode();
+    let device = directory.create(name, bytes.len() as u64)?;
+    let mut buffer = AlignedBuffer::zeroed(bytes.len().next_multiple_of(MAX_BLOCK_SIZE));
+    buffer[..bytes.len()].copy_from_slice(&bytes);
+    write_blocks(device.as_ref(), &buffer, bytes.len(), |_| Ok(()))
 }
 
 /// Writes the first `length` bytes of the buffer, rounded up to whole blocks, and makes them durable.
@@ -110,30 +136,43 @@ pub(super) fn write_blocks(
     Ok(device.sync()?)
 }
 
-/// Removes what checkpoints have left that are not current any more, or never were. Says the largest number used so far.
+/// Removes what checkpoints have left that are neither current nor kept. Says the largest number used so far.
 ///
-/// Called at opening, before the log is trimmed to where this checkpoint begins. The sync that made the manifest current
+/// Called at opening, before the log is trimmed to where these checkpoints begin. The sync that made the manifest current
 /// may not have succeeded, and then no later one helps; so it is made current once more before what it replaces goes.
-pub(crate) fn clean_up(directory: &dyn Directory, current: Option<&Manifest>) -> Result<u64> {
+pub(crate) fn clean_up(
+    directory: &dyn Directory,
+    current: Option<&Manifest>,
+    previous: Option<&Manifest>,
+) -> Result<u64> {
     let names = directory.list()?;
     let number = current.map_or(0, |manifest| manifest.number);
     let parts = || names.iter().filter_map(|name| parse_part_name(name));
     if let Some(manifest) = current {
         publish(directory, manifest, || Ok(())).map_err(Unpublished::error)?;
     }
-    remove_others(directory, number);
+    remove_others(directory, number, previous.map(|manifest| manifest.number));
     Ok(parts().max().unwrap_or(0).max(number))
 }
 
-/// Removes every part that is not of checkpoint `number`, and a manifest that is not current. What can not be removed is
-/// left for the next time.
-pub(super) fn remove_others(directory: &dyn Directory, number: u64) {
-    remove(directory, |name| name == UNBORN || parse_part_name(name).is_some_and(|of| of != number));
+/// Removes every part that is of neither checkpoint, the manifest of the one before if that is not kept, and manifests that
+/// are not current. What can not be removed is left for the next time.
+pub(super) fn remove_others(directory: &dyn Directory, current: u64, previous: Option<u64>) {
+    remove(directory, |name| {
+        let is_other = |of| of != current && Some(of) != previous;
+        let is_unborn = name == UNBORN || name == UNKEPT;
+        is_unborn || name == PREVIOUS && previous.is_none() || parse_part_name(name).is_some_and(is_other)
+    });
 }
 
 /// Removes the parts of checkpoint `number`, which never became current.
 pub(super) fn discard(directory: &dyn Directory, number: u64) {
-    remove(directory, |name| name == UNBORN || parse_part_name(name) == Some(number));
+    remove(directory, |name| name == UNBORN || name == UNKEPT || parse_part_name(name) == Some(number));
+}
+
+/// Removes the checkpoint before the current one, which has that number.
+pub(crate) fn remove_previous(directory: &dyn Directory, number: u64) {
+    remove(directory, |name| name == PREVIOUS || parse_part_name(name) == Some(number));
 }
 
 fn remove(directory: &dyn Directory, which: impl Fn(&str) -> bool) {

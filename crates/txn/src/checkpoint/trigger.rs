@@ -58,6 +58,7 @@ fn watch(checkpointer: &Checkpointer) {
     let mut last = clock.now();
     let mut not_before = last;
     while !checkpointer.is_stopping() {
+        checkpointer.relieve();
         let now = clock.now();
         if now >= not_before && checkpointer.is_due(now.saturating_sub(last)) {
             match checkpointer.run() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ishigaki_base::Position;
+use ishigaki_base::{ErrorKind, Position};
 use ishigaki_wal::Receipt;
 use sdd::Guard;
 
@@ -94,6 +94,8 @@ impl Transaction {
                 home.database.look_after_the_log();
                 Ok(home.stream.wait_for_room(self.protocol.depends_on(), payload)?)
             }
+            // The medium is full.
+            other if other.kind() == ErrorKind::Exhausted && home.database.checkpointer.give_up_previous() => Ok(()),
             other => Err(other.into()),
         }
     }

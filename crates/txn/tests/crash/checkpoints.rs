@@ -2,6 +2,8 @@
 //!
 //! Records before a checkpoint's start are not replayed, so what a checkpoint got wrong would be missing.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// Turns from one checkpoint to the next.
@@ -83,11 +85,13 @@ fn with_checkpoints_a_power_cut_at_any_operation_leaves_every_transaction_whole(
             let database = open(survivors, way).unwrap();
             model.check(&database);
             // What the crash left of checkpoints is gone, and the next one is made.
-            let current =
-                database.recovery().checkpoint.as_ref().map(|loaded| format!("checkpoint-{:08}-", loaded.number));
+            let current = database.recovery().checkpoint.as_ref().map(|loaded| loaded.number);
             let left: Vec<_> =
                 survivors.devices().into_iter().filter(|(name, _)| name.starts_with("checkpoint-")).collect();
-            assert!(left.iter().all(|(name, _)| current.as_ref().is_some_and(|of| name.starts_with(of))), "{left:?}");
+            // But for the one before, which is kept.
+            let of = |name: &str| name["checkpoint-".len()..][..8].parse::<u64>().unwrap();
+            let others: BTreeSet<_> = left.iter().map(|(name, _)| of(name)).filter(|of| Some(*of) != current).collect();
+            assert!(others.len() <= 1 && others.first().is_none_or(|of| Some(*of) < current), "{left:?}");
             let report = database.checkpoint().unwrap();
             drop(database);
             let database = open(survivors, way).unwrap();
@@ -204,7 +208,7 @@ fn flipped_bits_of_a_checkpoint_are_refused_or_harmless() {
             // What lies where on the one device can not be told from outside.
             return;
         }
-        let mut refused = 0;
+        let (mut refused, mut repaired) = (0, 0);
         for run_seed in (0..300).map(|index| seed.derive(index)) {
             let directory = fresh(run_seed, way);
             let mut model = Model::new(way.commit);
@@ -214,15 +218,45 @@ fn flipped_bits_of_a_checkpoint_are_refused_or_harmless() {
             let damaged = directory.survivors(run_seed);
             flip_bits_of(&damaged, run_seed, is_of_checkpoint);
             match open(&damaged, way) {
-                Ok(database) => assert!(model::read_all(&database) == model.all()),
+                Ok(database) => {
+                    assert!(model::read_all(&database) == model.all());
+                    repaired += u32::from(database.recovery().repaired.is_some());
+                }
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
                     refused += 1;
                 }
             }
         }
-        assert!(refused > 100, "{refused}");
+        assert!(refused > 30 && repaired > 30, "{refused}, {repaired}");
     });
+}
+
+#[test]
+fn a_damaged_checkpoint_is_replaced_by_the_one_before_and_the_log_since_then() {
+    let way = WAYS[0];
+    let (directory, mut model, ..) = run_into(None, Seed(7), way);
+    let names: Vec<String> = directory.survivors(Seed(1)).devices().into_iter().map(|(name, _)| name).collect();
+    for name in names.iter().filter(|name| *name == "checkpoint" || name.starts_with("checkpoint-00000008")) {
+        for cut in [None, Some(3), Some(9), Some(20)] {
+            let damaged = directory.survivors(Seed(1));
+            ishigaki_device::Directory::remove(&damaged, name).unwrap();
+            ishigaki_device::Directory::sync(&damaged).unwrap();
+            if let Some(operation) = cut {
+                damaged.inject(Fault::PowerCut { operation: damaged.operations() + operation });
+                let _ = open(&damaged, way);
+            }
+            let damaged = damaged.survivors(Seed(2));
+            let database = open(&damaged, way).unwrap();
+            assert!(cut.is_some() || database.recovery().repaired.is_some(), "{name}");
+            model.check(&database);
+            database.close().unwrap();
+            // From now on there is a whole one.
+            let database = open(&damaged, way).unwrap();
+            assert!(database.recovery().repaired.is_none(), "{name}");
+            model.check(&database);
+        }
+    }
 }
 
 #[test]
@@ -236,6 +270,7 @@ fn a_checkpoint_without_one_of_its_parts_is_refused() {
     assert!(current.len() > 3);
     for name in current {
         let damaged = directory.survivors(Seed(1));
+        ishigaki_device::Directory::remove(&damaged, "checkpoint.previous").unwrap();
         ishigaki_device::Directory::remove(&damaged, name).unwrap();
         let error = open(&damaged, way).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}: {error}");

@@ -1,6 +1,6 @@
 //! Damages at random places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ishigaki_base::ErrorKind;
@@ -14,11 +14,16 @@ use crate::kit::{Contents, Image, Sample, contents, open, settings};
 /// More rows than two pages of a checkpoint hold, which one damaged sector can hit.
 const TWO_PAGES: usize = 150;
 
+/// Bytes of a page's header.
+const HEADER: usize = 52;
+
 /// What came of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     /// The database opened and has everything.
-    HarmlessOrRepaired,
+    Harmless,
+    /// The same, by the checkpoint before the current one.
+    Repaired,
     /// A log that was not closed lost its end, as `docs/format/wal.md` says under its limits.
     EndOfOpenLog,
     /// Opening refused, and everything was salvaged.
@@ -111,7 +116,9 @@ fn judge(sample: &Sample, image: &Image, name: &str, what: &str) -> Outcome {
         Ok(database) => {
             let found = contents(&database);
             if found == sample.contents() {
-                return Outcome::HarmlessOrRepaired;
+                let is_repaired = database.recovery().repaired.is_some();
+                assert!(!is_repaired || !verified.is_sound(), "{context}: verified, and repaired");
+                return if is_repaired { Outcome::Repaired } else { Outcome::Harmless };
             }
             let last = &sample.history[sample.history.len() - sample.unclosed..];
             let is_end = name.starts_with("wal-0") && last.iter().any(|(_, state)| *state == found);
@@ -135,9 +142,27 @@ fn judge(sample: &Sample, image: &Image, name: &str, what: &str) -> Outcome {
             let is_small =
                 matches!(what, "a flipped bit" | "a sector") && !["checkpoint", "wal-control"].contains(&name);
             assert!(!is_small || missing <= TWO_PAGES, "{context}: {missing} rows are missing, {report:?}");
+            if let (Some(was), Some(is)) = (sample.image().0.get(name), image.0.get(name))
+                && name.starts_with("checkpoint-")
+            {
+                let rows = rows_of_damaged_pages(was, is);
+                assert!(missing <= rows, "{context}: {missing} rows are missing, and the pages had {rows}: {report:?}");
+            }
             Outcome::SalvagedRest
         }
     }
+}
+
+/// How many rows the pages of a checkpoint's part have of which a byte has changed, or which are not wholly there any more.
+fn rows_of_damaged_pages(was: &[u8], is: &[u8]) -> usize {
+    let begins = |at: &usize| was[*at..].starts_with(b"ISGP") && was[at + 4..at + 8] == [1, 0, 0, 0];
+    let number = |at: usize| u32::from_le_bytes(was[at..at + 4].try_into().unwrap()) as usize;
+    let pages = (0..was.len().saturating_sub(HEADER)).filter(begins);
+    let is_hit = |at: &usize| {
+        let page = *at..at + HEADER + number(at + 40);
+        is.get(page.clone()) != Some(&was[page])
+    };
+    pages.filter(is_hit).map(|at| number(at + 36)).sum()
 }
 
 /// Each row is as it was; or the report says that it may be missing, or that its last commit is.
@@ -149,7 +174,7 @@ fn check(sample: &Sample, found: &Contents, report: &SalvageReport, context: &st
         let lost_name = format!("lost.table.{}", id.0);
         let (was, is) =
             (expected.get(name).unwrap_or(&rows), found.get(name).or(found.get(&lost_name)).unwrap_or(&rows));
-        for key in was.keys().chain(is.keys()) {
+        for key in was.keys().chain(is.keys()).collect::<BTreeSet<_>>() {
             if was.get(key) == is.get(key) {
                 continue;
             }

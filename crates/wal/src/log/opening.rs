@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-use ishigaki_base::{Generation, LogId, Position, StreamId};
+use ishigaki_base::{ErrorKind, Generation, LogId, Position, StreamId};
 use ishigaki_device::Directory;
 use parking_lot::Mutex;
 
@@ -46,7 +46,24 @@ impl Log {
         from: Start,
         replay: Replay<'_>,
     ) -> Result<(Arc<Self>, Recovery)> {
-        Self::begin(directory, settings, from, |directory, control, start| {
+        Self::open_keeping(directory, settings, from, from, replay)
+    }
+
+    /// [`open_from`](Self::open_from), which trims the log to no later point than `keep`, so that it can still be opened from
+    /// there another time; unless more than [`Space::easy`](crate::Space::easy) would be live then, or the medium has no space
+    /// for a segment without what lies before `from`. [`Log::start`] says how it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_from`](Self::open_from).
+    pub fn open_keeping(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        from: Start,
+        keep: Start,
+        replay: Replay<'_>,
+    ) -> Result<(Arc<Self>, Recovery)> {
+        Self::begin(directory, settings, from, keep, |directory, control, start| {
             recovery::recover(directory, control, start, replay)
         })
     }
@@ -97,8 +114,24 @@ impl Log {
         sink: &dyn Sink,
         progress: &Progress,
     ) -> Result<(Arc<Self>, Recovery)> {
+        Self::recover_keeping(directory, settings, from, from, sink, progress)
+    }
+
+    /// [`recover`](Self::recover), which keeps the log from `keep` on as [`open_keeping`](Self::open_keeping) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_from`](Self::open_from).
+    pub fn recover_keeping(
+        directory: Arc<dyn Directory>,
+        settings: Settings,
+        from: Start,
+        keep: Start,
+        sink: &dyn Sink,
+        progress: &Progress,
+    ) -> Result<(Arc<Self>, Recovery)> {
         let threads = settings.recovery_threads;
-        Self::begin(directory, settings, from, |directory, control, start| {
+        Self::begin(directory, settings, from, keep, |directory, control, start| {
             recovery::recover_in_parallel(directory, control, start, threads, sink, progress)
         })
     }
@@ -106,6 +139,11 @@ impl Log {
     /// The identity of the log of a directory that nobody has open, if there is one.
     pub fn identity(directory: &dyn Directory) -> Result<Option<LogId>> {
         control::identity(directory)
+    }
+
+    /// From where the log of a directory is there, which nobody has open, if there is one.
+    pub fn beginning(directory: &dyn Directory) -> Result<Option<Start>> {
+        control::beginning(directory)
     }
 
     /// Makes an empty log of that identity, durably, so that somebody who knows it can tell this log from others; one that is
@@ -126,6 +164,7 @@ impl Log {
         directory: Arc<dyn Directory>,
         settings: Settings,
         from: Start,
+        keep: Start,
         recover: impl FnOnce(&dyn Directory, &Control, Start) -> Result<Recovered>,
     ) -> Result<(Arc<Self>, Recovery)> {
         settings.validate()?;
@@ -138,6 +177,7 @@ impl Log {
             return Err(used_up());
         }
         let start = from.max(control.start);
+        let kept = keep.min(start).max(control.start);
         let mut spares = Spares::survey(directory.as_ref(), control.clean.is_some())?;
         let chunk_limit = settings.chunk_limit();
         let fit = Fit { chunk_limit, segment: settings.segment.0 };
@@ -151,18 +191,35 @@ impl Log {
         // From here on a failure is found by the next opening: the log does not count as closed cleanly any more.
         let generation = control.generation.next();
         control_block
-            .update(|control| *control = Control { generation, base: next, clean: None, start, ..*control })?;
+            .update(|control| *control = Control { generation, base: next, clean: None, start: kept, ..*control })?;
         let pool = Arc::new(Pool::new(directory, &settings, spares));
         for tail in &tails {
             tail.count(&pool, settings.all_streams(), fit);
         }
         // What a trim had left to do when it was cut off.
-        pool.free(start)?;
+        pool.free(kept)?;
+        let mut keeps_more = kept < start;
+        let mut give_up = || -> Result<bool> {
+            if !std::mem::take(&mut keeps_more) {
+                return Ok(false);
+            }
+            control_block.update(|control| control.start = start)?;
+            pool.free(start)?;
+            Ok(true)
+        };
+        if pool.is_tight() {
+            give_up()?;
+        }
         pool.bear_with_what_is_there();
         let (mut streams, mut serial) = (Vec::new(), None);
         for id in (0..settings.all_streams()).map(StreamId) {
             let tail = tails.iter().find(|tail| tail.stream == id);
-            let (pen, next_segment) = recovery::resume(&pool, id, tail, fit)?;
+            let (pen, next_segment) = match recovery::resume(&pool, id, tail, fit) {
+                Err(error) if error.kind() == ErrorKind::Exhausted && give_up()? => {
+                    recovery::resume(&pool, id, tail, fit)
+                }
+                resumed => resumed,
+            }?;
             if settings.kind == LogKind::Serial {
                 let capacity = settings.shared_buffer();
                 serial = Some(SerialLog::new(pen, next_segment, next, chunk_limit, capacity));

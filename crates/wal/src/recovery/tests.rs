@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId, crc32c};
 use ishigaki_device::{AlignedBuffer, Directory, MemoryDirectory, SECTOR};
 
-use crate::format::{CHUNK_HEADER, CONTROL, ChunkHeader, Control, Kind, RECORD_HEADER, RecordHeader, segment_name};
+use crate::format::{CHUNK_HEADER, ChunkHeader, Control, Kind, RECORD_HEADER, RecordHeader, segment_name};
 use crate::{CommitRule, Error, Log, Result, Settings, Start, inspect};
 
 const LOG: LogId = LogId(7);
@@ -25,9 +25,8 @@ fn log_from(start: Start, generation: Generation, lsn: Lsn, sequence: u64) -> Ar
 
 fn log_without_chunks(start: Start, generation: Generation, base: Lsn) -> Arc<MemoryDirectory> {
     let directory = Arc::new(MemoryDirectory::new());
-    let mut control = AlignedBuffer::zeroed(4096);
-    Control { log: LOG, generation, base, clean: None, start }.encode(&mut control[..SECTOR]);
-    directory.create(CONTROL, 4096).unwrap().write_at(0, &control).unwrap();
+    let control = Control { log: LOG, generation, base, clean: None, start };
+    crate::control::make(directory.as_ref(), &control).unwrap();
     directory
 }
 

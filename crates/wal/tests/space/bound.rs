@@ -399,3 +399,83 @@ fn a_needed_segment_that_is_gone_is_missed_in_a_trimmed_log_too() {
     let error = Log::open(directory, narrow(), &mut |_, _| Ok(())).unwrap_err();
     assert!(matches!(error, Error::Missing { .. }), "{error}");
 }
+
+/// Fills a log up to so many live bytes; says from where the last dozen records are, and what is in it.
+fn filled(directory: &Arc<MemoryDirectory>, settings: Settings, live: ByteSize) -> (Start, Records) {
+    let (log, ..) = open(directory, settings);
+    let mut records = Records::new();
+    while log.space().live < live {
+        let payload = vec![records.len() as u8; 1000];
+        records.insert(log.assign().append(&payload).unwrap().0, payload);
+    }
+    let from = Start { lsn: Lsn(log.here().lsn.0 - 12), ..log.here() };
+    log.close().unwrap();
+    (from, records)
+}
+
+/// Opens the log from that point, but keeps all of it if that can be.
+fn open_keeping_all(directory: &Arc<MemoryDirectory>, settings: Settings, from: Start) -> (Arc<Log>, Records) {
+    let mut records = Records::new();
+    let all = Start { lsn: Lsn::FIRST, ..from };
+    let replay = &mut |position: ishigaki_base::Position, payload: &[u8]| {
+        records.insert(position.lsn().0, payload.to_vec());
+        Ok(())
+    };
+    let (log, _) = Log::open_keeping(directory.clone(), settings, from, all, replay).unwrap();
+    (log, records)
+}
+
+#[test]
+fn a_log_keeps_more_than_is_asked_for_as_long_as_sessions_do_not_need_the_space() {
+    let settings = Settings { space: ByteSize::kib(512), ..narrow() };
+    let easy = open(&Arc::new(MemoryDirectory::new()), settings.clone()).0.space().easy;
+    for (live, keeps) in [(easy.0 - (64 << 10), true), (easy.0 + (48 << 10), false)] {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (from, expected) = filled(&directory, settings.clone(), ByteSize(live));
+        let (log, found) = open_keeping_all(&directory, settings.clone(), from);
+        assert_eq!(found, expected.clone().split_off(&from.lsn.0));
+        let start = log.start();
+        assert_eq!(start, if keeps { Start { lsn: Lsn::FIRST, ..from } } else { from }, "{live} bytes of {easy}");
+        assert!(log.space().live <= easy, "{:?}", log.space());
+        log.close().unwrap();
+        // And from there it opens again.
+        let mut again = Records::new();
+        let replay = &mut |position: ishigaki_base::Position, payload: &[u8]| {
+            again.insert(position.lsn().0, payload.to_vec());
+            Ok(())
+        };
+        let _ = Log::open_from(directory, settings.clone(), start, replay).unwrap();
+        assert_eq!(again, expected.clone().split_off(&start.lsn.0));
+    }
+}
+
+#[test]
+fn a_log_gives_up_what_it_keeps_if_it_can_not_open_without_that_space() {
+    // One stream more than before needs one segment more than the medium has.
+    let settings = Settings { space: ByteSize::kib(512), ..narrow() };
+    let more = Settings { streams: 3, ..settings.clone() };
+    let live = ByteSize::kib(160);
+    let full = |room: u64| {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (from, expected) = filled(&directory, settings.clone(), live);
+        let used = directory.list().unwrap().iter().map(|name| directory.open(name).unwrap().len()).sum::<u64>();
+        let capacity = Some(ByteSize(used + room));
+        let narrow = ishigaki_device::MemorySettings { capacity, ..Default::default() };
+        let copy = Arc::new(MemoryDirectory::with(narrow));
+        for name in directory.list().unwrap() {
+            let device = directory.open(&name).unwrap();
+            let mut bytes = ishigaki_device::AlignedBuffer::zeroed(device.len() as usize);
+            device.read_at(0, &mut bytes).unwrap();
+            copy.create(&name, device.len()).unwrap().write_durable(0, &bytes).unwrap();
+        }
+        (copy, from, expected)
+    };
+    for (room, keeps) in [(64 << 10, true), (4096, false)] {
+        let (directory, from, expected) = full(room);
+        let (log, found) = open_keeping_all(&directory, more.clone(), from);
+        assert_eq!(found, expected.clone().split_off(&from.lsn.0));
+        assert_eq!(log.start() == from, !keeps, "{room} bytes of room: {:?}", log.start());
+        log.stream(StreamId(2)).unwrap().append(b"in the new stream").unwrap();
+        log.close().unwrap();
+    }
+}

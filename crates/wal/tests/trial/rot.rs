@@ -5,16 +5,13 @@ use std::ops::Range;
 use ishigaki_base::crc32c;
 use ishigaki_device::{AlignedBuffer, Directory, SECTOR, SimDirectory};
 
-/// Bytes of the control block.
-const CONTROL: u64 = 60;
-
 /// Bytes of a chunk's header.
 const HEADER: usize = 64;
 
-/// The bytes of which a reader checks every bit, run by run, each in the device of that name: the control block, and
-/// header and payload of every chunk up to the end of its stream.
+/// The bytes of which every bit is checked and none can be made good, run by run, each in the device of that name: header and
+/// payload of every chunk up to the end of its stream.
 pub(crate) fn checked_bytes(directory: &dyn Directory) -> Vec<(String, Range<u64>)> {
-    let mut runs = vec![("wal-control".to_owned(), 0..CONTROL)];
+    let mut runs = Vec::new();
     let is_segment = |name: &String| name.starts_with("wal-") && name.as_bytes()[4].is_ascii_digit();
     for name in directory.list().unwrap().into_iter().filter(is_segment) {
         let device = directory.open(&name).unwrap();
