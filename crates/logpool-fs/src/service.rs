@@ -74,7 +74,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at.
+    /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at. A member
+    /// that is quarantined is no error: the others are served.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
         Self::go_on(pool, members, Inheritance::default())
     }
@@ -84,25 +85,29 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// As of [`start`](Self::start). No mount that was handed over is touched then.
+    /// As of [`start`](Self::start). No mount that was handed over is touched then. A member that is quarantined is no error: its
+    /// mount is ended, and the others go on.
     pub fn go_on(pool: Pool, members: &[Served], mut inheritance: Inheritance) -> Result<Self> {
         let mut service = Self { attached: Vec::new(), pool };
+        let quarantined = service.pool.quarantined();
+        // The mount of a quarantined member stays in the inheritance, which ends it below; the others are served all the same.
+        let (refused, open): (Vec<_>, Vec<_>) =
+            members.iter().partition(|served| quarantined.iter().any(|(name, _)| *name == served.name));
         let mut handed = Vec::new();
-        for served in members {
+        for served in &open {
             if let Some(mount) = inheritance.take(&served.name, served.place.path()) {
-                handed.push((served, service.open_handed(served, mount)?));
+                handed.push((*served, service.open_handed(served, mount)?));
             }
         }
         let is_handed = |served: &Served| handed.iter().any(|(other, _)| other.name == served.name);
         // Before anybody is taken in.
-        members.iter().filter(|served| !is_handed(served)).try_for_each(|served| served.place.prepare())?;
-        let quarantined = service.pool.quarantined();
-        for served in members.iter().filter(|served| !is_handed(served)) {
-            // The others are served all the same.
-            if let Some((name, why)) = quarantined.iter().find(|(name, _)| *name == served.name) {
-                tracing::error!(member = name, "is not served: {why}");
-            } else {
-                service.add(served)?;
+        open.iter().filter(|served| !is_handed(served)).try_for_each(|served| served.place.prepare())?;
+        for served in open.iter().filter(|served| !is_handed(served)) {
+            service.add(served)?;
+        }
+        for Served { name, place, .. } in refused {
+            if let Some((_, why)) = quarantined.iter().find(|(other, _)| other == name) {
+                tracing::error!(member = name, "is not served at {place}: {why}");
             }
         }
         for (served, (member, fs, device)) in handed {

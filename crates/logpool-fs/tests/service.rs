@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ishigaki_device::{Directory, MemoryDirectory};
+use ishigaki_device::{AlignedBuffer, Directory, MemoryDirectory};
 use ishigaki_logpool::{MemberSettings, Pool, Profile};
 use ishigaki_logpool_fs::{Error, Mount, Place, Served, Service};
 
@@ -123,4 +123,48 @@ fn a_mount_that_nobody_answers_for_is_taken_away() {
         stage.mount_again();
         assert_eq!(fs::read(stage.path("log")).unwrap(), b"of a", "{died}");
     }
+}
+
+#[test]
+fn a_member_that_is_damaged_at_a_takeover_is_refused_alone_and_the_others_go_on() {
+    if !can_mount("a_member_that_is_damaged_at_a_takeover_is_refused_alone_and_the_others_go_on") {
+        return;
+    }
+    let (medium, place) = (MemoryDirectory::new(), tempfile::tempdir().unwrap());
+    let open = || {
+        let medium: Arc<dyn Directory> = Arc::new(medium.clone());
+        Pool::open_together(medium, stage::settings()).unwrap()
+    };
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    fs::create_dir(&one).unwrap();
+    fs::create_dir(&two).unwrap();
+    let _watchdog = Watchdog::over(&[&one, &two]);
+    let members = [served("a", Profile::GENERIC, &one), served("b", Profile::GENERIC, &two)];
+    let service = Service::start(open(), &members).unwrap();
+    let file_of = |folder: &Path| {
+        let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(folder.join("log")).unwrap();
+        file.write_all_at(b"before", 0).unwrap();
+        file
+    };
+    let (of_a, of_b) = (file_of(&one), file_of(&two));
+
+    let inheritance = service.hand_over().unwrap();
+    for name in ["m.a.ledger-0", "m.a.ledger-1"] {
+        let device = medium.open(name).unwrap();
+        let mut bytes = AlignedBuffer::zeroed(device.len() as usize);
+        device.read_at(0, &mut bytes).unwrap();
+        bytes[30] ^= 1;
+        device.write_at(0, &bytes).unwrap();
+    }
+    let service = Service::go_on(open(), &members, inheritance).unwrap();
+    let served: Vec<_> = service.attached().iter().map(|attached| attached.member().name()).collect();
+    assert_eq!(served, ["b"]);
+    let (_, why) = service.pool().quarantined().remove(0);
+    assert!(why.to_string().contains("member `a` is quarantined") && why.to_string().contains("ledger"), "{why}");
+    // The program with b's file open has only waited.
+    of_b.write_all_at(b"behind", 6).unwrap();
+    assert_eq!(fs::read(two.join("log")).unwrap(), b"beforebehind");
+    assert!(of_a.write_all_at(b"behind", 6).is_err(), "no process answers for a");
+    drop((of_a, of_b));
+    service.stop().unwrap();
 }
