@@ -73,9 +73,12 @@ pub(crate) struct Home {
     intent: Option<Intent>,
 }
 
+/// What the names of all members' devices begin with, and no other device's.
+pub(crate) const DEVICES: &str = "m.";
+
 /// A device's name.
 pub(crate) fn device_name(member: &str, part: &str) -> String {
-    format!("m.{member}.{part}")
+    format!("{DEVICES}{member}.{part}")
 }
 
 fn ledger_names(member: &str) -> [String; 2] {

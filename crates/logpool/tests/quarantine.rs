@@ -271,3 +271,29 @@ fn a_member_that_was_being_taken_in_is_there_or_leaves_nothing() {
         }
     });
 }
+
+#[test]
+fn a_pool_that_has_lost_its_roster_is_refused_and_not_taken_for_a_new_one() {
+    let medium = SimDirectory::with_seed(Seed(9));
+    let pool = open(&medium).unwrap();
+    let expected = work(&pool).unwrap();
+    pool.bring_home().unwrap();
+    pool.close().unwrap();
+    drop(pool);
+    // Closed twice, so that the log has nothing of the members any more.
+    let pool = open(&medium).unwrap();
+    pool.bring_home().unwrap();
+    pool.close().unwrap();
+    drop(pool);
+    for name in ["pool-roster", "pool-roster-1"] {
+        medium.rename(name, &format!("kept-{name}")).unwrap();
+    }
+    let before = medium.list().unwrap();
+    let error = open(&medium).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("there is no roster"), "{error}");
+    assert_eq!(medium.list().unwrap(), before, "nothing is made or removed");
+    medium.rename("kept-pool-roster", "pool-roster").unwrap();
+    let pool = open(&medium).unwrap();
+    assert_eq!(bytes(&pool.member("a").unwrap().open("f").unwrap()), expected);
+}

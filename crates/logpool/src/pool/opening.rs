@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::{Core, Pool, roster, spawn};
 use crate::format::Roster;
+use crate::home::DEVICES;
 use crate::keeper::Keeper;
 use crate::meter::{Meter, MeteredDirectory};
 use crate::process::Process;
@@ -67,6 +68,10 @@ impl Pool {
     fn begin(directory: Arc<dyn Directory>, homes: Arc<dyn Homes>, settings: Settings) -> Result<Self> {
         settings.validate()?;
         let found = roster::read(directory.as_ref())?;
+        // Else it would open as a new pool of no members, beside those that it had.
+        if found.is_none() && directory.list()?.iter().any(|name| name.starts_with(DEVICES)) {
+            return Err(Error::corrupt("it has homes of members, and there is no roster"));
+        }
         let mut rebuilt = match &found {
             Some(roster) => Rebuilt::begin(roster, directory.as_ref(), homes.as_ref()),
             None => Rebuilt::default(),
