@@ -206,6 +206,42 @@ fn a_block_that_was_damaged_when_its_changes_came_is_not_shown_without_them() {
     }
 }
 
+#[test]
+fn a_block_that_is_lost_for_good_costs_no_reading_of_the_log_at_later_openings() {
+    let medium = SimDirectory::with_seed(Seed(7));
+    let (pool, file, other) = pool(&medium);
+    turn_the_log_over(&pool);
+    file.write(20_500, b"in the log alone", Durability::Now).unwrap();
+    drop((file, other));
+    pool.close().unwrap();
+    damage(&medium, &content(1, 100_000)[20_480..]);
+    // The reads of an opening, and whether the block is lost then. The log has half a mebibyte each time.
+    let open = |wanted: bool| {
+        let before = medium.reads();
+        let pool = Pool::open_together(Arc::new(medium.clone()), forgetful()).unwrap();
+        let reads = medium.reads() - before;
+        let file = pool.member("a").unwrap().open("f").unwrap();
+        assert_eq!(bytes(&file).is_err(), wanted);
+        (pool, file, reads)
+    };
+    let end = |pool: Pool, file: File| {
+        pool.bring_home().unwrap();
+        drop(file);
+        let other = pool.member("b").unwrap().open("f").unwrap();
+        (0..8).for_each(|turn| other.write(0, &content(turn, 64 << 10), Durability::Now).unwrap());
+        drop(other);
+        pool.close().unwrap();
+    };
+    let (pool, file, first) = open(true);
+    end(pool, file);
+    let (pool, file, lost) = open(true);
+    file.write(20_480, &content(3, BLOCK), Durability::Now).unwrap();
+    end(pool, file);
+    let (_pool, _file, sound) = open(false);
+    println!("reads of an opening: {first} when changes meet the damage, {lost} with a lost block, {sound} without");
+    assert!(sound > 5 && lost <= sound + 1, "{first} {lost} {sound}");
+}
+
 /// Flips the bit back that [`damage`] has flipped.
 fn undamage(medium: &SimDirectory, block: &[u8]) {
     damage(medium, block);

@@ -282,10 +282,24 @@ impl Contents {
         }
     }
 
-    /// Blocks that are lost, of those that the file has.
+    /// Blocks that are lost, of those that the file has. Looks at extents, not at every block.
     pub(crate) fn lost_blocks(&self) -> Vec<Piece> {
-        let blocks = (0..self.extents.len() as u64 * BLOCKS as u64).filter(|block| !self.blocks.contains_key(block));
-        blocks.filter_map(|block| self.place(block)).filter(|piece| piece.lost).collect()
+        let mut lost = self.lost.clone();
+        for (index, extent) in self.extents.iter().enumerate() {
+            let Some(extent) = extent.as_ref().filter(|extent| extent.lost != 0) else { continue };
+            let within = (0..BLOCKS).filter(|block| extent.lost >> block & 1 == 1);
+            lost.extend(within.map(|block| (index * BLOCKS + block) as u64));
+        }
+        lost.into_iter().filter_map(|block| self.unknown(block)).collect()
+    }
+
+    /// Those of them that the ledger does not say to be lost: changes have met damage at home, and the log may mend it.
+    pub(crate) fn newly_lost(&self) -> Vec<Piece> {
+        let is_new = |block: &u64| {
+            let extent = self.extents.get(*block as usize / BLOCKS).copied().flatten();
+            extent.is_some_and(|extent| extent.lost >> (*block as usize % BLOCKS) & 1 == 0)
+        };
+        self.lost.iter().copied().filter(is_new).filter_map(|block| self.unknown(block)).collect()
     }
 
     /// A block was read at home.

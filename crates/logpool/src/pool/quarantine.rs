@@ -88,12 +88,15 @@ impl Pool {
     fn replay(&self, roster: &crate::format::Roster, member: &RosterMember) -> Result<RebuiltMember> {
         let mut alone = roster.clone();
         alone.members = vec![member.clone()];
-        let mut rebuilt = self.replay_once(&alone)?;
-        let lost = lost_blocks(&rebuilt)?;
-        if !lost.is_empty() && self.mend_home(&rebuilt.home, member, &lost)? > 0 {
-            rebuilt = self.replay_once(&alone)?;
-        }
-        Ok(rebuilt)
+        let rebuilt = self.replay_once(&alone)?;
+        self.mended(&alone, rebuilt)
+    }
+
+    /// The same with blocks made anew that were damaged when changes came, and that the log has. Reads the log only where there
+    /// are such blocks; those that the ledger says to be lost are of no log any more.
+    fn mended(&self, alone: &crate::format::Roster, rebuilt: RebuiltMember) -> Result<RebuiltMember> {
+        let lost = newly_lost(&rebuilt)?;
+        if lost.is_empty() || self.mend_home(&rebuilt, &lost)? == 0 { Ok(rebuilt) } else { self.replay_once(alone) }
     }
 
     fn replay_once(&self, alone: &crate::format::Roster) -> Result<RebuiltMember> {
@@ -107,7 +110,8 @@ impl Pool {
     }
 
     /// Blocks that were damaged when their changes came are made anew as they were before, at home. Gives how many.
-    fn mend_home(&self, home: &Home, member: &RosterMember, lost: &[(FileId, Piece)]) -> Result<usize> {
+    fn mend_home(&self, member: &RebuiltMember, lost: &[(FileId, Piece)]) -> Result<usize> {
+        let home = &member.home;
         let mut candidates = Candidates::new(member.id, home.entries());
         for (file, piece) in lost {
             candidates.add(home, *file, *piece);
@@ -153,9 +157,10 @@ impl Pool {
             refused.push(member);
         };
         for (member, outcome) in roster.members.iter().zip(rebuilt.members) {
-            let outcome = outcome.and_then(|rebuilt| match lost_blocks(&rebuilt) {
-                Ok(lost) if lost.is_empty() => Ok(rebuilt),
-                _ => self.replay(&roster, member),
+            let outcome = outcome.and_then(|rebuilt| {
+                let mut alone = roster.clone();
+                alone.members = vec![member.clone()];
+                self.mended(&alone, rebuilt)
             });
             match outcome {
                 Ok(rebuilt) => {
@@ -198,10 +203,10 @@ impl Pool {
     }
 }
 
-fn lost_blocks(member: &RebuiltMember) -> Result<Vec<(FileId, Piece)>> {
+fn newly_lost(member: &RebuiltMember) -> Result<Vec<(FileId, Piece)>> {
     let mut lost = Vec::new();
     for file in member.image.all_files() {
-        lost.extend(member.image.contents(file)?.lost_blocks().into_iter().map(|piece| (file, piece)));
+        lost.extend(member.image.contents(file)?.newly_lost().into_iter().map(|piece| (file, piece)));
     }
     Ok(lost)
 }
