@@ -6,7 +6,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use ishigaki_base::ErrorKind;
 use ishigaki_device::{
     Device, Directory, DirectoryLock, Error as DeviceError, MAX_BLOCK_SIZE, Promise, Result as DeviceResult, SECTOR,
     check_name, check_transfer,
@@ -19,6 +21,10 @@ use crate::{Durability, Error, File, Kind, Member};
 ///
 /// A device's blocks have 512 bytes: the pool logs the bytes that changed, so larger ones would gain nothing. Directories of the
 /// member are not shown. A limit of the member is [`ishigaki_device::Error::NoSpace`], which names it.
+///
+/// An engine takes a write of its log that fails for the end of that log. So where a member has no room for now, because its home
+/// or another one does not keep up, a write waits, [five minutes](Self::PATIENCE) at most, as a write to a slow disk does. It ends
+/// earlier where the pool is closed or fails, or the member does.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,6 +46,7 @@ pub struct MemberDirectory {
     is_locked: Arc<AtomicBool>,
     /// Held while a device is made.
     births: Arc<Mutex<()>>,
+    patience: Duration,
 }
 
 /// What a device is called until it is whole. Others can not be called so.
@@ -48,7 +55,16 @@ const UNBORN: &str = ".unborn";
 impl MemberDirectory {
     /// Of a member that nobody else uses.
     pub fn new(member: Member) -> Self {
-        Self { member, is_locked: Arc::default(), births: Arc::default() }
+        Self { member, is_locked: Arc::default(), births: Arc::default(), patience: Self::PATIENCE }
+    }
+
+    /// How long a write waits for room that the member does not have for now.
+    pub const PATIENCE: Duration = Duration::from_mins(5);
+
+    /// With another time than [`PATIENCE`](Self::PATIENCE).
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Makes a file of zeros. Its name and its length are two entries of the log, and a crash may come between them; so it has a
@@ -63,10 +79,10 @@ impl MemberDirectory {
         Ok(file)
     }
 
-    fn device(name: &str, file: File) -> DeviceResult<Arc<dyn Device>> {
+    fn device(&self, name: &str, file: File) -> DeviceResult<Arc<dyn Device>> {
         // What was written by others may end within a block.
         let length = file.length().map_err(|error| of_device(error, name, "open", 0))? / SECTOR as u64 * SECTOR as u64;
-        Ok(Arc::new(MemberDevice { name: name.to_owned(), file, length }))
+        Ok(Arc::new(MemberDevice { name: name.to_owned(), file, length, patience: self.patience }))
     }
 }
 
@@ -83,7 +99,7 @@ impl Directory for MemberDirectory {
             return Err(DeviceError::AlreadyExists { name: name.to_owned() });
         }
         match self.bear(name, rounded) {
-            Ok(file) => Self::device(name, file),
+            Ok(file) => self.device(name, file),
             Err(error) => {
                 // A pool that has failed refuses that, too, and the next creation finds what is left.
                 let _ = self.member.remove(UNBORN);
@@ -94,7 +110,7 @@ impl Directory for MemberDirectory {
 
     fn open(&self, name: &str) -> DeviceResult<Arc<dyn Device>> {
         check_name(name)?;
-        Self::device(name, self.member.open(name).map_err(|error| of_device(error, name, "open", 0))?)
+        self.device(name, self.member.open(name).map_err(|error| of_device(error, name, "open", 0))?)
     }
 
     fn list(&self) -> DeviceResult<Vec<String>> {
@@ -141,6 +157,7 @@ struct MemberDevice {
     name: String,
     file: File,
     length: u64,
+    patience: Duration,
 }
 
 impl MemberDevice {
@@ -150,7 +167,7 @@ impl MemberDevice {
 
     fn write(&self, offset: u64, bytes: &[u8], durability: Durability) -> DeviceResult<()> {
         self.file
-            .write(offset, bytes, durability)
+            .patiently(self.patience, || self.file.write(offset, bytes, durability))
             .map_err(|error| of_device(error, &self.name, "write", bytes.len() as u64))
     }
 }
@@ -192,7 +209,8 @@ impl Device for MemberDevice {
     }
 
     fn sync(&self) -> DeviceResult<()> {
-        self.file.sync(true).map_err(|error| of_device(error, &self.name, "sync", 0))
+        let synced = self.file.patiently(self.patience, || self.file.sync(true));
+        synced.map_err(|error| of_device(error, &self.name, "sync", 0))
     }
 
     fn trim(&self, offset: u64, length: u64) -> DeviceResult<()> {
@@ -206,7 +224,7 @@ impl Device for MemberDevice {
             reason: format!("a trim of {length} bytes from {offset} reaches past the end"),
         })?;
         self.file
-            .zero(offset, end - offset, true, Durability::Later)
+            .patiently(self.patience, || self.file.zero(offset, end - offset, true, Durability::Later))
             .map_err(|error| of_device(error, &self.name, "trim", length))
     }
 }
@@ -215,7 +233,7 @@ impl Device for MemberDevice {
 fn of_device(error: Error, name: &str, operation: &'static str, needed: u64) -> DeviceError {
     let name = name.to_owned();
     match error {
-        full @ Error::Full { .. } => DeviceError::NoSpace { name: format!("{name}: {full}"), needed },
+        full if full.kind() == ErrorKind::Exhausted => DeviceError::NoSpace { name: format!("{name}: {full}"), needed },
         Error::NotFound { .. } => DeviceError::NotFound { name },
         Error::Exists { .. } => DeviceError::AlreadyExists { name },
         Error::NotEmpty { .. }

@@ -64,6 +64,8 @@ pub enum Error {
         member: String,
         /// Which limit, and what helps.
         what: String,
+        /// Whether there is room again once homes have kept up, without anything being removed or allowed more.
+        passes: bool,
     },
     /// The log of a new pool does not fit on its medium. No pool was made.
     #[error(
@@ -160,6 +162,16 @@ impl Error {
             Self::Log(cause) => cause.kind(),
             Self::Device(cause) => cause.kind(),
             Self::Output { .. } => ErrorKind::Unavailable,
+        }
+    }
+
+    /// Whether the same request may find room later: a share or the log that homes have not kept up with, a medium of the log
+    /// that is full.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Self::Full { passes, .. } => *passes,
+            Self::Log(cause) => cause.kind() == ErrorKind::Exhausted,
+            _ => false,
         }
     }
 

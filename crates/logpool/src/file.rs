@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::member::Resident;
 use crate::{Durability, FileId, Result};
@@ -65,6 +66,11 @@ impl File {
     pub fn sync(&self, data_only: bool) -> Result<()> {
         let _ = data_only;
         self.resident.sync()
+    }
+
+    /// Tries a request on it again for so long while there is no room for now.
+    pub(crate) fn patiently<R>(&self, patience: Duration, request: impl FnMut() -> Result<R>) -> Result<R> {
+        self.resident.patiently(patience, request)
     }
 
     fn settle(&self, durability: Durability) -> Result<()> {

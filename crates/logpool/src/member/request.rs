@@ -2,7 +2,7 @@
 //! under one hold of the lock. Where something is lacking (room in the log, in the share, at home; a block that is only at
 //! home), the lock is let go, what lacks is seen to, and the request tries again.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ishigaki_base::ErrorKind;
 use ishigaki_wal::{Dependencies, Error as LogError};
@@ -16,6 +16,9 @@ use crate::{Area, Error, FileId, Result};
 
 /// The longest piece of a request that is one entry.
 const LONGEST_PIECE: u64 = 256 << 10;
+
+/// How often a request looks again for room that there was not.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What a request may take beside its bytes.
 const OVERHEAD: u64 = 4 << 10;
@@ -46,9 +49,8 @@ impl Resident {
                     trials += 1;
                     if trials > 3 && (!self.core.settings.background || began.elapsed() >= self.core.settings.patience)
                     {
-                        return Err(
-                            self.full("files without a name, or other requests, have used up its share".to_owned())
-                        );
+                        let what = "files without a name, or other requests, have used up its share";
+                        return Err(self.full_for_now(what.to_owned()));
                     }
                     self.make_share(rounds, began)?;
                 }
@@ -92,9 +94,29 @@ impl Resident {
             keeper.relieve(true);
         }
         self.core.stream.wait_for_room(&Dependencies::default(), payload).map_err(|error| match error {
-            LogError::Full { .. } => self.full("the log has no room, and none of it can be given free".to_owned()),
+            LogError::Full { .. } => {
+                self.full_for_now("the log has no room, and none of it can be given free".to_owned())
+            }
             error => error.into(),
         })
+    }
+
+    /// Tries a request again for so long while it finds no room for now. Without threads of the pool nothing makes room
+    /// meanwhile, and it is tried once.
+    pub(crate) fn patiently<R>(&self, patience: Duration, mut request: impl FnMut() -> Result<R>) -> Result<R> {
+        let began = Instant::now();
+        let mut is_told = false;
+        loop {
+            match request() {
+                Err(error) if error.passes() && self.core.settings.background && began.elapsed() < patience => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::warn!(%error, member = self.name(), "an engine waits for room");
+                    }
+                    std::thread::sleep(LOOK);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Whether the share has room for another entry of so many bytes that changes so many blocks.

@@ -126,7 +126,12 @@ impl Resident {
     }
 
     pub(super) fn full(&self, what: String) -> Error {
-        Error::Full { member: self.name.clone(), what }
+        Error::Full { member: self.name.clone(), what, passes: false }
+    }
+
+    /// The same of what has room again once homes have kept up.
+    pub(super) fn full_for_now(&self, what: String) -> Error {
+        Error::Full { member: self.name.clone(), what, passes: true }
     }
 
     /// The member takes no more requests.
@@ -282,7 +287,7 @@ impl Resident {
             }
             self.core.check()?;
             if began.elapsed() >= patience {
-                return Err(self.full(format!(
+                return Err(self.full_for_now(format!(
                     "{} of its changes are not home, which is its share, and its home does not keep up; see to its medium",
                     self.quota().share
                 )));

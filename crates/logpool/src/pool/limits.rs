@@ -74,7 +74,7 @@ pub(super) fn no_room(name: &str, error: Error) -> Error {
             let what = format!(
                 "the medium of its home has not so much room ({cause}); give it a smaller home, or the medium more room"
             );
-            Error::Full { member: name.to_owned(), what }
+            Error::Full { member: name.to_owned(), what, passes: false }
         }
         error => error,
     }
