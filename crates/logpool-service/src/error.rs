@@ -90,6 +90,18 @@ pub enum Error {
         /// Why not.
         cause: io::Error,
     },
+    /// A hand-over failed, and what was to be handed over could not be served again.
+    #[error(
+        "{}: another process was to take over and did not, and nothing is served any more: {reason}; mend that, and start the service again", data.display()
+    )]
+    HandOver {
+        /// The data directory.
+        data: PathBuf,
+        /// What can be done.
+        kind: ErrorKind,
+        /// Why it does not go on itself.
+        reason: String,
+    },
     /// The service is about to end.
     #[error("the service is ending")]
     Ending,
@@ -116,7 +128,7 @@ impl Error {
             | Self::Answer { .. }
             | Self::Ending => ErrorKind::Unavailable,
             Self::Thread(_) => ErrorKind::Exhausted,
-            Self::Refused { kind, .. } => *kind,
+            Self::Refused { kind, .. } | Self::HandOver { kind, .. } => *kind,
             Self::Mount(cause) => cause.kind(),
             Self::Pool(cause) => cause.kind(),
             Self::Device(cause) => cause.kind(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+use ishigaki_base::ErrorKind;
 use ishigaki_device::{Directory, DirectoryLock, FileDirectory};
 use ishigaki_logpool::Pool;
 use ishigaki_logpool_fs::{Access, Attached, Calendar, Inheritance, MountSettings, Place, Served, Service};
@@ -55,6 +56,8 @@ struct Core {
     service: Mutex<Option<Service>>,
     /// Another process serves what this one has served.
     is_replaced: AtomicBool,
+    /// Why nothing is served, after a hand-over that has failed: what can be done, and the words.
+    failure: Mutex<Option<(ErrorKind, String)>>,
 }
 
 impl Serving {
@@ -104,6 +107,7 @@ impl Serving {
             scrapers: Mutex::new(None),
             service: Mutex::new(None),
             is_replaced: AtomicBool::new(false),
+            failure: Mutex::new(None),
             data,
             config: config.clone(),
         });
@@ -128,6 +132,12 @@ impl Serving {
     /// Whether another process serves now what this one has served. It may end.
     pub fn is_replaced(&self) -> bool {
         self.core.is_replaced.load(Ordering::SeqCst)
+    }
+
+    /// Why nothing is served any more, although no other process serves: a hand-over has failed, and this process could not
+    /// go on. It is to end.
+    pub fn failure(&self) -> Option<Error> {
+        self.core.failure()
     }
 
     /// Where Prometheus finds the numbers.
@@ -268,14 +278,14 @@ impl Core {
             Request::Status {} => self.status().map(|status| Reply::Status(Box::new(status))),
             Request::Add(member) => self.add(member).map(Reply::Added),
             Request::Set(limits) => self.set(&limits).map(Reply::Set),
-            Request::HandOver {} => Err(Error::Ending),
+            Request::HandOver {} => Err(self.ended()),
             Request::Remove { name, force } => self.remove(name, force).map(Reply::Removed),
         })
     }
 
     fn status(&self) -> Result<Status> {
         let service = self.service.lock();
-        let service = service.as_ref().ok_or(Error::Ending)?;
+        let service = service.as_ref().ok_or_else(|| self.ended())?;
         let log = LogStatus::of(&service.pool().statistics());
         let waiting = self.config.settings().waiting;
         let mut status = Status::put_together(self.data.clone(), self.began.elapsed(), waiting, log);
@@ -301,7 +311,7 @@ impl Core {
         }
         let served = served(&member)?;
         let mut guard = self.service.lock();
-        let service = guard.as_mut().ok_or(Error::Ending)?;
+        let service = guard.as_mut().ok_or_else(|| self.ended())?;
         let before = added::load(&self.data)?;
         let mut members = before.clone();
         let is_new = !service.pool().members().contains(&member.name);
@@ -335,7 +345,7 @@ impl Core {
     /// Removes a member that is served nowhere, with its files if that is said. Its part of the log is of no use any more.
     fn remove(&self, name: String, force: bool) -> Result<Removed> {
         let guard = self.service.lock();
-        let service = guard.as_ref().ok_or(Error::Ending)?;
+        let service = guard.as_ref().ok_or_else(|| self.ended())?;
         if let Some(attached) = service.attached().iter().find(|attached| attached.member().name() == name) {
             let (place, file) = (attached.place(), added::path(&self.data));
             return Err(Error::Member(format!(

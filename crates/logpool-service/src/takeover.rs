@@ -61,10 +61,19 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
-    pub(crate) fn of(inheritance: Inheritance) -> io::Result<Self> {
+    pub(crate) fn of(inheritance: Inheritance) -> Self {
         let (table, bytes, devices) = inheritance.take_apart();
-        let written = serde_json::to_vec(&table).map_err(io::Error::other)?;
-        Ok(Self { table, written, bytes, devices })
+        Self { table, written: Vec::new(), bytes, devices }
+    }
+
+    /// Writes its table, before its heading is told.
+    ///
+    /// # Errors
+    ///
+    /// For a path that is not UTF-8. It can still be [opened](Self::open).
+    pub(crate) fn write(&mut self) -> io::Result<()> {
+        self.written = serde_json::to_vec(&self.table).map_err(io::Error::other)?;
+        Ok(())
     }
 
     pub(crate) fn heading(&self) -> Heading {

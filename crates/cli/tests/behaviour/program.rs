@@ -31,7 +31,12 @@ pub(crate) struct Running {
 
 impl Program {
     pub(crate) fn new() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ishigaki"));
+        Self::of(env!("CARGO_BIN_EXE_ishigaki"))
+    }
+
+    /// The same program, under that name.
+    pub(crate) fn of(path: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(path);
         command
             .env_remove("RUST_LOG")
             .env_remove("NOTIFY_SOCKET")

@@ -4,9 +4,9 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ishigaki_device::{Directory, FileDirectory};
+use ishigaki_device::{Directory, DirectoryLock, Error as DeviceError, FileDirectory};
 
 use super::{Core, bind, open};
 use crate::control::{self, Reply};
@@ -14,6 +14,11 @@ use crate::door::Door;
 use crate::metrics::http;
 use crate::takeover::Parcel;
 use crate::{Error, Result};
+
+/// How long a successor that has hung up may still hold the directory's lock.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// How often that is looked at.
+const LOCK_LOOK: Duration = Duration::from_millis(5);
 
 impl Core {
     /// Lets Prometheus in.
@@ -33,7 +38,7 @@ impl Core {
         let mut guard = self.service.lock();
         let began = Instant::now();
         let refused = match guard.as_ref() {
-            None => Some(Error::Ending),
+            None => Some(self.ended()),
             Some(service) => service.check_hand_over().err().map(Error::from),
         };
         if let Some(error) = refused {
@@ -42,20 +47,20 @@ impl Core {
             return Some(Reply::of(Err(error)));
         }
         let inheritance = guard.take().map(ishigaki_logpool_fs::Service::hand_over);
-        let parcel = match inheritance.transpose() {
+        let mut parcel = match inheritance.transpose() {
             Ok(inheritance) => Parcel::of(inheritance.unwrap_or_default()),
             Err(error) => {
-                tracing::error!(%error, "the pool could not be closed, and every mount is ended");
-                return Some(Reply::of(Err(error.into())));
+                let error = Error::from(error);
+                self.fail(&error);
+                return Some(Reply::of(Err(error)));
             }
         };
         drop(self.lock.lock().take());
-        let parcel = match parcel {
-            Ok(parcel) => parcel,
-            Err(cause) => return Some(Reply::of(Err(Error::File { path: self.data.clone(), cause }))),
-        };
-        let reply = Reply::HandingOver(parcel.heading());
-        match control::say(stream, &reply).and_then(|()| parcel.send(stream)) {
+        let sent = parcel.write().and_then(|()| {
+            control::say(stream, &Reply::HandingOver(parcel.heading()))?;
+            parcel.send(stream)
+        });
+        match sent {
             Ok(()) => {
                 self.is_replaced.store(true, Ordering::SeqCst);
                 tracing::info!(took = ?began.elapsed(), "another process serves now");
@@ -64,7 +69,7 @@ impl Core {
                 tracing::warn!(%error, "the process that was to take over does not serve; this one goes on");
                 match self.go_on(parcel) {
                     Ok(service) => *guard = Some(service),
-                    Err(error) => tracing::error!(%error, "it can not, and every mount is ended"),
+                    Err(error) => self.fail(&error),
                 }
                 drop(guard);
                 self.scrape_again();
@@ -73,11 +78,28 @@ impl Core {
         None
     }
 
+    /// Nothing is served any more, and no other process serves. The owner sees that and ends.
+    fn fail(&self, error: &Error) {
+        tracing::error!(%error, "a hand-over has failed, and every mount is ended");
+        *self.failure.lock() = Some((error.kind(), error.to_string()));
+    }
+
+    /// Why nothing is served, after a hand-over that has failed.
+    pub(super) fn failure(&self) -> Option<Error> {
+        let failure = self.failure.lock().clone();
+        failure.map(|(kind, reason)| Error::HandOver { data: self.data.clone(), kind, reason })
+    }
+
+    /// What is said of a service that serves nothing.
+    pub(super) fn ended(&self) -> Error {
+        self.failure().unwrap_or(Error::Ending)
+    }
+
     /// Serves again what no successor has taken.
     fn go_on(&self, parcel: Parcel) -> Result<ishigaki_logpool_fs::Service> {
         let inheritance = parcel.open().map_err(|cause| Error::File { path: self.data.clone(), cause })?;
         let directory = FileDirectory::open(&self.data)?;
-        let lock = directory.lock()?;
+        let lock = lock_soon(&directory)?;
         let service = open(&self.config, &self.data, directory, inheritance)?;
         *self.lock.lock() = Some(lock);
         Ok(service)
@@ -88,6 +110,17 @@ impl Core {
         let Some(address) = self.metrics else { return };
         if let Err(error) = bind(&address.to_string()).and_then(|listener| self.let_scrapers_in(listener)) {
             tracing::warn!(%error, "Prometheus finds no numbers any more");
+        }
+    }
+}
+
+/// Takes the directory's lock. A successor that was killed hangs up before the kernel gives its lock free.
+fn lock_soon(directory: &FileDirectory) -> Result<DirectoryLock> {
+    let began = Instant::now();
+    loop {
+        match directory.lock() {
+            Err(DeviceError::Locked { .. }) if began.elapsed() < LOCK_WAIT => std::thread::sleep(LOCK_LOOK),
+            taken => return Ok(taken?),
         }
     }
 }

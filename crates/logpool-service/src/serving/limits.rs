@@ -31,7 +31,7 @@ impl Core {
     /// Gives a member other limits, in the pool and in the service's own file.
     pub(super) fn set(&self, limits: &Limits) -> Result<LimitsSet> {
         let guard = self.service.lock();
-        let service = guard.as_ref().ok_or(Error::Ending)?;
+        let service = guard.as_ref().ok_or_else(|| self.ended())?;
         let name = &limits.name;
         let wanted = limits.over(service.pool().member(name)?.quota());
         let before = service.pool().set_quota(name, wanted)?;

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_logpool_service::{Config, Error, Reply, Request, Serving, Status, ask};
 
 use stage::{Site, can_mount};
@@ -231,4 +232,64 @@ fn what_would_be_cut_off_is_not_handed_over_and_what_is_no_more_configured_is_en
     assert_eq!(members(&config), 0);
     drop(serving);
     next.stop().unwrap();
+}
+
+#[test]
+fn a_service_that_can_not_go_on_after_a_hand_over_says_so_and_why() {
+    if !can_mount("a_service_that_can_not_go_on_after_a_hand_over_says_so_and_why") {
+        return;
+    }
+    let site = Site::new(&["one"]);
+    let config = site.config();
+    let serving = Serving::start(&config).unwrap();
+    fs::write(site.path("one").join("log"), b"before").unwrap();
+    assert!(serving.failure().is_none());
+    // The one that takes over damages the pool, and is gone.
+    let mut stream = UnixStream::connect(config.data.join("service.sock")).unwrap();
+    std::io::Write::write_all(&mut stream, b"{\"hand_over\":{}}\n").unwrap();
+    stream.read_exact(&mut [0; 16]).unwrap();
+    for name in ["pool-roster", "pool-roster-1"] {
+        fs::rename(config.data.join(name), config.data.join(format!("{name}.kept"))).unwrap();
+    }
+    drop(stream);
+    wait_until("it knows", || serving.failure().is_some());
+    let failure = serving.failure().unwrap();
+    assert_eq!(failure.kind(), ishigaki_base::ErrorKind::Corrupt, "{failure}");
+    for words in ["nothing is served any more", "there is no roster", "start the service again"] {
+        assert!(failure.to_string().contains(words), "{failure}");
+    }
+    // A client hears the same, and not that all is in order.
+    let refused = ask(&config.data, &Request::Status {}).unwrap_err();
+    assert_eq!(refused.to_string(), failure.to_string());
+    serving.stop().unwrap();
+    for name in ["pool-roster", "pool-roster-1"] {
+        fs::rename(config.data.join(format!("{name}.kept")), config.data.join(name)).unwrap();
+    }
+    let serving = Serving::start(&config).unwrap();
+    assert_eq!(fs::read(site.path("one").join("log")).unwrap(), b"before");
+    serving.stop().unwrap();
+}
+
+#[test]
+fn a_service_goes_on_once_a_successor_that_was_killed_has_let_go_of_the_directory() {
+    if !can_mount("a_service_goes_on_once_a_successor_that_was_killed_has_let_go_of_the_directory") {
+        return;
+    }
+    let site = Site::new(&["one"]);
+    let config = site.config();
+    let serving = Serving::start(&config).unwrap();
+    let log = open(&site.path("one").join("log"), DURABLE);
+    log.write_all_at(b"before", 0).unwrap();
+    let mut stream = UnixStream::connect(config.data.join("service.sock")).unwrap();
+    std::io::Write::write_all(&mut stream, b"{\"hand_over\":{}}\n").unwrap();
+    stream.read_exact(&mut [0; 16]).unwrap();
+    // The kernel ends a process one descriptor after the other.
+    let lock = FileDirectory::open(&config.data).unwrap().lock().unwrap();
+    drop(stream);
+    std::thread::sleep(Duration::from_millis(300));
+    drop(lock);
+    log.write_all_at(b" and after", 6).unwrap();
+    assert_eq!((members(&config), serving.failure().is_none()), (1, true));
+    drop(log);
+    serving.stop().unwrap();
 }

@@ -122,7 +122,14 @@ impl Served {
     }
 
     /// Waits for its end after a signal, which must be a good one; what it said then.
-    pub(super) fn ends_by(mut self, name: &str) -> Value {
+    pub(super) fn ends_by(self, name: &str) -> Value {
+        let (told, words) = self.ends_by_with_words(name);
+        assert_eq!(words, "");
+        told
+    }
+
+    /// The same of one that has warned of something, with these words.
+    pub(super) fn ends_by_with_words(mut self, name: &str) -> (Value, String) {
         let running = self.running.take().expect("it runs");
         let process = running.id();
         signal(process, name);
@@ -140,8 +147,8 @@ impl Served {
         });
         let answer = running.ends();
         assert!(watch.join().expect("no panic"), "it did not end in time: {}", answer.stderr);
-        assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""));
-        serde_json::from_str(&answer.stdout).expect("JSON")
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        (serde_json::from_str(&answer.stdout).expect("JSON"), answer.stderr)
     }
 
     /// Ends it without asking.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
@@ -101,18 +102,32 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let wrong = |error| refused(&error, &config.data);
     let serving = if takes_over { Serving::take_over(&config) } else { Serving::start(&config) }.map_err(wrong)?;
     let status = serving.status().map_err(wrong)?;
-    say(&if json { begun_json(&status).to_string() } else { begun_text(&status) })?;
+    let said = say(&if json { begun_json(&status).to_string() } else { begun_text(&status) });
+    if !takes_over {
+        said?;
+    }
+    // From here on servers depend on this process: it ends when it is told to, or can serve nothing.
     let mut told = BTreeSet::new();
-    tell_supervisor()?;
-    let mut successor = None;
+    if let Err(error) = tell_supervisor() {
+        tracing::warn!("systemd is not told that this process serves: NOTIFY_SOCKET: {error}");
+    }
+    let mut successor: Option<Child> = None;
     let mut warned = BTreeSet::new();
     while !serving.is_replaced() && !ends.wait_for(LOOK) {
-        if ends.is_to_restart() {
-            successor = Some(start_again()?);
+        if let Some(failure) = serving.failure() {
+            return Err(wrong(failure));
         }
         // One that could not take over has said why.
-        if let Some(Ok(Some(_))) = successor.as_mut().map(Child::try_wait) {
+        if !matches!(successor.as_mut().map(Child::try_wait), Some(Ok(None))) {
             successor = None;
+        }
+        if ends.is_to_restart() {
+            match &successor {
+                Some(child) => {
+                    tracing::warn!(pid = child.id(), "a SIGHUP is passed over: this program is started again already");
+                }
+                None => successor = start_again(),
+            }
         }
         for (member, problem) in serving.problems() {
             if told.insert(member.clone()) {
@@ -137,29 +152,33 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Tells systemd, if that has started us, that we serve, and that it is this process now.
-fn tell_supervisor() -> Result<(), Failure> {
+fn tell_supervisor() -> io::Result<()> {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
-    let failed = |error: std::io::Error| Failure::file("NOTIFY_SOCKET", &error);
     let address = match place.as_encoded_bytes() {
         // One that is in no file system.
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
         _ => SocketAddr::from_pathname(&place),
     };
-    let socket = UnixDatagram::unbound().map_err(failed)?;
+    let socket = UnixDatagram::unbound()?;
     let words = format!("READY=1\nMAINPID={}\n", std::process::id());
-    address.and_then(|address| socket.send_to_addr(words.as_bytes(), &address)).map_err(failed).map(drop)
+    socket.send_to_addr(words.as_bytes(), &address?).map(drop)
 }
 
-/// Starts this program once more, with the same arguments, to take over.
-fn start_again() -> Result<Child, Failure> {
+/// Starts this program once more, to take over. If that fails, this process serves on.
+fn start_again() -> Option<Child> {
+    let failed = |error: &io::Error| tracing::error!("no successor is started, and this process serves on: {error}");
+    spawn_again().inspect_err(failed).ok()
+}
+
+/// The same program with the same arguments, and `--takeover`.
+fn spawn_again() -> io::Result<Child> {
     let mut words = std::env::args_os();
     let called = words.next().map(PathBuf::from).filter(|path| path.components().count() > 1);
-    let program = called.map_or_else(std::env::current_exe, Ok);
-    let program = program.map_err(|error| Failure::file("this program", &error))?;
+    let program = called.map_or_else(std::env::current_exe, Ok)?;
     let is_flag = |word: &OsString| word == TAKEOVER;
     let mut again = Command::new(&program);
     again.args(words.filter(|word| !is_flag(word))).arg(TAKEOVER).stdin(Stdio::null());
-    again.spawn().map_err(|error| Failure::file(program.display(), &error))
+    again.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))
 }
 
 fn config(arguments: Arguments) -> Result<Config, Failure> {
