@@ -15,7 +15,7 @@ use crate::dml::defaults;
 use crate::dml::insert::Inserter;
 use crate::paged::{self, Wish};
 use crate::row::{self, KEY_COLUMN};
-use crate::statement::{Statement, identifier, table_name};
+use crate::statement::{Statement, identifier, shown, table_name};
 use crate::table::{Column, Paged, TableDefinition};
 use crate::types::SqlType;
 use crate::worker::Context;
@@ -62,7 +62,7 @@ async fn create_as(context: &Context<'_>, name: &str, create: &CreateTable, quer
             "CREATE the TABLE with its columns first, then INSERT INTO … SELECT",
         ));
     }
-    let plan = context.guard(query::plan(context.state, &Ast::Query(Box::new(query.clone())))).await?;
+    let plan = context.guard(query::plan(context, &Ast::Query(Box::new(query.clone())))).await?;
     let names = result_names(name, query, plan.schema().fields())?;
     let columns = names.into_iter().zip(plan.schema().fields()).map(|(name, field)| {
         let sql_type = SqlType::from_arrow(field.data_type())?;
@@ -100,7 +100,7 @@ fn result_names(table: &str, query: &Query, fields: &Fields) -> Result<Vec<Strin
             table: table.to_owned(),
             reason: format!("a column has no name; write {expression} AS name"),
         }),
-        None => Ok(fields.iter().map(|field| field.name().clone()).collect()),
+        None => Ok(fields.iter().map(|field| shown(field.name()).unwrap_or(field.name()).to_owned()).collect()),
     }
 }
 

@@ -25,6 +25,7 @@ mod error;
 mod explain;
 mod interrupt;
 pub mod key;
+mod merged;
 mod multiplicity;
 mod names;
 mod outcome;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -18,30 +19,31 @@ use futures::StreamExt;
 
 use crate::outcome::Rows;
 use crate::worker::{Context, Reply};
-use crate::{Error, Outcome, Result};
+use crate::{Error, Outcome, Result, merged, statement};
 
 /// How many rows may wait before the first are handed out.
 const HELD_BACK: usize = 8192;
 
 /// Runs a query and answers with its rows.
 pub(crate) async fn run(context: &Context<'_>, ast: &Ast, reply: &mut Reply) -> Result<Option<Outcome>> {
-    let plan = context.guard(plan(context.state, ast)).await?;
+    let plan = context.guard(plan(context, ast)).await?;
     run_plan(context, &plan, reply).await
 }
 
 /// Runs a planned query and answers with its rows.
 pub(crate) async fn run_plan(context: &Context<'_>, plan: &LogicalPlan, reply: &mut Reply) -> Result<Option<Outcome>> {
     let mut stream = context.guard(start(context.state, plan)).await?;
-    let schema = stream.schema();
+    let schema = shown(&stream.schema());
     let (mut held, mut rows) = (Vec::new(), 0);
     while let Some(batch) = next(context, &mut stream).await? {
         rows += batch.num_rows();
-        held.push(batch);
+        held.push(under_shown_names(batch)?);
         if rows >= HELD_BACK {
             let held = std::mem::take(&mut held);
-            reply.hand_out(|receiver, guard| Rows::running(schema, held, receiver, guard))?;
+            let shown = Arc::clone(&schema);
+            reply.hand_out(|receiver, guard| Rows::running(shown, held, receiver, guard))?;
             while let Some(batch) = next(context, &mut stream).await? {
-                context.guard(reply.send(batch)).await?;
+                context.guard(reply.send(under_shown_names(batch)?)).await?;
             }
             return Ok(None);
         }
@@ -50,9 +52,11 @@ pub(crate) async fn run_plan(context: &Context<'_>, plan: &LogicalPlan, reply: &
 }
 
 /// Plans a statement that only reads.
-pub(crate) async fn plan(state: &SessionState, ast: &Ast) -> Result<LogicalPlan> {
-    let statement = PlannerStatement::Statement(Box::new(ast.clone()));
-    let plan = state.statement_to_plan(statement).await?;
+pub(crate) async fn plan(context: &Context<'_>, ast: &Ast) -> Result<LogicalPlan> {
+    let mut ast = Box::new(ast.clone());
+    merged::resolve(context.current, &mut ast)?;
+    let statement = PlannerStatement::Statement(ast);
+    let plan = context.state.statement_to_plan(statement).await?;
     // DataFusion acts on DDL, DML and SET while it plans or begins to run them. None of that may come this way.
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
     Ok(plan)
@@ -62,6 +66,29 @@ pub(crate) async fn plan(state: &SessionState, ast: &Ast) -> Result<LogicalPlan>
 pub(crate) async fn start(state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
     let physical = state.create_physical_plan(plan).await?;
     Ok(execute_stream(physical, state.task_ctx())?)
+}
+
+/// The columns of a result under the names that the client sees.
+pub(crate) fn shown(schema: &SchemaRef) -> SchemaRef {
+    if schema.fields().iter().all(|field| statement::shown(field.name()).is_none()) {
+        return Arc::clone(schema);
+    }
+    let named = |field: &FieldRef| match statement::shown(field.name()) {
+        Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+        None => Arc::clone(field),
+    };
+    let fields: Vec<FieldRef> = schema.fields().iter().map(named).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The same rows under these names.
+pub(crate) fn under_shown_names(batch: RecordBatch) -> Result<RecordBatch> {
+    let schema = shown(batch.schema_ref());
+    if Arc::ptr_eq(&schema, batch.schema_ref()) {
+        return Ok(batch);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema, batch.columns().to_vec(), &options)?)
 }
 
 /// The next batch, unless the statement is cancelled.

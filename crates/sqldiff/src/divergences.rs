@@ -91,7 +91,7 @@ pub const KEPT: &[Kept] = &[
 /// Differences that are known faults: they are counted and told with every run, and are to be mended.
 pub const OPEN: &[Kept] = &[
     Kept {
-        what: "DataFusion fails at some queries that PostgreSQL answers, and says so in its own words: equal columns under two names, ORDER BY of a constant's position",
+        what: "DataFusion fails at some queries that PostgreSQL answers, and says so in its own words",
         reason: "an error before anything runs; no wrong answer comes of it",
         applies: |seen| {
             matches!(seen.ours, Answer::Failed(Class::Statement | Class::Other, _))
@@ -123,8 +123,8 @@ pub const OPEN: &[Kept] = &[
         },
     },
     Kept {
-        what: "a merged column of a join that another table has as well is taken, where PostgreSQL says that the name is ambiguous",
-        reason: "DataFusion takes the merged one",
+        what: "`ORDER BY` of a name that several columns of the result have takes one of them, where PostgreSQL says that the name is ambiguous",
+        reason: "DataFusion takes the first one",
         applies: |seen| seen.fails_there(&["42702"]),
     },
     Kept {

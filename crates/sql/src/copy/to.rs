@@ -28,14 +28,15 @@ use super::options::{Format, Options};
 
 /// Writes a file; the number of rows.
 pub(super) async fn run(context: &Context<'_>, source: &CopySource, path: &Path, options: &Options) -> Result<u64> {
-    let plan = context.guard(query::plan(context.state, &select(context, source)?)).await?;
+    let plan = context.guard(query::plan(context, &select(context, source)?)).await?;
     context.shared.progress.begin(0);
     let mut rows = context.guard(query::start(context.state, &plan)).await?;
-    let mut target = block_in_place(|| Target::create(path, options, &rows.schema()))?;
+    let schema = query::shown(&rows.schema());
+    let mut target = block_in_place(|| Target::create(path, options, &schema))?;
     let mut count = 0;
     while let Some(batch) = query::next(context, &mut rows).await? {
-        let bytes = block_in_place(|| target.write(&batch))?;
         count += batch.num_rows() as u64;
+        let bytes = block_in_place(|| target.write(&query::under_shown_names(batch)?))?;
         context.shared.progress.set(bytes, count);
     }
     block_in_place(|| target.finish())?;

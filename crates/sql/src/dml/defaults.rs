@@ -29,7 +29,7 @@ pub(crate) async fn plan(context: &Context<'_>, column: &Column) -> Result<Optio
     let Some(text) = &column.default else { return Ok(None) };
     let refuse = || Error::unsupported(format!("DEFAULT {text}"), "use an expression without columns and subqueries");
     let statement = Statement::parse(&format!("SELECT {text}")).map_err(|_| refuse())?.pop().ok_or_else(refuse)?;
-    let plan = context.guard(query::plan(context.state, statement.ast())).await?;
+    let plan = context.guard(query::plan(context, statement.ast())).await?;
     match &plan {
         LogicalPlan::Projection(projection)
             if matches!(projection.input.as_ref(), LogicalPlan::EmptyRelation(_))

@@ -51,7 +51,7 @@ pub(crate) async fn prepare(context: &Context<'_>, delete: &Delete) -> Result<(A
     let target = Target::find(context, from, "DELETE")?;
     let ast =
         target.query(Vec::new(), using.as_deref().unwrap_or_default(), selection.as_ref(), order_by, limit.as_ref())?;
-    let plan = context.guard(query::plan(context.state, &ast)).await?;
+    let plan = context.guard(query::plan(context, &ast)).await?;
     let headline = format!("IshigakiDelete: table={}", target.definition.name());
     Ok((target.definition, Prepared { headline, plans: vec![plan] }))
 }

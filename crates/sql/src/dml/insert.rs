@@ -63,7 +63,7 @@ pub(crate) async fn prepare(context: &Context<'_>, insert: &Insert) -> Result<(A
     let positions = positions(&definition, &insert.columns)?;
     let mut plans = Vec::new();
     for source in values::split(&definition, &positions, source)? {
-        let source = context.guard(query::plan(context.state, &Ast::Query(Box::new(source)))).await?;
+        let source = context.guard(query::plan(context, &Ast::Query(Box::new(source)))).await?;
         let given = source.schema().fields().len();
         if given != positions.len() {
             return Err(wrong_count(&definition, given, positions.len()));

@@ -97,7 +97,7 @@ pub(crate) async fn prepare(context: &Context<'_>, update: &Update) -> Result<(A
         .map(|(value, column)| value.unwrap_or_else(|| target.column(&column.name)))
         .collect();
     let ast = target.query(row, others, selection.as_ref(), order_by, limit.as_ref())?;
-    let plan = context.guard(query::plan(context.state, &ast)).await?;
+    let plan = context.guard(query::plan(context, &ast)).await?;
     Ok((target.definition, Prepared { headline, plans: vec![plan] }))
 }
 

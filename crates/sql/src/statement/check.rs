@@ -7,9 +7,7 @@ mod calls;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, JoinConstraint, JoinOperator, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor};
 
 use crate::{Error, Result};
 
@@ -62,7 +60,7 @@ impl Visitor for Check {
         if select.into.is_some() {
             return refuse("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT");
         }
-        select.from.iter().try_for_each(joins)
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, table: &TableFactor) -> Found {
@@ -76,7 +74,6 @@ impl Visitor for Check {
             TableFactor::Table { with_hints, index_hints, .. } if !with_hints.is_empty() || !index_hints.is_empty() => {
                 refuse("a hint on a table", "leave it out")
             }
-            TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -102,21 +99,4 @@ impl Visitor for Check {
 
 fn refuse(what: &str, remedy: &str) -> Found {
     ControlFlow::Break(Box::new(Error::unsupported(what, remedy)))
-}
-
-/// Refuses joins whose merged key would be NULL where the left side has no row.
-fn joins(tables: &TableWithJoins) -> Found {
-    for join in &tables.joins {
-        if let JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) = &join.join_operator
-            && let JoinConstraint::Using(_) | JoinConstraint::Natural = constraint
-        {
-            return refuse(
-                "RIGHT or FULL JOIN with USING or NATURAL",
-                "write ON a.k = b.k, and select coalesce(a.k, b.k)",
-            );
-        }
-    }
-    ControlFlow::Continue(())
 }

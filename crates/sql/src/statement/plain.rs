@@ -2,8 +2,8 @@
 //! DataFusion's words. A spelling that does not go over exactly stays as it is, and is refused when it is planned.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause,
-    ObjectName, Query, Value,
+    BinaryOperator, Distinct, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    LimitClause, ObjectName, OrderByKind, Query, SelectItem, SetExpr, UnaryOperator, Value,
 };
 
 /// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
@@ -21,6 +21,50 @@ pub(super) fn limit(query: &mut Query) {
         Some(_) => return,
     }
     query.fetch = None;
+}
+
+/// `ORDER BY` the position of a constant orders nothing. In a query with groups, DataFusion would look for the constant among them.
+pub(super) fn order(query: &mut Query) {
+    let (SetExpr::Select(select), Some(order_by)) = (query.body.as_ref(), &mut query.order_by) else { return };
+    let OrderByKind::Expressions(expressions) = &mut order_by.kind else { return };
+    if matches!(select.distinct, Some(Distinct::On(_))) {
+        return;
+    }
+    expressions.retain(|order| !position(&order.expr).is_some_and(|at| is_constant(&select.projection, at)));
+    if expressions.is_empty() {
+        query.order_by = None;
+    }
+}
+
+/// The position that an expression of `ORDER BY` names, from zero.
+fn position(expression: &Expr) -> Option<usize> {
+    match expression {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the item at a position is a literal, perhaps with a sign or a cast.
+fn is_constant(items: &[SelectItem], at: usize) -> bool {
+    fn literal(expression: &Expr) -> bool {
+        match expression {
+            Expr::Value(_) => true,
+            Expr::Cast { expr, .. }
+            | Expr::Nested(expr)
+            | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => literal(expr),
+            _ => false,
+        }
+    }
+    let several = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    match items.get(at) {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+            literal(expr) && !items[..at].iter().any(several)
+        }
+        _ => false,
+    }
 }
 
 /// `LIKE 'a!%' ESCAPE '!'` is `LIKE 'a\%'`.
@@ -193,6 +237,11 @@ mod tests {
     fn what_has_another_word_in_datafusion_gets_it() {
         assert_eq!(rewritten("SELECT a FROM t FETCH FIRST ROW ONLY"), "SELECT a FROM t LIMIT 1");
         assert_eq!(rewritten("SELECT a FROM t OFFSET 2 FETCH NEXT 3 ROWS ONLY"), "SELECT a FROM t LIMIT 3 OFFSET 2");
+        assert_eq!(
+            rewritten("SELECT -5, max(a) FROM t GROUP BY b ORDER BY 1, 2"),
+            "SELECT -5, max(a) FROM t GROUP BY b ORDER BY 2"
+        );
+        assert_eq!(rewritten("SELECT *, 5 FROM t ORDER BY 2"), "SELECT *, 5 FROM t ORDER BY 2");
         assert_eq!(rewritten("SELECT mod(a + 1, b), every(c)"), "SELECT ((a + 1) % (b)), bool_and(c)");
         assert_eq!(rewritten("SELECT a LIKE 'x!%' ESCAPE '!'"), "SELECT a LIKE 'x\\%'");
         assert!(rewritten("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES").contains("WITH TIES"));

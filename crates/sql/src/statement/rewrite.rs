@@ -1,17 +1,16 @@
 //! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
 
+pub(super) mod alike;
 mod negations;
 mod quantified;
 mod rows;
 mod similar;
 mod windows;
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Ident, Query, Select, SelectItem, Statement, Value, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    CastKind, DataType, ExactNumberInfo, Expr, Query, Select, Statement, TableFactor, Value, VisitMut, VisitorMut,
 };
 
 use super::plain;
@@ -25,6 +24,10 @@ pub(super) fn rewrite(statement: &mut Statement) {
 #[derive(Default)]
 struct Rewrite {
     windows: windows::Scopes,
+    /// The queries around the place: whether each is a table of FROM, and how many of its CTEs are still to come.
+    queries: Vec<(bool, usize)>,
+    /// Whether the next one is.
+    is_next_derived: bool,
 }
 
 impl VisitorMut for Rewrite {
@@ -32,11 +35,22 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         plain::limit(query);
+        plain::order(query);
+        alike::in_right_sides(&mut query.body);
+        let mut is_derived = std::mem::take(&mut self.is_next_derived);
+        if let Some((_, ctes)) = self.queries.last_mut()
+            && *ctes > 0
+        {
+            *ctes -= 1;
+            is_derived = true;
+        }
+        self.queries.push((is_derived, query.with.as_ref().map_or(0, |with| with.cte_tables.len())));
         self.windows.enter_query(query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.queries.pop();
         self.windows.leave_query(query);
         ControlFlow::Continue(())
     }
@@ -44,7 +58,12 @@ impl VisitorMut for Rewrite {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.enter_select(select);
         rows::in_group_by(select);
-        tell_apart(select);
+        alike::tell_apart(&mut select.projection, self.queries.last().is_some_and(|(is_derived, _)| *is_derived));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        self.is_next_derived = matches!(table, TableFactor::Derived { .. });
         ControlFlow::Continue(())
     }
 
@@ -101,50 +120,6 @@ fn read_bytes(expression: &mut Expr) {
     }
 }
 
-/// DataFusion wants the columns of a SELECT to have different names, and names an expression without its casts. Of
-/// expressions that would get one name (`SELECT 0, 0`, `SELECT x, x::TEXT`), all but the first are given one of their own.
-fn tell_apart(select: &mut Select) {
-    if select.projection.len() < 2 {
-        return;
-    }
-    let mut taken: HashSet<String> = select
-        .projection
-        .iter()
-        .filter_map(|item| match item {
-            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
-            _ => None,
-        })
-        .collect();
-    let mut seen = HashSet::new();
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expression) = item
-            && !seen.insert(without_casts(expression))
-        {
-            let text = expression.to_string();
-            let mut name = text.clone();
-            for number in 2.. {
-                if !seen.contains(&name) && taken.insert(name.clone()) {
-                    break;
-                }
-                name = format!("{text}:{number}");
-            }
-            *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias: Ident::with_quote('"', name) };
-        }
-    }
-}
-
-/// An expression's text as DataFusion sees it when it looks for names.
-fn without_casts(expression: &Expr) -> String {
-    let mut plain = expression.clone();
-    let _ = visit_expressions_mut(&mut plain, |inner: &mut Expr| {
-        while let Expr::Cast { expr, .. } | Expr::Nested(expr) = inner {
-            *inner = (**expr).clone();
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    plain.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use crate::statement::rewritten;
@@ -159,16 +134,6 @@ mod tests {
         assert_eq!(
             rewritten(r"SELECT '\x00fF'::BYTEA, '\x0'::BYTEA, 'x00'::BYTEA"),
             r"SELECT X'00fF'::BYTEA, '\x0'::BYTEA, 'x00'::BYTEA"
-        );
-    }
-
-    #[test]
-    fn columns_that_would_share_a_name_get_their_own() {
-        assert_eq!(rewritten("SELECT 0, 0, 0"), r#"SELECT 0, 0 AS "0:2", 0 AS "0:3""#);
-        assert_eq!(rewritten("SELECT x, x::TEXT, y FROM t"), r#"SELECT x, x::TEXT AS "x::TEXT", y FROM t"#);
-        assert_eq!(
-            rewritten("INSERT INTO t SELECT (SELECT max(a) FROM u), b, b FROM u"),
-            r#"INSERT INTO t SELECT (SELECT max(a) FROM u), b, b AS "b:2" FROM u"#
         );
     }
 }

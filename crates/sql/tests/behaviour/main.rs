@@ -5,6 +5,7 @@ mod correlated;
 mod damage;
 mod dml_planning;
 mod limits;
+mod merged;
 mod paged;
 mod paged_turns;
 mod plans;

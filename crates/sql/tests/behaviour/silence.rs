@@ -10,16 +10,6 @@ fn two() -> Shell {
 }
 
 #[test]
-fn a_join_that_would_lose_the_merged_key_is_refused() {
-    let shell = two();
-    for join in ["RIGHT JOIN r USING (k)", "FULL JOIN r USING (k)", "NATURAL FULL JOIN r", "NATURAL RIGHT JOIN r"] {
-        shell.refuses(&format!("SELECT k FROM l {join}"), &["USING or NATURAL", "coalesce"]);
-        shell.refuses(&format!("SELECT 1 FROM (l {join})"), &["USING or NATURAL"]);
-    }
-    assert_eq!(shell.rows("SELECT k, a, b FROM l LEFT JOIN r USING (k) ORDER BY k"), ["1|1|NULL", "2|2|2"]);
-}
-
-#[test]
 fn except_all_and_intersect_all_count_rows() {
     let shell = Shell::with(
         "CREATE TABLE l (k INT, a INT); INSERT INTO l VALUES (1, 1), (1, 1), (1, 1), (2, NULL), (2, NULL), (3, 3);

@@ -1,0 +1,121 @@
+//! The names of the columns of tables, CTEs and subqueries.
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
+};
+
+use super::{Columns, Frame, Resolver};
+use crate::Result;
+use crate::names::TARGETS;
+use crate::statement::{SCHEMA, identifier};
+
+impl Resolver<'_> {
+    /// Learns the CTEs of a query, which is the innermost one.
+    pub(super) fn define(&mut self, query: &Query) -> Result<()> {
+        let Some(with) = &query.with else { return Ok(()) };
+        for cte in &with.cte_tables {
+            let name = identifier(&cte.alias.name);
+            if with.recursive {
+                // Its own name is known inside of it; its columns are those of the part that is not recursive.
+                self.frame().ctes.push((name.clone(), None));
+            }
+            let columns = self.query_columns(&cte.query)?;
+            let columns = columns.map(|columns| renamed(columns, Some(&cte.alias)));
+            self.frame().ctes.push((name, columns));
+        }
+        Ok(())
+    }
+
+    /// The columns of a table of FROM as FROM calls them, if they are known.
+    pub(super) fn factor_columns(&mut self, table: &TableFactor) -> Result<Option<Columns>> {
+        let (columns, alias) = match table {
+            TableFactor::Table { name, alias, args: None, .. } => (self.table_columns(name)?, alias),
+            TableFactor::Derived { subquery, alias, .. } => (self.query_columns(subquery)?, alias),
+            _ => return Ok(None),
+        };
+        Ok(columns.map(|columns| renamed(columns, alias.as_ref())))
+    }
+
+    fn table_columns(&self, name: &ObjectName) -> Result<Option<Columns>> {
+        let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(identifier)).collect();
+        let table = match parts.as_slice() {
+            [table] => {
+                let mut ctes = self.queries.iter().rev().flat_map(|frame| frame.ctes.iter().rev());
+                if let Some((_, columns)) = ctes.find(|(name, _)| name == table) {
+                    return Ok(columns.clone());
+                }
+                table
+            }
+            [schema, table] if schema == SCHEMA || schema == TARGETS => table,
+            _ => return Ok(None),
+        };
+        let definition = self.current.find(table)?;
+        Ok(definition.map(|table| table.columns().iter().map(|column| Some(column.name.clone())).collect()))
+    }
+
+    fn query_columns(&mut self, query: &Query) -> Result<Option<Columns>> {
+        self.queries.push(Frame::default());
+        let columns = self.define(query).and_then(|()| self.body_columns(&query.body));
+        self.queries.pop();
+        columns
+    }
+
+    fn body_columns(&mut self, body: &SetExpr) -> Result<Option<Columns>> {
+        let select = match body {
+            SetExpr::Select(select) => select,
+            SetExpr::Query(query) => return self.query_columns(query),
+            SetExpr::SetOperation { left, .. } => return self.body_columns(left),
+            SetExpr::Values(values) => {
+                let width = values.rows.first().map_or(0, |row| row.len());
+                return Ok(Some((1..=width).map(|at| Some(format!("column{at}"))).collect()));
+            }
+            _ => return Ok(None),
+        };
+        let mut columns = Vec::with_capacity(select.projection.len());
+        for item in &select.projection {
+            match item {
+                SelectItem::Wildcard(_) => match self.side(&mut select.from.clone())? {
+                    Some(side) => columns.extend(side.names()),
+                    None => return Ok(None),
+                },
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let side = self.side(&mut select.from.clone())?;
+                    let qualifier = name.0.last().and_then(|part| part.as_ident()).map(identifier);
+                    match side.zip(qualifier).and_then(|(side, qualifier)| side.table(&qualifier)) {
+                        Some(own) => columns.extend(own),
+                        None => return Ok(None),
+                    }
+                }
+                SelectItem::QualifiedWildcard(..) | SelectItem::ExprWithAliases { .. } => return Ok(None),
+                SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => columns.push(name_of(item)),
+            }
+        }
+        Ok(Some(columns))
+    }
+}
+
+/// The names that items of a select list have.
+pub(super) fn selected(items: &[SelectItem]) -> HashSet<String> {
+    items.iter().filter_map(name_of).collect()
+}
+
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(identifier(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(identifier(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(identifier),
+        _ => None,
+    }
+}
+
+/// Columns under the names that an alias gives the first ones.
+fn renamed(mut columns: Columns, alias: Option<&TableAlias>) -> Columns {
+    if let Some(alias) = alias {
+        for (column, new) in columns.iter_mut().zip(&alias.columns) {
+            *column = Some(identifier(&new.name));
+        }
+    }
+    columns
+}
