@@ -28,14 +28,26 @@ mod zeros {
     use std::fmt;
     use std::ops::{Deref, Range};
     use std::ptr::NonNull;
+    use std::sync::OnceLock;
 
     use super::Blank;
 
     /// A huge page.
     const HUGE: usize = 2 << 20;
 
-    /// A page, on most machines. Rows of many are aligned to it, so that parts of them can be given back.
-    pub(crate) const PAGE: usize = 4096;
+    /// Bytes of a page of this system's memory: 4 KiB on most, 16 or 64 KiB on some. `None` if the system does not say.
+    fn page() -> Option<usize> {
+        static PAGE: OnceLock<Option<usize>> = OnceLock::new();
+        *PAGE.get_or_init(|| page_of(&std::fs::read("/proc/self/auxv").ok()?))
+    }
+
+    /// The same by what the kernel tells a new process: pairs of words, a key and its value. Key 6 is the page's size.
+    fn page_of(told: &[u8]) -> Option<usize> {
+        let (words, _) = told.as_chunks::<{ size_of::<usize>() }>();
+        let (pairs, _) = words.as_chunks::<2>();
+        let [_, page] = pairs.iter().map(|pair| pair.map(usize::from_ne_bytes)).find(|[key, _]| *key == 6)?;
+        page.is_power_of_two().then_some(page)
+    }
 
     /// What every allocator aligns to.
     const ALIGNMENT: usize = 16;
@@ -77,11 +89,8 @@ mod zeros {
         /// Who looks at one of them meanwhile sees it as it was, or zeros, or something of both.
         #[cfg(target_os = "linux")]
         pub fn blank(&self, things: Range<usize>) -> bool {
-            let Some(row) = self.get(things) else { return false };
+            let Some(row) = page().and_then(|page| self.whole_pages(things, page)) else { return false };
             let bytes = size_of_val(row);
-            if bytes == 0 || !row.as_ptr().addr().is_multiple_of(PAGE) || !bytes.is_multiple_of(PAGE) {
-                return false;
-            }
             // SAFETY: the pages lie within the allocation, which is private memory of this process, and hold nothing but
             // these things. Zeros are a value of theirs, and they are shown by shared reference only: so to become zeros is
             // what any holder of such a reference could have done to each word of them.
@@ -89,6 +98,13 @@ mod zeros {
                 rustix::mm::madvise(row.as_ptr().cast_mut().cast(), bytes, rustix::mm::Advice::LinuxDontNeed)
             };
             advised.is_ok()
+        }
+
+        /// The things, if they fill pages of that size: the system rounds up, and would make zeros of others, too.
+        #[cfg(target_os = "linux")]
+        fn whole_pages(&self, things: Range<usize>, page: usize) -> Option<&[T]> {
+            let row = self.get(things).filter(|row| !row.is_empty())?;
+            (row.as_ptr().addr().is_multiple_of(page) && size_of_val(row).is_multiple_of(page)).then_some(row)
         }
 
         /// The same where the system can not do it.
@@ -109,12 +125,11 @@ mod zeros {
 
     /// How a row of so many bytes is aligned.
     fn alignment<T>(bytes: usize) -> usize {
-        let of_row = if bytes >= HUGE {
-            HUGE
-        } else if bytes >= 16 * PAGE {
-            PAGE
-        } else {
-            1
+        // Rows of many pages are aligned to them, so that parts can be given back.
+        let of_row = match page() {
+            _ if bytes >= HUGE => HUGE,
+            Some(page) if bytes >= 16 * page => page,
+            _ => 1,
         };
         of_row.max(align_of::<T>())
     }
@@ -187,15 +202,39 @@ mod zeros {
         #[test]
         #[cfg(target_os = "linux")]
         fn things_become_zeros_again_if_they_fill_pages() {
-            let row = Zeroed::<Line>::new(2048);
+            let of_page = page().expect("Linux says it") / 64;
+            let row = Zeroed::<Line>::new(32 * of_page);
             row.iter().for_each(|Line(words)| words[3].store(7, Ordering::Relaxed));
-            assert!(!row.blank(0..63) && !row.blank(1..65) && !row.blank(64..64) && !row.blank(2000..2049));
+            assert!(!row.blank(0..of_page - 1) && !row.blank(1..of_page + 1) && !row.blank(of_page..of_page));
+            assert!(!row.blank(31 * of_page..32 * of_page + 1));
             assert!(row.iter().all(|Line(words)| words[3].load(Ordering::Relaxed) == 7));
-            assert!(row.blank(64..192));
+            let blank = of_page..3 * of_page;
+            assert!(row.blank(blank.clone()));
             for (at, Line(words)) in row.iter().enumerate() {
-                let expected = if (64..192).contains(&at) { 0 } else { 7 };
+                let expected = if blank.contains(&at) { 0 } else { 7 };
                 assert_eq!(words[3].load(Ordering::Relaxed), expected);
             }
+        }
+
+        #[test]
+        #[cfg(target_os = "linux")]
+        fn where_pages_are_larger_fewer_things_fill_them() {
+            // Aligned for every size of a page.
+            let row = Zeroed::<Line>::new(HUGE / 64);
+            for page in [4096, 16 << 10, 64 << 10] {
+                let of_page = page / 64;
+                assert!(row.whole_pages(of_page..2 * of_page, page).is_some());
+                assert!(row.whole_pages(of_page..2 * of_page - 1, page).is_none());
+                assert!(row.whole_pages(of_page / 2..of_page + of_page / 2, page).is_none());
+            }
+            assert!(row.whole_pages(64..128, 4096).is_some() && row.whole_pages(64..128, 64 << 10).is_none());
+        }
+
+        #[test]
+        fn the_size_of_a_page_is_what_the_kernel_tells() {
+            let told = |words: &[usize]| page_of(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>());
+            assert_eq!(told(&[3, 17, 6, 65536, 0, 0]), Some(65536));
+            assert_eq!((told(&[3, 6, 0, 0]), told(&[6]), told(&[6, 5]), told(&[])), (None, None, None, None));
         }
 
         #[test]
