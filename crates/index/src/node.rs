@@ -24,6 +24,8 @@
 //! All of it is atomics. What a reader makes of them while a writer is at work may be nonsense, but it stays within the
 //! node, and [`Version::check`] unmasks it.
 
+#![allow(unsafe_code, reason = "slots may hold addresses of long keys")]
+
 mod locked;
 mod long;
 
@@ -235,7 +237,8 @@ impl<const G: usize> Node<G> {
         }
         if word.class() == LONG && probe.class == LONG {
             self.check(stamp)?;
-            let long = Long::of(word, shelter.guard()?);
+            // SAFETY: the node has passed its check after the word was read, under the shelter's guard.
+            let long = unsafe { Long::of(word, shelter.guard()?) };
             if long.key() == probe.key {
                 return Ok(Found { at, payload: Some(long.payload()) });
             }
@@ -260,7 +263,8 @@ impl<const G: usize> Node<G> {
             let order = match word.class().cmp(&probe.class) {
                 Order::Equal if probe.class == LONG => {
                     self.check(stamp)?;
-                    let long = Long::of(word, shelter.guard()?);
+                    // SAFETY: the node has passed its check after the word was read, under the shelter's guard.
+                    let long = unsafe { Long::of(word, shelter.guard()?) };
                     match long.key().cmp(probe.key) {
                         Order::Equal => return Ok(Found { at: middle, payload: Some(long.payload()) }),
                         order => order,
@@ -279,7 +283,8 @@ impl<const G: usize> Node<G> {
     pub(crate) fn payload(&self, at: usize, stamp: Stamp, guard: &Guard) -> Result<u64, Restart> {
         let word = self.slot(at).1;
         self.check(stamp)?;
-        Ok(word.payload(guard))
+        // SAFETY: the node has passed its check after the word was read.
+        Ok(unsafe { word.payload(guard) })
     }
 
     /// In an inner node the slot of the child whose range a key lies in, and its word, neither of them checked.
@@ -299,16 +304,27 @@ impl<const G: usize> Node<G> {
 }
 
 impl Word {
-    /// What the slot leads to. Only for a word that was read from a node which then passed its check, or is locked.
+    /// What the slot leads to.
+    ///
+    /// # Safety
+    ///
+    /// The word is settled under this guard: since the guard is there, it was read from a node which then passed its check, or
+    /// which the caller has locked.
     #[inline]
-    pub(crate) fn payload(self, guard: &Guard) -> u64 {
-        if self.class() == LONG { Long::of(self, guard).payload() } else { self.address() }
+    pub(crate) unsafe fn payload(self, guard: &Guard) -> u64 {
+        // SAFETY: as the caller promises.
+        if self.class() == LONG { unsafe { Long::of(self, guard) }.payload() } else { self.address() }
     }
 
     /// The same for a search.
+    ///
+    /// # Safety
+    ///
+    /// The word is [settled](Self::payload) under the shelter's guard.
     #[inline]
-    pub(crate) fn reach(self, shelter: &impl Shelter) -> Result<u64, Restart> {
-        self.payload_at_hand().map_or_else(|| Ok(self.payload(shelter.guard()?)), Ok)
+    pub(crate) unsafe fn reach(self, shelter: &impl Shelter) -> Result<u64, Restart> {
+        // SAFETY: as the caller promises.
+        self.payload_at_hand().map_or_else(|| Ok(unsafe { self.payload(shelter.guard()?) }), Ok)
     }
 
     /// What the slot leads to, if that lies in the slot itself.
@@ -318,10 +334,13 @@ impl Word {
     }
 
     /// Calls `visit` with the whole key of a slot with this word and `head`, and with its payload. `bytes` are what the node
-    /// leaves out, and eight more that this call may change. Only for a word that was read from a node which then passed its
-    /// check, or is locked.
+    /// leaves out, and eight more that this call may change.
+    ///
+    /// # Safety
+    ///
+    /// The word is [settled](Self::payload) under this guard.
     #[inline]
-    pub(crate) fn with_key<R>(
+    pub(crate) unsafe fn with_key<R>(
         self,
         head: u64,
         bytes: &mut [u8],
@@ -329,7 +348,8 @@ impl Word {
         visit: impl FnOnce(&[u8], u64) -> R,
     ) -> R {
         if self.class() == LONG {
-            let long = Long::of(self, guard);
+            // SAFETY: as the caller promises.
+            let long = unsafe { Long::of(self, guard) };
             return visit(long.key(), long.payload());
         }
         if let Some(room) = bytes.last_chunk_mut::<8>() {
@@ -339,14 +359,20 @@ impl Word {
         visit(bytes.get(..length).unwrap_or_default(), self.address())
     }
 
-    /// The whole key of a slot with this word and `head` in a node that leaves out `prefix`. Only for words as above.
-    pub(crate) fn key(self, head: u64, prefix: &[u8], guard: &Guard) -> KeyBytes {
+    /// The whole key of a slot with this word and `head` in a node that leaves out `prefix`.
+    ///
+    /// # Safety
+    ///
+    /// The word is [settled](Self::payload) under this guard.
+    pub(crate) unsafe fn key(self, head: u64, prefix: &[u8], guard: &Guard) -> KeyBytes {
         let mut bytes = KeyBytes::from_slice(prefix);
         bytes.extend_from_slice(&[0; 8]);
         if self.class() == LONG {
-            return KeyBytes::from_slice(Long::of(self, guard).key());
+            // SAFETY: as the caller promises.
+            return KeyBytes::from_slice(unsafe { Long::of(self, guard) }.key());
         }
-        let length = self.with_key(head, &mut bytes, guard, |key, _| key.len());
+        // SAFETY: as the caller promises.
+        let length = unsafe { self.with_key(head, &mut bytes, guard, |key, _| key.len()) };
         bytes.truncate(length);
         bytes
     }

@@ -16,6 +16,8 @@
 //! All of it is atomics, so a value is copied out, eight bytes at a time, and counts only if nobody was writing meanwhile.
 //! Who may write, and when, is the protocol's business.
 
+#![allow(unsafe_code, reason = "a record's form may be an address")]
+
 use ishigaki_base::Position;
 use ishigaki_base::sync::atomic::{AtomicU64, Ordering, fence};
 use ishigaki_base::sync::thread;
@@ -209,7 +211,8 @@ impl<'a> Record<'a> {
         let old = self.0.head.form.load(Ordering::Relaxed);
         self.0.head.form.store(form, Ordering::Release);
         self.0.head.position.store(position.to_bits(), Ordering::Release);
-        version::retired(old)
+        // SAFETY: forms are made above, and this writer, the only one, has just put another in the place of this one.
+        unsafe { version::retired(old) }
     }
 
     /// [`write`](Self::write) where nobody reads by the word: under a protocol that has no use for it, and before there are
@@ -223,12 +226,14 @@ impl<'a> Record<'a> {
     /// Bytes of the value that lie outside of the record, with what they cost besides.
     pub(crate) fn outside(&self, guard: &Guard) -> u64 {
         let form = self.0.head.form.load(Ordering::Acquire);
-        version::of_form(form, guard).map_or(0, |version| memory::value_cost(version.value()))
+        // SAFETY: `write` makes the forms of records, and this one was read under the guard.
+        unsafe { version::of_form(form, guard) }.map_or(0, |version| memory::value_cost(version.value()))
     }
 
     /// Forgets the value. Only for whoever has the record for himself.
     pub(crate) fn clear(&self) {
-        drop(version::owned(self.0.head.form.swap(0, Ordering::AcqRel)));
+        // SAFETY: `write` makes the forms of records; this call has taken it out, and the caller has the record alone.
+        drop(unsafe { version::owned(self.0.head.form.swap(0, Ordering::AcqRel)) });
     }
 }
 
@@ -273,7 +278,8 @@ fn show<'c>(position: u64, form: u64, copied: &'c Copied, guard: &'c Guard) -> O
         0 => return None,
         form => match length_of(form) {
             Some(length) => copied.bytes(length),
-            None => version::of_form(form, guard)?.value(),
+            // SAFETY: `write` makes the forms of records, and the caller has read this one under the guard.
+            None => unsafe { version::of_form(form, guard) }?.value(),
         },
     };
     Some(Row { position: Position::from_bits(position), value })

@@ -104,13 +104,15 @@ impl Version {
     }
 }
 
-/// The version that a record's form leads to, as long as the guard lives. The form must have been read from a record under
-/// this guard.
+/// The version that a record's form leads to, as long as the guard lives.
+///
+/// # Safety
+///
+/// The form is odd or zero, or [`Version::into_form`] made it and the caller has read it from its record under this guard.
 #[inline]
-pub(crate) fn of_form(form: u64, _: &Guard) -> Option<View<'_>> {
-    // Even forms are made by `into_form` alone, so this is the address of a version that was alive when the form was in its
-    // record. Whoever takes it out gives it back only when this guard is gone (`Retired`), or has the record for himself,
-    // which `owned` asks for.
+pub(crate) unsafe fn of_form(form: u64, _: &Guard) -> Option<View<'_>> {
+    // So this is the address of a version that was alive when the form was in its record. The caller that takes it out gives
+    // it back only when this guard is gone (`retired`), or has the record alone, which `owned` asks for.
     if form & 1 == 1 {
         return None;
     }
@@ -118,17 +120,27 @@ pub(crate) fn of_form(form: u64, _: &Guard) -> Option<View<'_>> {
     Some(View { header, lifetime: PhantomData })
 }
 
-/// The version of a form that has just been taken out of a record, by its only taker, when nobody else can have read it.
-pub(crate) fn owned(form: u64) -> Option<Version> {
+/// The version of a form that has just been taken out of a record.
+///
+/// # Safety
+///
+/// The form is odd or zero, or [`Version::into_form`] made it, the caller alone has taken it out of its record, and nothing
+/// else can have read it there, or no guard is left from when it could.
+pub(crate) unsafe fn owned(form: u64) -> Option<Version> {
     if form & 1 == 1 {
         return None;
     }
     NonNull::new(std::ptr::with_exposed_provenance_mut(form as usize)).map(Version)
 }
 
-/// The version of a form that has just been taken out of a record, by its only taker.
-pub(crate) fn retired(form: u64) -> Option<Retired> {
-    owned(form).map(|version| Retired(Some(version)))
+/// The version of a form that has just been taken out of a record, to be given back when no guard is left from before.
+///
+/// # Safety
+///
+/// The form is odd or zero, or [`Version::into_form`] made it and the caller alone has taken it out of its record.
+pub(crate) unsafe fn retired(form: u64) -> Option<Retired> {
+    // SAFETY: it is given back only when no guard is left from when the form could be read.
+    unsafe { owned(form) }.map(|version| Retired(Some(version)))
 }
 
 impl Drop for Version {
@@ -225,10 +237,14 @@ mod tests {
         for length in [0, 1, 15, 16, 17, 4096] {
             let value: Vec<u8> = (0..length).map(|n| n as u8).collect();
             let form = Version::new(&value).into_form();
-            assert_eq!(of_form(form, &Guard::new()).unwrap().value(), value);
-            assert_eq!(owned(form).unwrap().value(), value);
+            // SAFETY: made above, and taken below.
+            assert_eq!(unsafe { of_form(form, &Guard::new()) }.unwrap().value(), value);
+            // SAFETY: made above, and taken once.
+            assert_eq!(unsafe { owned(form) }.unwrap().value(), value);
         }
-        assert!(owned(0).is_none() && owned(1).is_none() && of_form(0, &Guard::new()).is_none());
+        // SAFETY: odd or zero.
+        let is_nothing = unsafe { owned(0).is_none() && owned(1).is_none() && of_form(0, &Guard::new()).is_none() };
+        assert!(is_nothing);
     }
 
     #[test]
@@ -236,10 +252,13 @@ mod tests {
         counted(|living| {
             let forms = [b"one", b"two"].map(|value| Version::new(value).into_form());
             let guard = Guard::new();
-            let seen = forms.map(|form| of_form(form, &guard).unwrap());
-            drop(retired(forms[0]));
+            // SAFETY: made above, and taken below.
+            let seen = forms.map(|form| unsafe { of_form(form, &guard) }.unwrap());
+            // SAFETY: made above, and taken once.
+            drop(unsafe { retired(forms[0]) });
             let mut retirement = Retirement::default();
-            retirement.add(retired(forms[1]).unwrap());
+            // SAFETY: made above, and taken once.
+            retirement.add(unsafe { retired(forms[1]) }.unwrap());
             drop(retirement);
             for _ in 0..1000 {
                 Guard::new().accelerate();

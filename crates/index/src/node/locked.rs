@@ -1,5 +1,7 @@
 //! Changing a node: only through [`Locked`], which holds its lock.
 
+#![allow(unsafe_code, reason = "slots may hold addresses of long keys")]
+
 use ishigaki_base::sync::atomic::Ordering;
 use sdd::Guard;
 
@@ -124,7 +126,8 @@ impl<'n, const G: usize> Locked<'n, G> {
         let count = self.count();
         let slots = &self.node.slots()[..count];
         let word = slots[at].word();
-        let payload = word.payload(guard);
+        // SAFETY: the node is locked.
+        let payload = unsafe { word.payload(guard) };
         for to in at..count - 1 {
             set(&slots[to], slots[to + 1].head(), slots[to + 1].word());
         }
@@ -132,7 +135,8 @@ impl<'n, const G: usize> Locked<'n, G> {
         self.hint(at);
         self.set_count(count - 1);
         if word.class() == LONG {
-            drop(OwnedLong::from_word(word, guard));
+            // SAFETY: the node is locked, and its slot has lost the word.
+            drop(unsafe { OwnedLong::from_word(word, guard) });
         }
         payload
     }
@@ -142,8 +146,10 @@ impl<'n, const G: usize> Locked<'n, G> {
         let slot = &self.node.slots()[at];
         let word = slot.word();
         let turned = if word.class() == LONG {
-            let turned = OwnedLong::new(payload, super::Long::of(word, guard).key());
-            drop(OwnedLong::from_word(word, guard));
+            // SAFETY: the node is locked.
+            let turned = OwnedLong::new(payload, unsafe { super::Long::of(word, guard) }.key());
+            // SAFETY: the node is locked, and its slot gets another word below.
+            drop(unsafe { OwnedLong::from_word(word, guard) });
             turned.into_word()
         } else {
             Word::new(payload, word.class())
@@ -163,9 +169,13 @@ impl<'n, const G: usize> Locked<'n, G> {
         let slots = &self.node.slots()[..self.count()];
         let items = slots.iter().map(|slot| {
             let (head, word) = (slot.head(), slot.word());
-            let payload = word.payload(guard);
-            let key = word.key(head, prefix, guard);
-            Item { key, payload, long: (word.class() == LONG).then(|| OwnedLong::from_word(word, guard)) }
+            // SAFETY: the node is locked.
+            let payload = unsafe { word.payload(guard) };
+            // SAFETY: the node is locked.
+            let key = unsafe { word.key(head, prefix, guard) };
+            // SAFETY: the node is locked, and is given up below.
+            let long = (word.class() == LONG).then(|| unsafe { OwnedLong::from_word(word, guard) });
+            Item { key, payload, long }
         });
         let mut items: Vec<Item> = items.collect();
         if let (Some(item), Some(first)) = (items.first_mut(), first) {

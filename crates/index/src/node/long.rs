@@ -39,10 +39,13 @@ pub(crate) struct Long<'g> {
 }
 
 impl<'g> Long<'g> {
-    /// What the word of a slot with a key of class [`LONG`] leads to. The word must have been read from a node that then
-    /// passed its check under this guard, or that is locked.
+    /// What the word of a slot with a key of class [`LONG`] leads to.
+    ///
+    /// # Safety
+    ///
+    /// The word is of that class, and [settled](Word::payload) under this guard.
     #[inline]
-    pub(super) fn of(word: Word, _: &'g Guard) -> Self {
+    pub(super) unsafe fn of(word: Word, _: &'g Guard) -> Self {
         debug_assert!(word.class() == LONG && word.address() != 0);
         // Words of this class are made by `OwnedLong::into_word` alone, so this is the address of a header that was alive
         // while it was in a slot. It was in one when the node was checked or is in one now, and `OwnedLong`, the only owner
@@ -111,10 +114,15 @@ impl OwnedLong {
         Self(header)
     }
 
-    /// Takes it from a slot. The word must be overwritten, or its node given up, before the lock ends, and this must be
-    /// the only time that it is taken.
-    pub(super) fn from_word(word: Word, guard: &Guard) -> Self {
-        Self(Long::of(word, guard).header)
+    /// Takes it from a slot.
+    ///
+    /// # Safety
+    ///
+    /// The word is of class [`LONG`] and was read from a node that the caller has locked. The caller overwrites it or gives the
+    /// node up before the lock ends, and takes it only this once.
+    pub(super) unsafe fn from_word(word: Word, guard: &Guard) -> Self {
+        // SAFETY: the caller promises more.
+        Self(unsafe { Long::of(word, guard) }.header)
     }
 
     /// Gives it to a slot.

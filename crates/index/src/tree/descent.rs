@@ -30,8 +30,13 @@ pub(super) struct Fence {
 
 impl Fence {
     /// The key. `key` is what the descent was for.
-    pub(super) fn key(&self, key: &[u8], guard: &Guard) -> KeyBytes {
-        self.word.key(self.head, key.get(..self.prefix).unwrap_or_default(), guard)
+    ///
+    /// # Safety
+    ///
+    /// The node that the fence was read from has passed its check since then, under this guard, or the caller has it locked.
+    pub(super) unsafe fn key(&self, key: &[u8], guard: &Guard) -> KeyBytes {
+        // SAFETY: as the caller promises.
+        unsafe { self.word.key(self.head, key.get(..self.prefix).unwrap_or_default(), guard) }
     }
 }
 
@@ -85,6 +90,14 @@ impl Way<'_> {
     #[inline]
     pub(super) fn leads_to_leaf(&self) -> bool {
         self.level == 1
+    }
+
+    /// Where it leads to.
+    #[inline]
+    fn end(&self, shelter: &impl Shelter) -> Result<u64, Restart> {
+        // SAFETY: `leave`, which alone makes ways, has read the word from a node that then passed its check, and a descent has
+        // one shelter from its start to its end.
+        unsafe { self.word.reach(shelter) }
     }
 }
 
@@ -147,7 +160,7 @@ impl Tree {
         probe: &mut Probe<'_>,
         shelter: &impl Shelter,
     ) -> Result<Halt<'t>, Restart> {
-        let node = self.inner_at(way.word.reach(shelter)?);
+        let node = self.inner_at(way.end(shelter)?);
         let stamp = node.version().read()?;
         way.parent.check(way.stamp)?;
         probe.fit(node.meta().prefix());
@@ -162,7 +175,7 @@ impl Tree {
         probe: &mut Probe<'_>,
         shelter: &impl Shelter,
     ) -> Result<(&Node<LEAF>, Stamp), Restart> {
-        let leaf = self.leaf_at(way.word.reach(shelter)?);
+        let leaf = self.leaf_at(way.end(shelter)?);
         let stamp = leaf.version().read()?;
         way.parent.check(way.stamp)?;
         probe.fit(leaf.meta().prefix());

@@ -8,9 +8,11 @@
 //! Locks are taken from the top down and, within a level, from left to right; and never waited for: whoever does not get
 //! one begins again.
 
+#![allow(unsafe_code, reason = "slots may hold addresses of long keys")]
+
 use sdd::Guard;
 
-use super::descent::Path;
+use super::descent::{Fence, Path};
 use super::{INNER, Tree, insist};
 use crate::node::{Item, Locked, Node};
 use crate::pool::{Pool, address};
@@ -154,7 +156,8 @@ impl Tree {
         }
         let (level, ids) = (left.meta().level(), [left.meta().id(), right.meta().id()]);
         let (low, high) = fences(path, at, at + 2, key, guard);
-        let middle = path.fence(at + 1).key(key, guard);
+        // SAFETY: the parent is locked.
+        let middle = unsafe { path.fence(at + 1).key(key, guard) };
         let low_key = low.clone().unwrap_or_default();
         let prefixes = [left.meta().prefix(), right.meta().prefix()];
         let mut items = left.drain(low_key.get(..prefixes[0]).unwrap_or_default(), None, guard);
@@ -236,7 +239,9 @@ fn fit<const G: usize>(counts: [usize; 2]) -> bool {
 fn fences(path: &Path, from: usize, to: usize, key: &[u8], guard: &Guard) -> (Option<KeyBytes>, Option<KeyBytes>) {
     let low = if from > 0 { Some(path.fence(from)) } else { path.low };
     let high = if to < path.parent.meta().count() { Some(path.fence(to)) } else { path.high };
-    (low.map(|fence| fence.key(key, guard)), high.map(|fence| fence.key(key, guard)))
+    // SAFETY: the parent is locked, and the nodes above have passed their checks since their fences were read.
+    let key = |fence: Fence| unsafe { fence.key(key, guard) };
+    (low.map(key), high.map(key))
 }
 
 /// A new node between two fences. It leaves out as much of its keys as both fences begin with, and no more than it must for

@@ -5,6 +5,8 @@
 //! never change, each key is in exactly one of the leaves that a walk comes to, at the moment when it copies it; so a key
 //! that is there all the time is seen once.
 
+#![allow(unsafe_code, reason = "slots may hold addresses of long keys")]
+
 use std::ops::{Bound, ControlFlow};
 
 use sdd::Guard;
@@ -72,7 +74,8 @@ impl Tree {
                 if let Some((_, ahead)) = slots.get(at + AHEAD) {
                     ahead.payload_at_hand().inspect(|payload| soon(*payload));
                 }
-                word.with_key(*head, &mut bytes, guard, &mut visit)?;
+                // SAFETY: `copy` has read the word under the guard from a leaf that then passed its check.
+                unsafe { word.with_key(*head, &mut bytes, guard, &mut visit) }?;
             }
             let Some(next) = page.next.take() else { return ControlFlow::Continue(()) };
             (from, behind) = (next, false);
@@ -96,7 +99,10 @@ impl Tree {
         let leaf = self.leaf_at(path.parent.payload(path.at, path.stamp, guard)?);
         let stamp = leaf.version().read()?;
         path.parent.check(path.stamp)?;
-        let next = next_leaf.or(path.high).map(|fence| fence.key(from, guard));
+        let next = next_leaf.or(path.high).map(|fence| {
+            // SAFETY: the nodes of the path have passed their checks since their fences were read.
+            unsafe { fence.key(from, guard) }
+        });
         if next_leaf.is_some() {
             prefetch(ahead.address(), size_of::<Node<LEAF>>() / 64);
         }
