@@ -165,7 +165,7 @@ pub(crate) fn open_readers<'a>(
 pub(crate) fn resume(pool: &Arc<Pool>, stream: StreamId, tail: Option<&Tail>, fit: Fit) -> Result<(Pen, u64)> {
     let (mut segments, offset, sequence, mut next) = tail.map_or((Vec::new(), 0, 0, 0), |tail| tail.go_on(fit));
     if segments.is_empty() {
-        segments.push(pool.take(stream, next, Need::Opening)?);
+        segments.push(pool.take(stream, next, Need::Append)?);
         next += 1;
     }
     Ok((Pen::new(segments.into(), offset, sequence, pool.clone()), next))

@@ -60,11 +60,9 @@ pub struct Space {
 /// Why somebody wants a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// A stream can not be opened without; the bound does not count.
-    Opening,
     /// To have it ready. Never waits.
     Ahead,
-    /// A record can not be appended without.
+    /// A record can not be appended without, or a stream not be opened.
     Append,
 }
 
@@ -181,11 +179,13 @@ impl Pool {
         self.live.fetch_add(length, Ordering::Relaxed);
     }
 
-    /// If the log, as it was found, is longer than it may be, everybody would have to wait for a trim: so it may be as much
-    /// longer until that comes. It was given more space, or larger segments, when it was last opened.
+    /// Says how much longer than its bound the log may be until a trim makes it shorter; nothing else raises the bound. If
+    /// the log is longer already, because it was given more space or larger segments when it was last opened, sessions would all
+    /// have to wait for a trim: so it may grow as if it were at ease. Else each stream may have the segment that it opens with.
     pub(crate) fn bear_with_what_is_there(&self) {
         let live = self.live.load(Ordering::Relaxed);
-        let borne = if live > self.bound { live - self.throttle.easy() } else { 0 };
+        let opened = live + self.length * self.streams as u64;
+        let borne = if live > self.bound { live - self.throttle.easy() } else { opened.saturating_sub(self.bound) };
         self.borne.store(borne, Ordering::Relaxed);
     }
 
@@ -271,7 +271,7 @@ impl Pool {
             Source::Blank(spare)
         } else if let Some(spare) = inner.spares.take_soiled(self.length) {
             Source::Soiled(spare)
-        } else if need == Need::Opening || inner.used + self.length <= self.bound + borne {
+        } else if inner.used + self.length <= self.bound + borne {
             inner.used += self.length;
             Source::New
         } else {
