@@ -234,16 +234,17 @@ mod tests {
 
     #[test]
     fn a_version_keeps_its_value() {
+        let guard = Guard::new();
         for length in [0, 1, 15, 16, 17, 4096] {
             let value: Vec<u8> = (0..length).map(|n| n as u8).collect();
             let form = Version::new(&value).into_form();
             // SAFETY: made above, and taken below.
-            assert_eq!(unsafe { of_form(form, &Guard::new()) }.unwrap().value(), value);
+            assert_eq!(unsafe { of_form(form, &guard) }.unwrap().value(), value);
             // SAFETY: made above, and taken once.
             assert_eq!(unsafe { owned(form) }.unwrap().value(), value);
         }
         // SAFETY: odd or zero.
-        let is_nothing = unsafe { owned(0).is_none() && owned(1).is_none() && of_form(0, &Guard::new()).is_none() };
+        let is_nothing = unsafe { owned(0).is_none() && owned(1).is_none() && of_form(0, &guard).is_none() };
         assert!(is_nothing);
     }
 
