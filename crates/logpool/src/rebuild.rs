@@ -46,13 +46,18 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
     if roster.members.is_empty() {
         return Err(Error::NotFound { name: member.to_owned() });
     }
-    let member = replay(directory, homes, &roster)?;
-    if let Some(path) = check_home(&member)?.1.first() {
-        return Err(unfit(&member, path));
+    Ok(write_out(&replay(directory, homes, &roster)?, sink)?.0)
+}
+
+/// Gives a member's files to a sink; their number, and their bytes. Nothing is given where a block of it is damaged.
+pub(crate) fn write_out(member: &RebuiltMember, sink: &mut dyn Sink) -> Result<(u64, u64)> {
+    if let Some(path) = check_home(member)?.1.first() {
+        return Err(unfit(member, path));
     }
     let lengths = member.image.names.iter().filter_map(|(_, file)| file);
     let lengths = lengths.map(|file| Ok(member.image.contents(file)?.length())).collect::<Result<Vec<_>>>()?;
-    sink.begin(lengths.len() as u64, lengths.iter().sum())?;
+    let bytes = lengths.iter().sum();
+    sink.begin(lengths.len() as u64, bytes)?;
     let mut files = 0;
     for (path, file) in member.image.names.iter() {
         let Some(file) = file else {
@@ -67,7 +72,7 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
         while at < contents.length() {
             let piece = &mut buffer[..PIECE.min((contents.length() - at) as usize)];
             let read = contents.read(&member.home, at, piece);
-            read.map_err(|unreadable| unreadable.cause.unwrap_or_else(|| unfit(&member, path)))?;
+            read.map_err(|unreadable| unreadable.cause.unwrap_or_else(|| unfit(member, path)))?;
             if piece.iter().any(|&byte| byte != 0) {
                 sink.write(at, piece)?;
             }
@@ -75,7 +80,7 @@ pub fn rebuild(directory: &dyn Directory, homes: &dyn Homes, member: &str, sink:
         }
     }
     sink.finish()?;
-    Ok(files)
+    Ok((files, bytes))
 }
 
 fn unfit(member: &RebuiltMember, path: &str) -> Error {

@@ -17,6 +17,7 @@ use crate::healing::Candidates;
 use crate::home::Home;
 use crate::image::Piece;
 use crate::member::{Resident, State};
+use crate::rebuild::{Sink, write_out};
 use crate::recovery::{Rebuilt, RebuiltMember};
 use crate::{Error, FileId, Member, Result, Scrubbed, aside};
 
@@ -82,6 +83,27 @@ impl Pool {
         let found = self.scrub(Some(name))?;
         self.keeper.resident(name)?.go_home()?;
         Ok(found)
+    }
+
+    /// Gives the files of a quarantined member to a sink, while the others run: their number, and their bytes. The sink is made
+    /// when it is known that the member can be opened.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] of a member that is served, and why the member can not be opened.
+    pub fn rebuild<S: Sink>(&self, name: &str, sink: &mut dyn FnMut() -> Result<S>) -> Result<(u64, u64)> {
+        let roster = self.roster.lock();
+        self.core.check()?;
+        let not_found = || Error::NotFound { name: name.to_owned() };
+        let member = roster.members.iter().find(|member| member.name == name).ok_or_else(not_found)?;
+        if !self.is_quarantined(name) {
+            let reason = format!(
+                "member `{name}` is served, and its files are there; `ishigaki log quarantine {name}` takes it out of service"
+            );
+            return Err(Error::invalid(reason));
+        }
+        let rebuilt = self.replay(&roster, member)?;
+        write_out(&rebuilt, &mut sink()?)
     }
 
     /// A member after all that the log has of it, while others use that.
