@@ -1,4 +1,7 @@
-//! How orders stand in a plan that was written down; for all else Ballista's own codec does it.
+//! How orders and exact numbers stand in a plan that was written down; for all else Ballista's own codec does it.
+//!
+//! A function of exact numbers, or one whose results are bounded, has a payload, so that the reader takes that function even where
+//! DataFusion has one of the same name, as for `sum`.
 
 use std::sync::Arc;
 
@@ -8,12 +11,17 @@ use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
-use ishigaki_scan::{Nodes, OrdersExec};
+use ishigaki_scan::{Nodes, OrdersExec, exact};
+use ishigaki_sql::{bounded_function, is_bounded};
 
 /// How orders begin; Ballista's messages can not begin so.
 const MAGIC: &[u8; 8] = b"ISGORDR1";
+
+/// The payload of functions that are not DataFusion's.
+const EXACT: &[u8; 8] = b"ISGEXCT1";
 
 /// The codec of clients, schedulers and executors.
 #[derive(Debug)]
@@ -59,6 +67,38 @@ impl PhysicalExtensionCodec for Codec {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&written(&node.schema())?);
         Ok(())
+    }
+
+    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+        let own = || exact::scalar_function(name).or_else(|| bounded_function(name));
+        match (bytes == EXACT).then(own).flatten() {
+            Some(function) => Ok(function),
+            None => self.others.try_decode_udf(name, bytes),
+        }
+    }
+
+    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        let is_exact = exact::scalar_function(function.name()).is_some_and(|known| *known == *function);
+        if is_exact || is_bounded(function) {
+            bytes.extend_from_slice(EXACT);
+            return Ok(());
+        }
+        self.others.try_encode_udf(function, bytes)
+    }
+
+    fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
+        match exact::aggregate_function(name).filter(|_| bytes == EXACT) {
+            Some(function) => Ok(function),
+            None => self.others.try_decode_udaf(name, bytes),
+        }
+    }
+
+    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        if exact::aggregate_function(function.name()).is_some_and(|known| *known == *function) {
+            bytes.extend_from_slice(EXACT);
+            return Ok(());
+        }
+        self.others.try_encode_udaf(function, bytes)
     }
 }
 

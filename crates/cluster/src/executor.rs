@@ -9,18 +9,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ballista_core::JobId;
 use ballista_core::config::TaskSchedulingPolicy;
-use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::health::ExecutorHealth;
-use datafusion::error::Result as EngineResult;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionConfig;
 use ishigaki_base::ByteSize;
 use ishigaki_scan::Nodes;
-use ishigaki_sql::OverflowFails;
 use tokio::runtime::Builder;
 
 use crate::beat::beat;
@@ -77,7 +70,6 @@ impl Executor {
             task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
             work_dir: Some(settings.folder.display().to_string()),
             memory_pool_size: Some(settings.memory.as_u64()),
-            override_execution_engine: Some(Arc::new(Engine::default())),
             override_physical_codec: Some(Arc::new(Codec::new(Arc::clone(&nodes)))),
             health: health.clone(),
             ..ExecutorProcessConfig::default()
@@ -131,27 +123,4 @@ fn split(address: &str) -> Result<(String, u16)> {
         address: address.to_owned(),
         source: std::io::Error::other("host or port is missing, as in localhost:50050"),
     })
-}
-
-/// Ballista's, over plans in which integers that overflow are an error again.
-#[derive(Default)]
-struct Engine {
-    inner: DefaultExecutionEngine,
-}
-
-impl ExecutionEngine for Engine {
-    fn create_query_stage_exec(
-        &self,
-        job: JobId,
-        stage: usize,
-        task: usize,
-        partitions: Vec<usize>,
-        plan: Arc<dyn ExecutionPlan>,
-        folder: &str,
-        config: &SessionConfig,
-    ) -> EngineResult<Arc<dyn QueryStageExecutor>> {
-        // DataFusion's written form of an expression does not say it.
-        let plan = OverflowFails.optimize(plan, config.options())?;
-        self.inner.create_query_stage_exec(job, stage, task, partitions, plan, folder, config)
-    }
 }

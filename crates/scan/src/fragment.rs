@@ -30,7 +30,7 @@ pub(crate) use plan::Site;
 pub(crate) use runs::{Run, Runs};
 
 /// How a fragment begins.
-const MAGIC: [u8; 8] = *b"ISGFRAG1";
+const MAGIC: [u8; 8] = *b"ISGFRAG2";
 
 /// Steps behind the scan.
 const MOST_STEPS: usize = 4;

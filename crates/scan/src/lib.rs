@@ -21,6 +21,7 @@
 mod aggregate;
 pub mod cost;
 pub mod division;
+pub mod exact;
 mod forecast;
 mod fragment;
 pub mod meter;

@@ -13,6 +13,7 @@ use datafusion::prelude::SessionConfig;
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Directory, MemoryDirectory};
 use ishigaki_page::{Reader, Settings, Writer};
+use ishigaki_scan::exact::ExactNumbers;
 use ishigaki_scan::{PageCache, PagedTable, Part, TallyPages};
 use ishigaki_testkit::seeded_runs;
 
@@ -85,6 +86,7 @@ fn context(table: &Arc<PagedTable>, threads: usize, tallies: bool) -> SessionCon
     let mut config = SessionConfig::new().with_target_partitions(threads);
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     let state = SessionStateBuilder::new().with_config(config).with_default_features();
+    let state = state.with_analyzer_rule(Arc::new(ExactNumbers));
     let state = if tallies { state.with_physical_optimizer_rule(Arc::new(TallyPages)) } else { state };
     let context = SessionContext::new_with_state(state.build());
     context.register_table("t", Arc::clone(table) as _).expect("registered");

@@ -13,17 +13,19 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
+use ishigaki_scan::exact::{self, ExactNumbers};
 use ishigaki_scan::{PlaceScans, Placement, ScanOptions, TallyPages};
 use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
+use crate::bounded::{self, LateConstants};
 use crate::catalog::Catalog;
 use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, settle};
-use crate::rules::{Barrier, FloatsStayFloats, OverflowFails};
+use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
 use crate::{Error, Result, Session, Settings, planning};
@@ -183,7 +185,8 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
         .build_arc()?;
     let mut config = SessionConfig::new()
-        .with_information_schema(true)
+        // The catalog has its own, which knows NOT NULL.
+        .with_information_schema(false)
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_target_partitions(threads)
@@ -197,12 +200,19 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         scans.divide = false;
     }
     config.options_mut().extensions.insert(scans);
-    // Before DataFusion's coercion of types, and behind it.
-    let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(Barrier), Arc::new(FloatsStayFloats)];
+    // Before DataFusion's coercion of types; behind it, what that has left.
+    let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(OneRow),
+        Arc::new(Barrier),
+        Arc::new(ExactNumbers),
+        Arc::new(FloatsStayFloats),
+        Arc::new(LateConstants),
+    ];
     analyzers.extend(Analyzer::new().rules);
+    analyzers.push(Arc::new(ExactNumbers));
     analyzers.push(Arc::new(CountRows));
     analyzers.push(Arc::new(Unnest));
-    let state = SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(Planner))
@@ -210,9 +220,12 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_analyzer_rules(planning::analyzers(analyzers))
         .with_optimizer_rules(planning::optimizers())
         .with_physical_optimizer_rules(planning::physical_optimizers())
-        .with_physical_optimizer_rule(Arc::new(OverflowFails))
         // The last ones: what they send away, no other rule sees any more.
         .with_physical_optimizer_rule(Arc::new(PlaceScans));
+    // The first planner that knows an operator plans it; of functions of one name the last one is called.
+    state.expr_planners().get_or_insert_default().insert(0, Arc::new(Arithmetic));
+    state.aggregate_functions().get_or_insert_default().extend([exact::sum(), exact::average()]);
+    state.scalar_functions().get_or_insert_default().extend(bounded::functions());
     Ok(match &settings.distribute {
         Some(distribute) => state.with_physical_optimizer_rule(Arc::clone(distribute)).build(),
         None => state.with_physical_optimizer_rule(Arc::new(TallyPages)).build(),

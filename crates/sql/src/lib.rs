@@ -14,6 +14,7 @@
 //! - Tables may keep their rows in page files instead: `ishigaki-page` has the files, `ishigaki-scan` reads them.
 //! - Every error of the crate is an [`Error`].
 
+mod bounded;
 pub mod catalog;
 mod copy;
 mod current;
@@ -47,12 +48,12 @@ mod unnest;
 pub mod view;
 mod worker;
 
+pub use bounded::{bounded_function, is_bounded};
 pub use damage::{BackedUp, Salvaged, SalvagedPages, Target, Verification, VerifiedTable, backup, salvage, verify};
 pub use database::Database;
 pub use error::{Error, Result};
 pub use interrupt::{CancelHandle, Progress};
 pub use outcome::{Outcome, Rows};
-pub use rules::OverflowFails;
 pub use session::{Session, TransactionStatus};
 pub use settings::Settings;
 pub use statement::Statement;

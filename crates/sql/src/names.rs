@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
 };
+use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -45,13 +47,32 @@ impl Slot {
 /// A copy of DataFusion's state with a catalog of its own.
 pub(crate) fn with_catalog(state: &SessionState, slot: &Slot) -> SessionState {
     let catalogs = MemoryCatalogProviderList::new();
-    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(Catalog { slot: slot.clone() }));
+    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(Catalog { slot: slot.clone(), described: false }));
     SessionStateBuilder::new_from_existing(state.clone()).with_catalog_list(Arc::new(catalogs)).build()
 }
 
 #[derive(Debug)]
 struct Catalog {
     slot: Slot,
+    /// Whether its tables are shown as they are defined, for the information schema.
+    described: bool,
+}
+
+/// DataFusion's information schema, over tables as they are defined.
+fn information(slot: &Slot) -> Arc<dyn SchemaProvider> {
+    let catalogs = MemoryCatalogProviderList::new();
+    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(Catalog { slot: slot.clone(), described: true }));
+    Arc::new(InformationSchemaProvider::new(Arc::new(catalogs)))
+}
+
+/// What a schema shows of tables.
+#[derive(Clone, Copy, Debug)]
+enum Show {
+    Rows,
+    /// Rows, with the engine's keys.
+    Keys,
+    /// Columns as they are defined, NOT NULL and all, and no rows.
+    Description,
 }
 
 impl CatalogProvider for Catalog {
@@ -60,15 +81,21 @@ impl CatalogProvider for Catalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        let keyed = name == TARGETS;
-        (keyed || name == SCHEMA).then(|| Arc::new(Tables { slot: self.slot.clone(), keyed }) as _)
+        let show = match name {
+            _ if self.described => Show::Description,
+            INFORMATION_SCHEMA => return Some(information(&self.slot)),
+            TARGETS => Show::Keys,
+            SCHEMA => Show::Rows,
+            _ => return None,
+        };
+        (!self.described || name == SCHEMA).then(|| Arc::new(Tables { slot: self.slot.clone(), show }) as _)
     }
 }
 
 #[derive(Debug)]
 struct Tables {
     slot: Slot,
-    keyed: bool,
+    show: Show,
 }
 
 #[async_trait]
@@ -80,9 +107,10 @@ impl SchemaProvider for Tables {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let current = self.slot.get()?;
         let Some(definition) = current.find(name)? else { return Ok(None) };
-        let table: Arc<dyn TableProvider> = match definition.pages() {
-            Some(paged) => current.paged(&definition, paged)?,
-            None => Arc::new(Table::new(definition, current, self.keyed)),
+        let table: Arc<dyn TableProvider> = match (definition.pages(), self.show) {
+            (_, Show::Description) => Arc::new(EmptyTable::new(Arc::clone(definition.schema()))),
+            (Some(paged), _) => current.paged(&definition, paged)?,
+            (None, show) => Arc::new(Table::new(definition, current, matches!(show, Show::Keys))),
         };
         Ok(Some(table))
     }

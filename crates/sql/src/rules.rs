@@ -1,10 +1,12 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
-//! [`Barrier`] keeps conditions above aggregates.
+//! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row,
+//! [`Barrier`] keeps conditions above aggregates; that no other
+//! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
+mod arithmetic;
 mod barrier;
-
-use std::sync::Arc;
+mod one_row;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -15,13 +17,10 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::BinaryExpr as PhysicalBinaryExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
+pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
+pub(crate) use one_row::OneRow;
 
 /// A literal with a point is a decimal here; beside a DOUBLE or REAL it becomes a double. DataFusion would turn the
 /// floating-point side into a decimal instead, which has neither its range nor its precision.
@@ -83,46 +82,4 @@ fn as_double(expression: Expr) -> Expr {
     } else {
         expression
     }
-}
-
-/// Integers that overflow are an error, in what is selected, stored and compared; DataFusion would wrap them around.
-/// A plan that was written down and read again has forgotten it, and is to go through this again.
-#[derive(Debug)]
-pub struct OverflowFails;
-
-impl PhysicalOptimizerRule for OverflowFails {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-                let mut expressions = Vec::with_capacity(projection.expr().len());
-                for ProjectionExpr { expr, alias } in projection.expr() {
-                    expressions.push(ProjectionExpr { expr: checked(Arc::clone(expr))?, alias: alias.clone() });
-                }
-                let projection = ProjectionExec::try_new(expressions, Arc::clone(projection.input()))?;
-                return Ok(Transformed::yes(Arc::new(projection) as Arc<dyn ExecutionPlan>));
-            }
-            Ok(Transformed::no(plan))
-        })
-        .map(|changed| changed.data)
-    }
-
-    fn name(&self) -> &'static str {
-        "overflow_fails"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
-fn checked(expression: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-    let changed = expression.transform_up(|expression| {
-        Ok(match expression.downcast_ref::<PhysicalBinaryExpr>() {
-            Some(binary) => {
-                Transformed::yes(Arc::new(binary.clone().with_fail_on_overflow(true)) as Arc<dyn PhysicalExpr>)
-            }
-            None => Transformed::no(expression),
-        })
-    })?;
-    Ok(changed.data)
 }

@@ -16,6 +16,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use super::constants::Constants;
 use super::wire::{self, Cursor, MOST};
 use super::{NotPushable, Refused};
+use crate::exact;
 
 /// How deep one may be in another.
 const DEPTH: usize = 128;
@@ -44,7 +45,7 @@ const OPERATORS: [Operator; 15] = [
 pub(crate) enum Expression {
     Column(usize),
     Constant(ScalarValue),
-    /// `checked`: an overflow is an error.
+    /// `checked`: exact arithmetic, in which what does not fit is an error.
     Binary {
         operator: Operator,
         checked: bool,
@@ -106,10 +107,8 @@ impl Expression {
             if !OPERATORS.contains(binary.op()) {
                 return Err(unknown());
             }
-            // It has no other way to tell.
-            let checked = binary.clone().with_fail_on_overflow(true) == *binary;
             let (left, right) = (boxed(binary.left())?, boxed(binary.right())?);
-            return Ok(Self::Binary { operator: *binary.op(), checked, left, right });
+            return Ok(Self::Binary { operator: *binary.op(), checked: false, left, right });
         }
         if let Some(not) = expression.downcast_ref::<NotExpr>() {
             return Ok(Self::Not(boxed(not.arg())?));
@@ -149,7 +148,13 @@ impl Expression {
                 otherwise: case.else_expr().map(boxed).transpose()?,
             });
         }
-        if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>().filter(|call| *call.fun() == *substr()) {
+        if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
+            if let (Some(operator), [left, right]) = (exact::operator(call.fun()), call.args()) {
+                return Ok(Self::Binary { operator, checked: true, left: boxed(left)?, right: boxed(right)? });
+            }
+            if *call.fun() != *substr() {
+                return Err(unknown());
+            }
             let (value, from, length) = match call.args() {
                 [value, from] => (value, from, None),
                 [value, from, length] => (value, from, Some(length)),
@@ -170,8 +175,15 @@ impl Expression {
                 None => return refused(format!("there is no column {at}")),
             },
             Self::Constant(value) => Arc::new(Literal::new(value.clone())),
-            Self::Binary { operator, checked, left, right } => {
-                Arc::new(BinaryExpr::new(over(left)?, *operator, over(right)?).with_fail_on_overflow(*checked))
+            Self::Binary { operator, checked: false, left, right } => {
+                Arc::new(BinaryExpr::new(over(left)?, *operator, over(right)?))
+            }
+            Self::Binary { operator, checked: true, left, right } => {
+                let Some(function) = exact::arithmetic(*operator) else {
+                    return refused(format!("{operator} is no arithmetic"));
+                };
+                let parts = vec![over(left)?, over(right)?];
+                Arc::new(ScalarFunctionExpr::try_new(function, parts, schema, Arc::default())?)
             }
             Self::Not(value) => Arc::new(NotExpr::new(over(value)?)),
             Self::IsNull(value) => Arc::new(IsNullExpr::new(over(value)?)),

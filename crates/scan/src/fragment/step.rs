@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
 use datafusion::error::Result as DataFusionResult;
-use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
@@ -20,6 +18,7 @@ use super::constants::Constants;
 use super::expression::Expression;
 use super::wire::{self, Cursor, MOST};
 use super::{NotPushable, Refused};
+use crate::exact;
 
 /// An expression and what its column is called.
 type Named = (Expression, String);
@@ -69,8 +68,8 @@ impl Function {
     fn implementation(self) -> Arc<AggregateUDF> {
         match self {
             Self::Count => count_udaf(),
-            Self::Sum => sum_udaf(),
-            Self::Avg => avg_udaf(),
+            Self::Sum => exact::sum(),
+            Self::Avg => exact::average(),
             Self::Min => min_udaf(),
             Self::Max => max_udaf(),
         }

@@ -18,7 +18,12 @@ fn decimal(value: i128) -> Expression {
 }
 
 fn binary(left: Expression, operator: Operator, right: Expression) -> Expression {
-    Expression::Binary { operator, checked: true, left: Box::new(left), right: Box::new(right) }
+    Expression::Binary {
+        operator,
+        checked: crate::exact::arithmetic(operator).is_some(),
+        left: Box::new(left),
+        right: Box::new(right),
+    }
 }
 
 fn runs(runs: Vec<Run>) -> Runs {
@@ -113,7 +118,7 @@ fn a_fragment_that_names_a_page_twice_is_refused_when_it_arrives() {
 fn another_engine_and_another_format_are_refused_with_the_remedy() {
     let bytes = fragment().encode().expect("travels");
     let mut other = bytes.clone();
-    other[7] = b'2';
+    other[7] = b'3';
     assert!(Fragment::decode(&other).expect_err("another format").0.contains("version"));
     let mut other = bytes;
     // The first digit of the engine's version, behind the magic and the text's length.

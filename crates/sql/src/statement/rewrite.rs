@@ -1,6 +1,8 @@
 //! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
 
 pub(super) mod alike;
+mod lengths;
+mod literals;
 mod negations;
 mod quantified;
 mod rows;
@@ -58,17 +60,20 @@ impl VisitorMut for Rewrite {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.enter_select(select);
         rows::in_group_by(select);
+        lengths::keep_names(select);
         alike::tell_apart(&mut select.projection, self.queries.last().is_some_and(|(is_derived, _)| *is_derived));
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        literals::of_table_function(table);
         self.is_next_derived = matches!(table, TableFactor::Derived { .. });
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<()> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.leave_select();
+        literals::selected(select);
         ControlFlow::Continue(())
     }
 
@@ -79,6 +84,8 @@ impl VisitorMut for Rewrite {
         plain::unknown(expression);
         plain::call(expression);
         plain::coalesce(expression);
+        lengths::cut(expression);
+        literals::within(expression);
         self.windows.resolve(expression);
         negations::outside(expression);
         rows::compare(expression);

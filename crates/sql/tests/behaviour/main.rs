@@ -1,11 +1,14 @@
 //! What the database does, seen from a session.
 
+mod casts;
 mod copy;
 mod correlated;
 mod damage;
 mod dml_planning;
+mod large;
 mod limits;
 mod merged;
+mod numbers;
 mod paged;
 mod paged_turns;
 mod plans;

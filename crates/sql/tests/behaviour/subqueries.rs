@@ -1,6 +1,11 @@
 //! Subqueries in conditions.
 
-use crate::shell::Shell;
+use std::sync::Arc;
+
+use ishigaki_scan::TallyPages;
+use ishigaki_sql::{Database, Settings};
+
+use crate::shell::{Shell, settings};
 
 fn tables() -> Shell {
     Shell::with(
@@ -101,6 +106,44 @@ fn null_is_not_outside_of_a_list_that_has_a_row() {
         assert!(shell.rows(&format!("SELECT b FROM t WHERE {left} NOT IN (SELECT 0 FROM h)")).is_empty(), "{left}");
         assert_eq!(shell.run(&format!("DELETE FROM t WHERE NOT {left} IN (SELECT 0 FROM h)")), 0, "{left}");
         assert_eq!(shell.rows(&format!("SELECT b FROM t WHERE {left} NOT IN (SELECT 0 FROM h WHERE x > 7)")).len(), 4);
+    }
+}
+
+/// A database that plans as for processes that share nothing, and runs the plans itself.
+fn in_pieces() -> Shell {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let settings = Settings { distribute: Some(Arc::new(TallyPages)), ..settings() };
+    let database = Database::open(directory.path().join("data"), settings).expect("opens");
+    let session = database.session();
+    Shell { directory, database, session }
+}
+
+#[test]
+fn a_scalar_subquery_of_two_rows_is_an_error_also_in_pieces() {
+    for shell in [Shell::new(), in_pieces()] {
+        shell.run("CREATE TABLE k (id INT PRIMARY KEY, a INT); INSERT INTO k VALUES (1, 10), (2, 20)");
+        for statement in [
+            "SELECT (SELECT a FROM k)",
+            "SELECT id, (SELECT a FROM k WHERE id > 0) FROM k",
+            "SELECT id FROM k WHERE a = (SELECT a FROM k)",
+            "SELECT id FROM k WHERE id = 1 OR a > (SELECT a FROM k)",
+            "SELECT max(a) + (SELECT a FROM k) FROM k",
+            "SELECT id FROM k GROUP BY id HAVING max(a) = (SELECT a FROM k)",
+            "UPDATE k SET a = (SELECT a FROM k)",
+            "DELETE FROM k WHERE a = (SELECT a FROM k)",
+            "INSERT INTO k SELECT 3, (SELECT a FROM k)",
+        ] {
+            let error = shell.error(statement).to_string();
+            assert!(error.contains("more than one row"), "{statement}: {error}");
+        }
+        assert_eq!(shell.rows("SELECT * FROM k ORDER BY id"), ["1|10", "2|20"]);
+        assert_eq!(shell.rows("SELECT id FROM k WHERE a = (SELECT a FROM k WHERE id = 2)"), ["2"]);
+        assert_eq!(shell.rows("SELECT (SELECT a FROM k WHERE id = 3), (SELECT max(a) FROM k)"), ["NULL|20"]);
+        assert_eq!(
+            shell.rows("SELECT id, (SELECT a FROM k ORDER BY id LIMIT 1) AS f FROM k ORDER BY id"),
+            ["1|10", "2|10"]
+        );
+        assert_eq!(shell.run("UPDATE k SET a = (SELECT a FROM k WHERE id = 1)"), 2);
     }
 }
 

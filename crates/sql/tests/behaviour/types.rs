@@ -147,3 +147,14 @@ fn an_integer_that_overflows_is_refused_and_not_wrapped_around() {
     shell.refuses("SELECT b + b FROM o", &["verflow"]);
     assert_eq!(shell.rows("SELECT b - 1 FROM o"), ["9223372036854775806"]);
 }
+
+#[test]
+fn the_information_schema_knows_what_may_be_null() {
+    let shell = Shell::with("CREATE TABLE i (id INT PRIMARY KEY, a INT NOT NULL, b INT)");
+    assert_eq!(
+        shell.rows("SELECT column_name, is_nullable FROM information_schema.columns WHERE table_name = 'i' ORDER BY 1"),
+        ["a|NO", "b|YES", "id|NO"]
+    );
+    // A subquery over a NOT NULL column is NULL all the same where it finds nothing.
+    assert_eq!(shell.rows("SELECT (SELECT id FROM i) IS NULL"), ["true"]);
+}

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use ishigaki_page::Page;
+
+use crate::exact;
 
 /// How far from zero a value may be.
 const MOST: i128 = 1 << 62;
@@ -105,14 +107,15 @@ impl Program {
             }
             self.at_scale(inner, scale_of(&data_type)?)?
         } else {
-            let binary = expression.downcast_ref::<BinaryExpr>()?;
-            let operands = [binary.left().data_type(schema).ok()?, binary.right().data_type(schema).ok()?];
+            let call = expression.downcast_ref::<ScalarFunctionExpr>()?;
+            let (operator, [left, right]) = (exact::operator(call.fun())?, call.args()) else { return None };
+            let operands = [left.data_type(schema).ok()?, right.data_type(schema).ok()?];
             if !operands.iter().all(computes) {
                 return None;
             }
-            let left = self.scaled(binary.left(), columns, schema)?;
-            let right = self.scaled(binary.right(), columns, schema)?;
-            self.binary(*binary.op(), left, right)?
+            let left = self.scaled(left, columns, schema)?;
+            let right = self.scaled(right, columns, schema)?;
+            self.binary(operator, left, right)?
         };
         // Whatever the type says of it is what was computed.
         (scale_of(&data_type)? == scaled.scale).then_some(scaled)

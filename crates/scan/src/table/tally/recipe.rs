@@ -6,9 +6,7 @@ use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int64Array, UInt64Arra
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
-use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
@@ -20,6 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::keys::Keys;
 use super::program::Program;
 use super::sums::{SUMS, Sums};
+use crate::exact;
 use crate::table::PageScan;
 
 /// What is to be counted of pages.
@@ -112,9 +111,9 @@ impl Recipe {
             self.sums.push(step);
             self.sums.len() - 1
         });
-        if is(sum_udaf()) {
+        if is(exact::sum()) {
             self.states.push(State::Sum(sum));
-        } else if is(avg_udaf()) {
+        } else if is(exact::average()) {
             self.states.extend([State::Count, State::Sum(sum)]);
         } else {
             return None;
@@ -128,7 +127,7 @@ impl Recipe {
         columns.len() == self.states.len()
             && columns.iter().zip(&self.states).all(|(field, state)| match state {
                 State::Count => matches!(field.data_type(), DataType::Int64 | DataType::UInt64),
-                State::Sum(_) => matches!(field.data_type(), DataType::Int64 | DataType::Decimal128(..)),
+                State::Sum(_) => matches!(field.data_type(), DataType::Decimal128(..)),
             })
     }
 
@@ -142,7 +141,6 @@ impl Recipe {
                 State::Sum(sum) => sums.sum(slot, *sum),
             });
             Ok(match data_type {
-                // Sums of integers wrap around, as they do elsewhere.
                 DataType::Int64 => Arc::new(Int64Array::from_iter_values(values.map(|value| value as i64))),
                 DataType::UInt64 => Arc::new(UInt64Array::from_iter_values(values.map(|value| value as u64))),
                 DataType::Decimal128(precision, scale) => {

@@ -1,0 +1,61 @@
+//! Numbers that are right or an error: arithmetic, sums and averages with the types and the limits that `PostgreSQL` gives them.
+//!
+//! DataFusion's own operators wrap integers around, let decimals outgrow their digits, and cut quotients and averages off
+//! after four digits. These are functions instead of a flag on an operator, because a function keeps its meaning wherever a plan
+//! goes: constants are folded by it, optimizer rules move it as a whole, and a plan that is written down names it.
+//!
+//! ```text
+//!   a + b, a - b, a * b, a / b, a % b    ─▶  Arithmetic   integers, decimals, floating-point numbers
+//!   -a                                   ─▶  Negation     integers
+//!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
+//!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
+//!   (SELECT a FROM t)                    ─▶  OnlyRow      a second row is an error
+//! ```
+//!
+//! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`calls`], and
+//! [`plan`] with the rule that has plans use them.
+
+mod arithmetic;
+mod calls;
+mod decimals;
+mod groups;
+mod plan;
+mod sums;
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::logical_expr::{AggregateUDF, Operator, ScalarUDF};
+
+pub use arithmetic::{Arithmetic, result_type};
+pub use calls::{negation, only_row, round_even};
+pub use plan::{ExactNumbers, as_day, binary};
+pub use sums::{average, sum};
+
+/// The operators that are replaced.
+const OPERATORS: [Operator; 5] =
+    [Operator::Plus, Operator::Minus, Operator::Multiply, Operator::Divide, Operator::Modulo];
+
+static ARITHMETIC: LazyLock<[Arc<ScalarUDF>; 5]> =
+    LazyLock::new(|| OPERATORS.map(|operator| Arc::new(ScalarUDF::from(Arithmetic::new(operator)))));
+
+/// The function in the place of an operator; nothing if it is not one of `+`, `-`, `*`, `/` and `%`.
+pub fn arithmetic(operator: Operator) -> Option<Arc<ScalarUDF>> {
+    let at = OPERATORS.iter().position(|known| *known == operator)?;
+    ARITHMETIC.get(at).cloned()
+}
+
+/// The operator that a function stands for.
+pub fn operator(function: &ScalarUDF) -> Option<Operator> {
+    ARITHMETIC.iter().zip(OPERATORS).find(|(known, _)| known.as_ref() == function).map(|(_, operator)| operator)
+}
+
+/// The scalar function of this name, for plans that are read from their written form.
+pub fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
+    let others = [negation(), only_row(), round_even()];
+    ARITHMETIC.iter().cloned().chain(others).find(|function| function.name() == name)
+}
+
+/// The aggregate function of this name, for plans that are read from their written form.
+pub fn aggregate_function(name: &str) -> Option<Arc<AggregateUDF>> {
+    [sum(), average()].into_iter().find(|function| function.name() == name)
+}

@@ -1,0 +1,303 @@
+//! Exact numbers in plans: which function stands for which operator, and the rule that leaves no other in a plan.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::functions::string::btrim;
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, TryCast, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFunctionDefinition, cast, lit,
+};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+
+use super::{arithmetic, average, negation, result_type, round_even, sum};
+
+/// What `PostgreSQL` skips around a number that it reads from text.
+const SPACES: &str = " \t\n\r\u{b}\u{c}";
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Number {
+    SmallInt,
+    Integer,
+    BigInt,
+    Decimal(u8, i8),
+    Real,
+    Double,
+}
+
+impl Number {
+    fn of(expression: &Expr, data_type: &DataType) -> Option<Self> {
+        // A number that is written down is the narrowest INTEGER or BIGINT.
+        if let Expr::Literal(ScalarValue::Int64(value), _) = expression {
+            let narrow = value.is_none_or(|value| i32::try_from(value).is_ok());
+            return Some(if narrow { Self::Integer } else { Self::BigInt });
+        }
+        Some(match data_type {
+            DataType::Int8 | DataType::UInt8 | DataType::Int16 => Self::SmallInt,
+            DataType::UInt16 | DataType::Int32 => Self::Integer,
+            DataType::UInt32 | DataType::Int64 | DataType::UInt64 => Self::BigInt,
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale)
+                if *scale >= 0 =>
+            {
+                Self::Decimal(*precision, *scale)
+            }
+            DataType::Float16 | DataType::Float32 => Self::Real,
+            DataType::Float64 => Self::Double,
+            _ => return None,
+        })
+    }
+
+    fn is_integer(self) -> bool {
+        self <= Self::BigInt
+    }
+
+    fn arrow(self) -> DataType {
+        match self {
+            Self::SmallInt => DataType::Int16,
+            Self::Integer => DataType::Int32,
+            Self::BigInt => DataType::Int64,
+            Self::Decimal(precision, scale) => DataType::Decimal128(precision, scale),
+            Self::Real => DataType::Float32,
+            Self::Double => DataType::Float64,
+        }
+    }
+
+    /// The decimal that holds an integer.
+    fn as_decimal(self) -> Self {
+        match self {
+            Self::SmallInt => Self::Decimal(5, 0),
+            Self::Integer => Self::Decimal(10, 0),
+            Self::BigInt => Self::Decimal(19, 0),
+            other => other,
+        }
+    }
+}
+
+/// The types as which two numbers meet an operator.
+fn meet(left: Number, right: Number) -> (Number, Number) {
+    let floats = [left, right].iter().any(|number| *number >= Number::Real);
+    match (left, right) {
+        (Number::Real, Number::Real) => (left, right),
+        _ if floats => (Number::Double, Number::Double),
+        _ if left.is_integer() && right.is_integer() => (left.max(right), left.max(right)),
+        _ => (left.as_decimal(), right.as_decimal()),
+    }
+}
+
+/// An expression as a number of that type.
+fn of_type(expression: &Expr, found: &DataType, number: Number) -> Expr {
+    if let (Expr::Literal(ScalarValue::Int64(Some(value)), _), Number::Decimal(_, 0)) = (expression, number) {
+        // With no more digits than it has.
+        let digits = value.unsigned_abs().checked_ilog10().map_or(1, |log| log as u8 + 1);
+        return lit(ScalarValue::Decimal128(Some(i128::from(*value)), digits, 0));
+    }
+    let wanted = number.arrow();
+    match expression {
+        _ if *found == wanted => expression.clone(),
+        Expr::Literal(value, _) => match value.cast_to(&wanted) {
+            Ok(value) => lit(value),
+            Err(_) => cast(expression.clone(), wanted),
+        },
+        _ => cast(expression.clone(), wanted),
+    }
+}
+
+/// What stands for an operator between two numbers or dates; nothing where DataFusion's own is right.
+pub fn binary(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
+    let function = arithmetic(operator)?;
+    let (left_type, right_type) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    if let Some(dates) = of_dates(operator, (left, &left_type), (right, &right_type), schema) {
+        return Some(dates);
+    }
+    let (is, other) = meet(Number::of(left, &left_type)?, Number::of(right, &right_type)?);
+    let (left, right) = (of_type(left, &left_type, is), of_type(right, &right_type, other));
+    result_type(operator, &left.get_type(schema).ok()?, &right.get_type(schema).ok()?)?;
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![left, right])))
+}
+
+/// A day and a number of days, two days, and a day and an interval, which is a time.
+fn of_dates(
+    operator: Operator,
+    (left, left_type): (&Expr, &DataType),
+    (right, right_type): (&Expr, &DataType),
+    schema: &dyn ExprSchema,
+) -> Option<Expr> {
+    let days = |date: &Expr| cast(date.clone(), DataType::Int32);
+    let as_date = |days: Expr| cast(days, DataType::Date32);
+    let time = |date: &Expr| cast(date.clone(), DataType::Timestamp(TimeUnit::Microsecond, None));
+    match (left_type, operator, right_type) {
+        (DataType::Date32, Operator::Minus, DataType::Date32) => binary(operator, &days(left), &days(right), schema),
+        (DataType::Date32, Operator::Plus | Operator::Minus, right_type) if right_type.is_integer() => {
+            binary(operator, &days(left), right, schema).map(as_date)
+        }
+        (left_type, Operator::Plus, DataType::Date32) if left_type.is_integer() => {
+            binary(operator, left, &days(right), schema).map(as_date)
+        }
+        (DataType::Date32, Operator::Plus | Operator::Minus, DataType::Interval(_)) => {
+            Some(plain(time(left), operator, right.clone()))
+        }
+        (DataType::Interval(_), Operator::Plus, DataType::Date32) => Some(plain(left.clone(), operator, time(right))),
+        _ => None,
+    }
+}
+
+fn plain(left: Expr, operator: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)))
+}
+
+/// A day and an interval of whole days, as a day: what compares to a date so, compares as the time at midnight does, and
+/// leaves the date as it is for those that know its bounds.
+pub fn as_day(expression: &Expr) -> Option<Expr> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) = expression else {
+        return None;
+    };
+    let Expr::BinaryExpr(BinaryExpr { op, .. }) = expression else { return None };
+    let day = |expression: &Expr| match expression {
+        Expr::Cast(Cast { expr, .. }) => match expr.as_ref() {
+            Expr::Literal(ScalarValue::Date32(_), _) => Some(expr.as_ref().clone()),
+            Expr::Cast(inner) if *inner.field.data_type() == DataType::Date32 => Some(expr.as_ref().clone()),
+            _ => None,
+        },
+        other => as_day(other),
+    };
+    let is_whole = |expression: &Expr| matches!(expression, Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) if interval.nanoseconds == 0);
+    if is_whole(right) {
+        return Some(plain(day(left)?, *op, right.as_ref().clone()));
+    }
+    (*op == Operator::Plus && is_whole(left)).then(|| Some(plain(left.as_ref().clone(), *op, day(right)?)))?
+}
+
+/// Has numbers computed exactly wherever a plan computes: in all expressions of all nodes and of all subqueries.
+#[derive(Debug, Default)]
+pub struct ExactNumbers;
+
+impl AnalyzerRule for ExactNumbers {
+    fn name(&self) -> &'static str {
+        "exact_numbers"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let with_schema = |plan: LogicalPlan| {
+            let schema = merge_schema(&plan.inputs());
+            let names = NamePreserver::new(&plan);
+            let changed = plan.map_expressions(|expression| {
+                let name = names.save(&expression);
+                let changed = expression.transform_up(|expression| Ok(exactly(expression, &schema)))?;
+                Ok(changed.update_data(|expression| name.restore(expression)))
+            })?;
+            if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+        };
+        plan.transform_up_with_subqueries(with_schema).data()
+    }
+}
+
+/// An expression with exact arithmetic at its top.
+fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let made = match &expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match days_alone(left, *op, right, schema) {
+            Some(days) => Some(days),
+            None => binary(*op, left, right, schema),
+        },
+        Expr::Negative(inner) => match inner.get_type(schema) {
+            Ok(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
+                Some(Expr::ScalarFunction(ScalarFunction::new_udf(negation(), vec![inner.as_ref().clone()])))
+            }
+            _ => None,
+        },
+        Expr::Cast(Cast { expr, field }) => {
+            let narrows = narrows(expr, field.data_type(), schema);
+            let made = castable(expr, field.data_type(), schema)
+                .map(|expr| Expr::Cast(Cast { expr: Box::new(expr), field: Arc::clone(field) }));
+            // A cast that may fail is kept from rules that would compare what it is of instead.
+            if narrows { Some(whole(made.unwrap_or_else(|| expression.clone()))) } else { made }
+        }
+        Expr::ScalarFunction(call) if is_call(&expression, &round_even()) => {
+            call.args.first().filter(|inner| is_call(inner, &round_even())).cloned()
+        }
+        Expr::TryCast(TryCast { expr, field }) => castable(expr, field.data_type(), schema)
+            .map(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field: Arc::clone(field) })),
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            let exact = [sum(), average()].into_iter().find(|exact| exact.name() == func.name() && exact != func);
+            exact.map(|func| Expr::AggregateFunction(AggregateFunction { func, params: params.clone() }))
+        }
+        Expr::WindowFunction(window) => match &window.fun {
+            WindowFunctionDefinition::AggregateUDF(func) => {
+                let exact = [sum(), average()].into_iter().find(|exact| exact.name() == func.name() && exact != func);
+                exact.map(|func| {
+                    let fun = WindowFunctionDefinition::AggregateUDF(func);
+                    Expr::WindowFunction(Box::new(WindowFunction { fun, params: window.params.clone() }))
+                })
+            }
+            WindowFunctionDefinition::WindowUDF(_) => None,
+        },
+        _ => None,
+    };
+    made.map_or_else(|| Transformed::no(expression), Transformed::yes)
+}
+
+/// A date compared with a day and whole days.
+fn days_alone(left: &Expr, operator: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let is_date = |expression: &Expr| matches!(expression.get_type(schema), Ok(DataType::Date32));
+    if !matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
+        return None;
+    }
+    if is_date(left) {
+        return Some(plain(left.clone(), operator, as_day(right)?));
+    }
+    is_date(right).then(|| Some(plain(as_day(left)?, operator, right.clone())))?
+}
+
+fn whole(expression: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(round_even(), vec![expression]))
+}
+
+fn is_call(expression: &Expr, function: &Arc<ScalarUDF>) -> bool {
+    matches!(expression, Expr::ScalarFunction(call) if call.func == *function)
+}
+
+/// Whether a cast between exact numbers fails for some of them.
+fn narrows(expression: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    let digits = |data_type: &DataType| match data_type {
+        DataType::Int8 => Some((3, 0)),
+        DataType::Int16 => Some((5, 0)),
+        DataType::Int32 => Some((10, 0)),
+        DataType::Int64 => Some((19, 0)),
+        DataType::Decimal128(precision, scale) => Some((i16::from(*precision) - i16::from(*scale), i16::from(*scale))),
+        _ => None,
+    };
+    let Ok(from) = expression.get_type(schema) else { return false };
+    match (digits(&from), digits(to)) {
+        (Some((has, of)), Some((gets, behind))) => has > gets || of > behind || from.is_decimal() && to.is_integer(),
+        _ => false,
+    }
+}
+
+/// What is to be cast so that numbers are rounded as `PostgreSQL` does, and read from texts with spaces around them. Nothing
+/// where that makes no difference.
+fn castable(expression: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr> {
+    let to_integer = to.is_integer();
+    match expression.get_type(schema).ok()? {
+        DataType::Float32 | DataType::Float64 if to_integer && !is_call(expression, &round_even()) => {
+            Some(whole(expression.clone()))
+        }
+        DataType::Decimal128(precision, scale) if to_integer && scale > 0 => {
+            let digits = (i16::from(precision) - i16::from(scale) + 1).clamp(1, 38);
+            Some(cast(expression.clone(), DataType::Decimal128(digits as u8, 0)))
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            if (to.is_numeric() || *to == DataType::Boolean) && !is_call(expression, &btrim()) =>
+        {
+            Some(Expr::ScalarFunction(ScalarFunction::new_udf(btrim(), vec![expression.clone(), lit(SPACES)])))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,61 @@
+//! A scalar subquery that gives a second row is an error, however it is planned and wherever it runs.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::functions_aggregate::first_last::first_value;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use ishigaki_scan::exact;
+
+/// Has each scalar subquery that may give several rows give one: its only value, of as many as it counts.
+#[derive(Debug)]
+pub(crate) struct OneRow;
+
+impl AnalyzerRule for OneRow {
+    fn name(&self) -> &'static str {
+        "one_row"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let in_node = |plan: LogicalPlan| {
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expression| {
+                let name = names.save(&expression);
+                let changed = expression.transform_up(only)?;
+                Ok(changed.update_data(|expression| name.restore(expression)))
+            })
+        };
+        plan.transform_up_with_subqueries(in_node).data()
+    }
+}
+
+fn only(expression: Expr) -> Result<Transformed<Expr>> {
+    let Expr::ScalarSubquery(subquery) = expression else { return Ok(Transformed::no(expression)) };
+    if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1) || !subquery.outer_ref_columns.is_empty() {
+        return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
+    }
+    let Some((value, name)) = subquery
+        .subquery
+        .schema()
+        .iter()
+        .next()
+        .map(|(qualifier, field)| (Expr::Column((qualifier, field).into()), field.name().clone()))
+    else {
+        return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
+    };
+    let (value, rows) = (first_value(value, Vec::new()).alias("__value"), count(lit(1)).alias("__rows"));
+    let only =
+        ScalarFunction::new_udf(exact::only_row(), vec![Expr::Column("__value".into()), Expr::Column("__rows".into())]);
+    let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery))
+        .aggregate(Vec::<Expr>::new(), vec![value, rows])?
+        .project(vec![Expr::ScalarFunction(only).alias(name)])?
+        .build()?;
+    let subquery = Subquery { subquery: Arc::new(plan), ..subquery };
+    Ok(Transformed::yes(Expr::ScalarSubquery(subquery)))
+}

@@ -1,0 +1,136 @@
+//! Whole numbers that are written down are INTEGER where they fit, as in `PostgreSQL`; to DataFusion they are all BIGINT.
+//!
+//! What comes of it differs where a result's type does: a sum of INTEGER is a BIGINT, which is divided without a fraction, and
+//! one of BIGINT a DECIMAL. Operators see to their own operands; here are the places from where a number gets into a column.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, TableFactor,
+    UnaryOperator, Value,
+};
+
+use crate::statement::identifier;
+
+/// Functions whose result has the type of their arguments.
+const SAME: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
+
+/// What is selected.
+pub(super) fn selected(select: &mut Select) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } = item {
+            narrow(expression);
+        }
+    }
+}
+
+/// What is summed, and what is one of several values.
+pub(super) fn within(expression: &mut Expr) {
+    match expression {
+        Expr::Case { .. } => narrow(expression),
+        Expr::Function(_) => {
+            let chosen = name(expression).is_some_and(|name| name == "sum" || name == "avg" || SAME.contains(&&*name));
+            if chosen {
+                arguments(expression).for_each(narrow);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The numbers that a table function gets, which are BIGINT for DataFusion's.
+pub(super) fn of_table_function(table: &mut TableFactor) {
+    let TableFactor::Table { args: Some(list), .. } = table else { return };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument
+            && matches!(argument, Expr::BinaryOp { .. } | Expr::Nested(_))
+            && is_of_numbers(argument)
+        {
+            *argument = cast(argument, DataType::BigInt(None));
+        }
+    }
+}
+
+/// Whether an expression is of whole numbers that are written down.
+fn is_of_numbers(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_of_numbers(inner),
+        Expr::BinaryOp { left, right, .. } => is_of_numbers(left) && is_of_numbers(right),
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.parse::<i64>().is_ok()),
+        _ => false,
+    }
+}
+
+fn cast(expression: &Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression.clone()), data_type, array: false, format: None }
+}
+
+/// Has the numbers that an expression may be read as INTEGER.
+fn narrow(expression: &mut Expr) {
+    match expression {
+        Expr::Nested(inner) => narrow(inner),
+        Expr::Case { conditions, else_result, .. } => {
+            for when in conditions {
+                narrow(&mut when.result);
+            }
+            if let Some(otherwise) = else_result {
+                narrow(otherwise);
+            }
+        }
+        _ if is_integer(expression) => {
+            *expression = cast(expression, DataType::Int(None));
+        }
+        _ => {}
+    }
+}
+
+fn is_integer(expression: &Expr) -> bool {
+    match expression {
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.parse::<i32>().is_ok()),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => {
+            matches!(expr.as_ref(), Expr::Value(_)) && is_integer(expr)
+        }
+        _ => false,
+    }
+}
+
+/// The name of a function that is called.
+fn name(expression: &Expr) -> Option<String> {
+    let Expr::Function(function) = expression else { return None };
+    function.name.0.last().and_then(|part| part.as_ident()).map(identifier)
+}
+
+fn arguments(expression: &mut Expr) -> impl Iterator<Item = &mut Expr> {
+    let list = match expression {
+        Expr::Function(function) => match &mut function.args {
+            FunctionArguments::List(list) => list.args.as_mut_slice(),
+            _ => &mut [],
+        },
+        _ => &mut [],
+    };
+    list.iter_mut().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Statement;
+
+    #[test]
+    fn numbers_that_get_into_a_column_are_integers_where_they_fit() {
+        for (sql, rewritten) in [
+            ("SELECT 1, 3000000000, 1.5, -7", "SELECT CAST(1 AS INT), 3000000000, 1.5, CAST(-7 AS INT)"),
+            (
+                "SELECT sum(CASE WHEN a > 1 THEN 1 ELSE 0 END) + 1 FROM t LIMIT 3",
+                "SELECT sum(CASE WHEN a > 1 THEN CAST(1 AS INT) ELSE CAST(0 AS INT) END) + 1 FROM t LIMIT 3",
+            ),
+            ("SELECT coalesce(a, 0) FROM t WHERE b = 2", "SELECT coalesce(a, CAST(0 AS INT)) FROM t WHERE b = 2"),
+            (
+                "SELECT a FROM t GROUP BY CASE WHEN a > 1 THEN 1 END",
+                "SELECT a FROM t GROUP BY CASE WHEN a > 1 THEN CAST(1 AS INT) END",
+            ),
+        ] {
+            assert_eq!(Statement::parse(sql).expect("parses")[0].to_string(), rewritten);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Arithmetic is right or an error, wherever in a statement it stands.
+
+use crate::shell::Shell;
+
+/// The largest and the smallest number of each integer type.
+fn extremes() -> Shell {
+    Shell::with(
+        "CREATE TABLE o (id INT PRIMARY KEY, s SMALLINT, i INT, b BIGINT);
+         INSERT INTO o VALUES (1, 32767, 2147483647, 9223372036854775807),
+                              (2, -32768, -2147483648, -9223372036854775808)",
+    )
+}
+
+/// Expressions over `o` that leave the range of their type in one of its rows.
+const LEAVING: [&str; 16] = [
+    "b + 1",
+    "b - 1",
+    "b * 2",
+    "b + b",
+    "-b",
+    "b / -1",
+    "b * -1",
+    "i + 1",
+    "i - 1",
+    "i * i",
+    "-i",
+    "i / -1",
+    "s + s",
+    "-s",
+    "CAST(b AS INT)",
+    "CAST(i AS SMALLINT)",
+];
+
+#[test]
+fn an_integer_that_leaves_its_range_is_an_error_wherever_it_stands() {
+    let shell = extremes();
+    shell.run("CREATE TABLE sink (id INT PRIMARY KEY, b BIGINT)");
+    for leaving in LEAVING {
+        for statement in [
+            format!("SELECT {leaving} FROM o"),
+            format!("SELECT id FROM o WHERE {leaving} < 0"),
+            format!("SELECT id FROM o ORDER BY {leaving}"),
+            format!("SELECT count(*) FROM o GROUP BY {leaving}"),
+            format!("SELECT max({leaving}) FROM o"),
+            format!("SELECT sum({leaving}) FROM o"),
+            format!("SELECT id FROM o GROUP BY id HAVING max({leaving}) > 0"),
+            format!("SELECT count(*) FROM o JOIN (SELECT 1 AS one) AS l ON {leaving} > one"),
+            format!("SELECT rank() OVER (ORDER BY {leaving}) FROM o"),
+            format!("SELECT max({leaving}) OVER (PARTITION BY id) FROM o"),
+            format!("SELECT CASE WHEN id > 0 THEN {leaving} END FROM o"),
+            format!("SELECT (SELECT max({leaving}) FROM o)"),
+            format!("SELECT id FROM o WHERE {leaving} IN (1, 2, 3, 4, 5)"),
+            format!("SELECT DISTINCT {leaving} FROM o"),
+            format!("SELECT {leaving} FROM o UNION ALL SELECT 1"),
+            format!("INSERT INTO sink SELECT id, {leaving} FROM o"),
+            format!("UPDATE o SET b = {leaving}"),
+            format!("DELETE FROM o WHERE {leaving} < 0"),
+        ] {
+            let error = shell.error(&statement).to_string();
+            let said =
+                error.contains("out of range") || error.contains("verflow") || error.contains("Can't cast value");
+            assert!(said, "{statement}: {error}");
+        }
+    }
+    assert_eq!(shell.rows("SELECT count(*) FROM sink"), ["0"]);
+    assert_eq!(shell.rows("SELECT count(*), sum(b) FROM o"), ["2|-1"]);
+}
+
+#[test]
+fn constants_are_not_folded_with_a_wrap() {
+    let shell = Shell::with("CREATE TABLE c (b BIGINT, k BIGINT)");
+    for statement in [
+        "SELECT 9223372036854775807 + 1",
+        "SELECT 2147483647 + 1",
+        "SELECT 1 WHERE 9223372036854775807 + 1 < 0",
+        "SELECT * FROM (VALUES (9223372036854775807 + 1)) AS v(x)",
+        "INSERT INTO c (k) VALUES (9223372036854775807 + 1)",
+        "CREATE TABLE e (b BIGINT DEFAULT 9223372036854775807 + 1)",
+        "SELECT -(-9223372036854775807 - 1)",
+    ] {
+        let error = shell.error(statement).to_string();
+        assert!(error.contains("out of range") || error.contains("verflow"), "{statement}: {error}");
+    }
+    shell.error("SELECT value FROM generate_series(1, 9223372036854775807 + 1)");
+    shell.error("SELECT 1 LIMIT 9223372036854775807 + 1");
+    assert_eq!(shell.rows("SELECT count(*) FROM generate_series(1, 5 * 2 - 1)"), ["9"]);
+}
+
+#[test]
+fn results_that_fit_are_those_of_postgresql() {
+    let shell = extremes();
+    for (expression, expected) in [
+        ("b - id", "9223372036854775806"),
+        ("b % -1", "0"),
+        ("b / 10", "922337203685477580"),
+        ("-7 / 2", "-3"),
+        ("-7 % 2", "-1"),
+        ("s + 1", "32768"),
+        ("i + 0.5", "2147483647.5"),
+        ("i + b * 0", "2147483647"),
+        ("1 + 2.5 * 4", "11.0"),
+        ("7.5 % 2", "1.5"),
+        ("NULL + 1", "NULL"),
+        ("0.1 + 0.2", "0.3"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {expression} FROM o WHERE id = 1")), [expected], "{expression}");
+    }
+    for zero in ["b / 0", "b % 0", "1.5 / 0", "1.5 % 0", "1e0 / 0"] {
+        let error = shell.error(&format!("SELECT {zero} FROM o")).to_string();
+        assert!(error.to_lowercase().contains("divide by zero"), "{zero}: {error}");
+    }
+    for lost in ["1e308 * 10", "-1e308 - 1e308", "1e-300 * 1e-300", "1e-300 / 1e300"] {
+        let error = shell.error(&format!("SELECT {lost}")).to_string();
+        assert!(error.contains("value out of range"), "{lost}: {error}");
+    }
+}
+
+#[test]
+fn sums_of_integers_are_exact_however_large() {
+    let shell = extremes();
+    shell.run("INSERT INTO o VALUES (3, 32767, 2147483647, 9223372036854775807)");
+    let two = "18446744073709551614";
+    assert_eq!(shell.rows("SELECT sum(b) FROM o WHERE id <> 2"), [two]);
+    assert_eq!(shell.rows("SELECT sum(i), sum(s) FROM o WHERE id <> 2"), ["4294967294|65534"]);
+    assert_eq!(
+        shell.rows("SELECT id % 2, sum(b) FROM o GROUP BY id % 2 ORDER BY 1"),
+        ["0|-9223372036854775808".to_owned(), format!("1|{two}")]
+    );
+    assert_eq!(shell.rows("SELECT sum(b) OVER () FROM o WHERE id <> 2"), [two, two]);
+    assert_eq!(
+        shell.rows("SELECT sum(b) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM o"),
+        ["9223372036854775807", "-1", "-1"]
+    );
+    assert_eq!(shell.rows("SELECT sum(DISTINCT b), avg(DISTINCT i) FROM o"), ["-1|-0.50000000000000000000"]);
+    assert_eq!(shell.rows("SELECT sum(b) FILTER (WHERE id = 1), sum(b) FROM o WHERE id > 5"), ["NULL|NULL"]);
+    // A sum of BIGINT is NUMERIC, that of INTEGER is BIGINT.
+    assert_eq!(
+        shell.rows("SELECT sum(id) / 4, sum(CASE WHEN id > 0 THEN 1 ELSE 0 END) / 2, count(*) / 2 FROM o"),
+        ["1|1|1"]
+    );
+    assert_eq!(shell.rows("SELECT sum(b) / 2 FROM o WHERE id = 1"), ["4611686018427387903.5000000000000000"]);
+}
+
+#[test]
+fn decimals_that_outgrow_their_digits_are_an_error() {
+    let shell = Shell::with(
+        "CREATE TABLE d (id INT PRIMARY KEY, w DECIMAL(38), p DECIMAL(38, 10), m DECIMAL(15, 2));
+         INSERT INTO d VALUES (1, 99999999999999999999999999999999999999, 9999999999999999999999999999.9999999999, 1.05),
+                              (2, 99999999999999999999999999999999999999, 9999999999999999999999999999.9999999999, 2.05)",
+    );
+    for statement in [
+        "SELECT w + 1 FROM d",
+        "SELECT w + w FROM d",
+        "SELECT -w - 1 FROM d",
+        "SELECT w * w FROM d",
+        "SELECT w * 2 FROM d",
+        "SELECT p * p FROM d",
+        "SELECT p + p FROM d",
+        "SELECT p / 0.0000000001 FROM d",
+        "SELECT sum(w) FROM d",
+        "SELECT sum(w) OVER () FROM d",
+        "SELECT sum(p) FROM d GROUP BY id < 5",
+        "SELECT id FROM d WHERE w + 1 > 0",
+        "SELECT max(w + 1) FROM d",
+        "INSERT INTO d SELECT id + 5, w + 1, 0, 0 FROM d",
+        "UPDATE d SET w = w + 1",
+    ] {
+        let error = shell.error(statement).to_string();
+        assert!(error.contains("numeric field overflow"), "{statement}: {error}");
+    }
+    assert_eq!(shell.rows("SELECT sum(m), avg(m) FROM d"), ["3.10|1.55000000000000000000"]);
+    assert_eq!(shell.rows("SELECT w - 1 FROM d WHERE id = 1"), ["99999999999999999999999999999999999998"]);
+    assert_eq!(
+        shell.rows("SELECT sum(m), sum(m * m), m * m FROM d GROUP BY m ORDER BY m"),
+        ["1.05|1.1025|1.1025", "2.05|4.2025|4.2025"]
+    );
+}
+
+#[test]
+fn quotients_and_averages_have_the_digits_of_postgresql_at_least() {
+    let shell = Shell::with(
+        "CREATE TABLE q (id INT PRIMARY KEY, s SMALLINT, b BIGINT, d DECIMAL(15, 2), f DOUBLE);
+         INSERT INTO q VALUES (1, 1, 1, 1.00, 1), (2, 2, 2, 2.00, 2), (3, 2, 2, 2.00, 2)",
+    );
+    for (expression, expected) in [
+        ("10 / 3.0", "3.33333333333333333333"),
+        ("2 / 3.0", "0.66666666666666666667"),
+        ("-2 / 3.0", "-0.66666666666666666667"),
+        ("sum(d) / 3", "1.6666666666666667"),
+        ("avg(d)", "1.66666666666666666667"),
+        ("avg(id)", "2.00000000000000000000"),
+        ("avg(s)", "1.66666666666666666667"),
+        ("avg(b)", "1.6666666666666666667"),
+        ("avg(-b)", "-1.6666666666666666667"),
+        ("avg(f)", "1.6666666666666667"),
+        ("avg(id) FILTER (WHERE id > 9)", "NULL"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {expression} FROM q"))[0], expected, "{expression}");
+    }
+    assert_eq!(
+        shell.rows("SELECT s, avg(id) FROM q GROUP BY s ORDER BY s"),
+        ["1|1.00000000000000000000", "2|2.50000000000000000000"]
+    );
+}
