@@ -70,17 +70,18 @@ impl PhysicalExtensionCodec for Codec {
     }
 
     fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
-        let own = || exact::scalar_function(name).or_else(|| bounded_function(name));
-        match (bytes == EXACT).then(own).flatten() {
+        let own = |bytes| exact::decode_scalar(name, bytes).or_else(|| bounded_function(name));
+        match bytes.strip_prefix(EXACT).and_then(own) {
             Some(function) => Ok(function),
             None => self.others.try_decode_udf(name, bytes),
         }
     }
 
     fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
-        let is_exact = exact::scalar_function(function.name()).is_some_and(|known| *known == *function);
-        if is_exact || is_bounded(function) {
+        let exact = exact::encode_scalar(function);
+        if exact.is_some() || is_bounded(function) {
             bytes.extend_from_slice(EXACT);
+            bytes.extend(exact.unwrap_or_default());
             return Ok(());
         }
         self.others.try_encode_udf(function, bytes)

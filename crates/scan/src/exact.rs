@@ -10,14 +10,16 @@
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
 //!   (SELECT a FROM t)                    ─▶  OnlyRow      a second row is an error
+//!   ((((a + b) + c) + d) + …)            ─▶  Formula      many of them as one function
 //! ```
 //!
-//! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`calls`], and
-//! [`plan`] with the rule that has plans use them.
+//! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`calls`],
+//! [`formula`], and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
 mod calls;
 mod decimals;
+mod formula;
 mod groups;
 mod plan;
 mod sums;
@@ -28,7 +30,7 @@ use datafusion::logical_expr::{AggregateUDF, Operator, ScalarUDF};
 
 pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{negation, only_row, round_even};
-pub use plan::{ExactNumbers, as_day, binary};
+pub use plan::{ExactNumbers, as_day, binary, type_of};
 pub use sums::{average, sum};
 
 /// The operators that are replaced.
@@ -46,13 +48,29 @@ pub fn arithmetic(operator: Operator) -> Option<Arc<ScalarUDF>> {
 
 /// The operator that a function stands for.
 pub fn operator(function: &ScalarUDF) -> Option<Operator> {
-    ARITHMETIC.iter().zip(OPERATORS).find(|(known, _)| known.as_ref() == function).map(|(_, operator)| operator)
+    Arithmetic::operator(function)
 }
 
-/// The scalar function of this name, for plans that are read from their written form.
-pub fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
-    let others = [negation(), only_row(), round_even()];
-    ARITHMETIC.iter().cloned().chain(others).find(|function| function.name() == name)
+fn is_negation(function: &ScalarUDF) -> bool {
+    *negation() == *function
+}
+
+/// The scalar functions that have a name of their own.
+fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    ARITHMETIC.iter().cloned().chain([negation(), only_row(), round_even()])
+}
+
+/// What a plan that is written down says of a scalar function beside its name; nothing if it is none of these.
+pub fn encode_scalar(function: &ScalarUDF) -> Option<Vec<u8>> {
+    formula::encode(function).or_else(|| named().any(|known| *known == *function).then(Vec::new))
+}
+
+/// The scalar function of a plan that was written down.
+pub fn decode_scalar(name: &str, bytes: &[u8]) -> Option<Arc<ScalarUDF>> {
+    match bytes {
+        [] => named().find(|function| function.name() == name),
+        steps => formula::decode(steps).filter(|function| function.name() == name),
+    }
 }
 
 /// The aggregate function of this name, for plans that are read from their written form.

@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
 
@@ -42,8 +42,9 @@ impl Arithmetic {
         Self { operator, signature: Signature::any(2, Volatility::Immutable) }
     }
 
-    fn text<T: std::fmt::Display>(&self, args: &[T]) -> String {
-        args.iter().map(T::to_string).collect::<Vec<_>>().join(&format!(" {} ", self.operator))
+    /// The operator that a function stands for.
+    pub(super) fn operator(function: &ScalarUDF) -> Option<Operator> {
+        function.inner().downcast_ref::<Self>().map(|arithmetic| arithmetic.operator)
     }
 
     fn integers(&self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
@@ -140,6 +141,22 @@ impl Arithmetic {
     }
 }
 
+/// Writes operators as SQL has them; those below as well, because each of them alone would write out again what is below it.
+fn write(operator: Operator, args: &[Expr], of: &impl Fn(&Expr) -> String, text: &mut String) {
+    for (at, arg) in args.iter().enumerate() {
+        if at > 0 {
+            text.extend([" ", &operator.to_string(), " "]);
+        }
+        match arg {
+            Expr::ScalarFunction(call) => match Arithmetic::operator(&call.func) {
+                Some(below) => write(below, &call.args, of, text),
+                None => text.push_str(&of(arg)),
+            },
+            arg => text.push_str(&of(arg)),
+        }
+    }
+}
+
 impl ScalarUDFImpl for Arithmetic {
     fn name(&self) -> &str {
         match self.operator {
@@ -152,11 +169,15 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(self.text(args))
+        let mut text = String::new();
+        write(self.operator, args, &Expr::to_string, &mut text);
+        Ok(text)
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(self.text(&args.iter().map(Expr::schema_name).collect::<Vec<_>>()))
+        let mut text = String::new();
+        write(self.operator, args, &|arg| arg.schema_name().to_string(), &mut text);
+        Ok(text)
     }
 
     fn signature(&self) -> &Signature {

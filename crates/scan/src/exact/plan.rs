@@ -15,7 +15,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use super::{arithmetic, average, negation, result_type, round_even, sum};
+use super::formula::collapsed;
+use super::{arithmetic, average, negation, operator as operator_of, result_type, round_even, sum};
 
 /// What `PostgreSQL` skips around a number that it reads from text.
 const SPACES: &str = " \t\n\r\u{b}\u{c}";
@@ -110,16 +111,28 @@ fn of_type(expression: &Expr, found: &DataType, number: Number) -> Expr {
     }
 }
 
+/// The type of an expression. DataFusion would write the name of a function out to tell the type of what it gives.
+pub fn type_of(expression: &Expr, schema: &dyn ExprSchema) -> Option<DataType> {
+    match expression {
+        Expr::ScalarFunction(call) if operator_of(&call.func).is_some() => {
+            let types = call.args.iter().map(|argument| type_of(argument, schema)).collect::<Option<Vec<_>>>()?;
+            call.func.return_type(&types).ok()
+        }
+        Expr::Negative(inner) => type_of(inner, schema),
+        other => other.get_type(schema).ok(),
+    }
+}
+
 /// What stands for an operator between two numbers or dates; nothing where DataFusion's own is right.
 pub fn binary(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
     let function = arithmetic(operator)?;
-    let (left_type, right_type) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let (left_type, right_type) = (type_of(left, schema)?, type_of(right, schema)?);
     if let Some(dates) = of_dates(operator, (left, &left_type), (right, &right_type), schema) {
         return Some(dates);
     }
     let (is, other) = meet(Number::of(left, &left_type)?, Number::of(right, &right_type)?);
     let (left, right) = (of_type(left, &left_type, is), of_type(right, &right_type, other));
-    result_type(operator, &left.get_type(schema).ok()?, &right.get_type(schema).ok()?)?;
+    result_type(operator, &type_of(&left, schema)?, &type_of(&right, schema)?)?;
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![left, right])))
 }
 
@@ -190,7 +203,8 @@ impl AnalyzerRule for ExactNumbers {
             let names = NamePreserver::new(&plan);
             let changed = plan.map_expressions(|expression| {
                 let name = names.save(&expression);
-                let changed = expression.transform_up(|expression| Ok(exactly(expression, &schema)))?;
+                let exact = expression.transform_up(|expression| Ok(exactly(expression, &schema)))?;
+                let changed = exact.transform_data(collapsed)?;
                 Ok(changed.update_data(|expression| name.restore(expression)))
             })?;
             if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
@@ -206,8 +220,8 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             Some(days) => Some(days),
             None => binary(*op, left, right, schema),
         },
-        Expr::Negative(inner) => match inner.get_type(schema) {
-            Ok(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
+        Expr::Negative(inner) => match type_of(inner, schema) {
+            Some(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
                 Some(Expr::ScalarFunction(ScalarFunction::new_udf(negation(), vec![inner.as_ref().clone()])))
             }
             _ => None,
@@ -246,7 +260,7 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
 /// A date compared with a day and whole days.
 fn days_alone(left: &Expr, operator: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
-    let is_date = |expression: &Expr| matches!(expression.get_type(schema), Ok(DataType::Date32));
+    let is_date = |expression: &Expr| type_of(expression, schema) == Some(DataType::Date32);
     if !matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
         return None;
     }
@@ -274,7 +288,7 @@ fn narrows(expression: &Expr, to: &DataType, schema: &DFSchema) -> bool {
         DataType::Decimal128(precision, scale) => Some((i16::from(*precision) - i16::from(*scale), i16::from(*scale))),
         _ => None,
     };
-    let Ok(from) = expression.get_type(schema) else { return false };
+    let Some(from) = type_of(expression, schema) else { return false };
     match (digits(&from), digits(to)) {
         (Some((has, of)), Some((gets, behind))) => has > gets || of > behind || from.is_decimal() && to.is_integer(),
         _ => false,
@@ -285,7 +299,7 @@ fn narrows(expression: &Expr, to: &DataType, schema: &DFSchema) -> bool {
 /// where that makes no difference.
 fn castable(expression: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr> {
     let to_integer = to.is_integer();
-    match expression.get_type(schema).ok()? {
+    match type_of(expression, schema)? {
         DataType::Float32 | DataType::Float64 if to_integer && !is_call(expression, &round_even()) => {
             Some(whole(expression.clone()))
         }

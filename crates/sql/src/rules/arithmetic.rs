@@ -4,7 +4,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{Expr, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use ishigaki_scan::exact;
 
@@ -20,7 +20,7 @@ impl ExprPlanner for Arithmetic {
                 return Ok(PlannerResult::Planned(exact));
             }
         } else if is_comparison(&op) {
-            let is_date = |expression: &Expr| matches!(expression.get_type(schema), Ok(DataType::Date32));
+            let is_date = |expression: &Expr| exact::type_of(expression, schema) == Some(DataType::Date32);
             if is_date(&left) {
                 right = exact::as_day(&right).unwrap_or(right);
             } else if is_date(&right) {

@@ -1,5 +1,7 @@
 //! Arithmetic is right or an error, wherever in a statement it stands.
 
+use std::time::{Duration, Instant};
+
 use crate::shell::Shell;
 
 /// The largest and the smallest number of each integer type.
@@ -201,4 +203,76 @@ fn quotients_and_averages_have_the_digits_of_postgresql_at_least() {
         shell.rows("SELECT s, avg(id) FROM q GROUP BY s ORDER BY s"),
         ["1|1.00000000000000000000", "2|2.50000000000000000000"]
     );
+}
+
+/// Operators in a row, each with a value of its own before it.
+fn chain(terms: usize, term: impl Fn(usize) -> String) -> String {
+    (0..terms).map(term).collect::<Vec<_>>().join(" + ")
+}
+
+#[test]
+fn a_chain_of_operators_is_planned_in_less_than_the_third_power_of_its_length() {
+    let shell = extremes();
+    for term in ["i", "CAST(i AS BIGINT)", "0.5 * s", "-i", "1"] {
+        let time = |terms: usize| {
+            let statement = format!("EXPLAIN SELECT {} FROM o WHERE id > 0", chain(terms, |_| term.to_owned()));
+            let once = || {
+                let start = Instant::now();
+                shell.rows(&statement);
+                start.elapsed()
+            };
+            once().min(once())
+        };
+        let (short, long) = (time(50), time(200));
+        // The third power would be 64 times as long.
+        assert!(long < short * 30 + Duration::from_secs(1), "{term}: {short:?} for 50, {long:?} for 200");
+    }
+}
+
+#[test]
+fn long_chains_of_operators_compute_what_short_ones_do() {
+    let shell = extremes();
+    shell.run("CREATE TABLE n (id INT PRIMARY KEY, s SMALLINT, i INT, b BIGINT, d DECIMAL(10, 2), f DOUBLE, x INT)");
+    shell.run("INSERT INTO n VALUES (1, 1, 2, 3, 4.25, 0.5, NULL), (2, -1, -2, -3, -4.25, -0.5, 7)");
+    for (chain, expected) in [
+        (chain(300, |_| "i".to_owned()), ["600", "-600"]),
+        (chain(300, |at| format!("i * {at}")), ["89700", "-89700"]),
+        (
+            chain(20, |at| format!("{at} + b - s * 2 + d / 2 - CAST(f * 3 AS INT)")),
+            ["212.50000000000000000000", "167.50000000000000000000"],
+        ),
+        (chain(30, |at| if at == 15 { "x".to_owned() } else { "i".to_owned() }), ["NULL", "-51"]),
+        (format!("s{}", " + i - (i - -i) / 2 * 2 + -(-i)".repeat(10)), ["1", "-1"]),
+        (format!("{}i{}", "-(1 - ".repeat(15), ")".repeat(15)), ["-13", "-17"]),
+        (format!("{}i{}", "CAST(1.4 + ".repeat(15), " AS INT)".repeat(15)), ["17", "13"]),
+        (format!("DATE '2024-01-01'{}", " + i".repeat(40)), ["2024-03-21", "2023-10-13"]),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {chain} FROM n ORDER BY id")), expected, "{chain}");
+        let first = expected[0];
+        if first != "NULL" && !first.contains("-0") {
+            let by =
+                format!("SELECT id FROM n WHERE {chain} = {first} GROUP BY id, {chain} HAVING max({chain}) = {first}");
+            assert_eq!(shell.rows(&by), ["1"], "{by}");
+        }
+    }
+    for (leaving, text) in [
+        (format!("i{}", " + 1".repeat(30)), "out of range"),
+        (format!("1 + (2{}) + (-b)", " + 1".repeat(30)), "out of range"),
+        (format!("id{} + b / (id - id)", " + 1".repeat(30)), "ivide by zero"),
+        (format!("CAST({}b AS INT)", "1 + ".repeat(30)), "out of range"),
+    ] {
+        for statement in [
+            format!("SELECT {leaving} FROM o"),
+            format!("SELECT id FROM o WHERE {leaving} < 0"),
+            format!("SELECT sum({leaving}) FROM o"),
+        ] {
+            let error = shell.error(&statement).to_string();
+            assert!(error.contains(text), "{statement}: {error}");
+        }
+    }
+    // Parts of a chain that are grouped by are found in it.
+    let part = chain(12, |_| "i".to_owned());
+    let mut found = shell.rows(&format!("SELECT {part}{} FROM n GROUP BY {part}", " + 1".repeat(12)));
+    found.sort();
+    assert_eq!(found, ["-12", "36"]);
 }
