@@ -218,7 +218,7 @@ impl AggregateUDFImpl for Total {
             DataType::Float32 => DataType::Float64,
             other if self.what(other).is_some() => other.clone(),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Boolean | DataType::Date32 => {
-                return plan_err!("{} of {of} is not possible; CAST it to a number first", self.name());
+                return plan_err!("{} of {of} is not supported; CAST it to a number first", self.name());
             }
             _ => {
                 let field: FieldRef = Arc::new(Field::new("", of.clone(), true));
