@@ -53,7 +53,10 @@ impl Failure {
             ErrorKind::Conflict => (5, Some("run the whole transaction again")),
             ErrorKind::Exhausted => (
                 6,
-                Some("free some space on the disk; or, for memory, `--memory` and `--query-memory` raise the limits"),
+                Some(
+                    "free some space on the disk; or, for memory, `--memory` and `--query-memory` raise the limits, and for \
+                     rows that are spilled `--spill-limit`",
+                ),
             ),
             ErrorKind::Cancelled => (130, None),
         };

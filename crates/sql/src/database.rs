@@ -6,9 +6,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
@@ -25,12 +26,14 @@ use crate::catalog::Catalog;
 use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, settle};
+use crate::pool::SharedPool;
 use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
+use crate::spill::SpillFolder;
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
 use crate::{Error, Result, Session, Settings, planning};
 
-/// How many rows a batch has, and how many a scan reads at a time.
+/// How many rows a batch has where memory is not scarce, and how many a scan reads at a time.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
 /// An open database. Cheap to clone; all clones are the same database, which one process at a time may have open.
@@ -64,6 +67,8 @@ pub(crate) struct Inner {
     /// Page files.
     store: Arc<Store>,
     state: SessionState,
+    /// Where statements spill to; after the state, which has files there.
+    _spill: Option<SpillFolder>,
     /// Taken out when it is shut down, which must not wait: the last clone may be dropped in async code.
     runtime: Option<Runtime>,
 }
@@ -72,9 +77,9 @@ impl Database {
     /// Opens the database in a directory, which is created if it is not there, and recovers what was committed.
     ///
     /// Fails when another process has it open, when memory or disk do not suffice, and when the log is damaged.
-    #[expect(clippy::needless_pass_by_value, reason = "settings are made for one database and given away")]
-    pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<Self> {
-        let engine = ishigaki_txn::Database::open(path, settings.txn.clone())?;
+    pub fn open(path: impl AsRef<Path>, mut settings: Settings) -> Result<Self> {
+        let engine = ishigaki_txn::Database::open(&path, settings.txn.clone())?;
+        settings.spill_directory.get_or_insert_with(|| path.as_ref().join("spill"));
         Self::over(engine, &settings)
     }
 
@@ -98,7 +103,8 @@ impl Database {
             .enable_all()
             .build()
             .map_err(|error| Error::from(datafusion::error::DataFusionError::IoError(error)))?;
-        let state = state(settings, threads)?;
+        let spill = spill_folder(settings)?;
+        let state = state(settings, threads, spill.as_ref())?;
         let catalog = Catalog::open(&engine.session())?;
         let store = Arc::new(Store::new(settings.page_memory));
         let tables = engine.session().run(|txn| catalog.list(txn))?;
@@ -113,6 +119,7 @@ impl Database {
                 catalog,
                 store,
                 state,
+                _spill: spill,
                 runtime: Some(runtime),
             }),
         })
@@ -177,12 +184,31 @@ impl Drop for Inner {
     }
 }
 
-fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
+/// The folder to spill to, if there is to be one.
+fn spill_folder(settings: &Settings) -> Result<Option<SpillFolder>> {
+    let directory = settings.spill_directory.as_ref().filter(|_| settings.spill_limit.0 > 0);
+    let folder = directory.map(|directory| SpillFolder::make(directory)).transpose();
+    folder.map_err(|error| Error::from(datafusion::error::DataFusionError::IoError(error)))
+}
+
+/// How many rows a batch has. What was spilled is merged with two batches of each run in memory, so in little memory batches
+/// are small: a thread has memory for 16 batches of rows of a KiB.
+fn batch_rows(memory: usize, threads: usize) -> usize {
+    (memory / threads.max(1) / (16 << 10)).clamp(512, BATCH_ROWS)
+}
+
+fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Result<SessionState> {
     let memory = usize::try_from(settings.query_memory.as_u64()).unwrap_or(usize::MAX);
+    let spill_mode = spill
+        .map_or(DiskManagerMode::Disabled, |folder| DiskManagerMode::Directories(vec![folder.path().to_path_buf()]));
     let largest = std::num::NonZeroUsize::new(3).expect("three is not zero");
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(memory), largest)))
-        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(SharedPool::new(memory), largest)))
+        .with_disk_manager_builder(
+            DiskManagerBuilder::default()
+                .with_mode(spill_mode)
+                .with_max_temp_directory_size(settings.spill_limit.as_u64()),
+        )
         .build_arc()?;
     let mut config = SessionConfig::new()
         // The catalog has its own, which knows NOT NULL.
@@ -190,7 +216,13 @@ fn state(settings: &Settings, threads: usize) -> Result<SessionState> {
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_target_partitions(threads)
-        .with_batch_size(BATCH_ROWS);
+        .with_batch_size(batch_rows(memory, threads));
+    // What a sort keeps for merging what it has spilled, within the memory that there is.
+    let for_merge = (memory / 16 / threads.max(1)).clamp(64 << 10, 10 << 20);
+    config.options_mut().execution.sort_spill_reservation_bytes = for_merge;
+    // A file for each batch that an exchange spills. An exchange to whose file several partitions append can wait for ever
+    // for a batch that lies in another file (apache/datafusion#24883, in 55.2).
+    config.options_mut().execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1)?;
     // 0.1 is a tenth here, not the double next to it; DECIMAL columns get what was written.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     let mut scans = ScanOptions::default();

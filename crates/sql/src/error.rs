@@ -4,6 +4,8 @@
 //! and comes out wrapped, perhaps several times, perhaps shared between tasks. `Error::from(DataFusionError)` unwraps it
 //! again, so that a duplicate key is a duplicate key wherever it was found.
 
+mod kinds;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use ishigaki_base::ErrorKind;
+
+use self::kinds::{kind_of, why_not_spilled};
 
 /// The result of SQL work.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -83,6 +87,15 @@ pub enum Error {
         path: PathBuf,
         /// The conflict.
         source: Box<Error>,
+    },
+    /// A statement has more rows than fit in memory, and they can not be spilled to disk.
+    #[error(
+        "the rows of this statement do not fit in `Settings::query_memory`, and no more can be spilled to disk: {reason}; make \
+         room there, or raise `Settings::spill_limit` or `Settings::query_memory`"
+    )]
+    SpillFull {
+        /// Why not.
+        reason: String,
     },
     /// A change of rows that a paged table does not know.
     #[error(
@@ -250,6 +263,7 @@ impl Error {
             Self::Shared { source } => kind_of(source),
             Self::Aborted | Self::Unsettled { .. } | Self::TableReplaced | Self::ReadOnce { .. } => ErrorKind::Conflict,
             Self::AppendBusy { .. } | Self::File { source: Some(_), .. } => ErrorKind::Unavailable,
+            Self::SpillFull { .. } => ErrorKind::Exhausted,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Syntax { .. }
@@ -395,6 +409,9 @@ impl From<DataFusionError> for Error {
             Err(other) if Self::inside(&other).is_some() => return Self::Shared { source: Arc::new(other) },
             Err(other) => other,
         };
+        if let Some(reason) = why_not_spilled(&error) {
+            return Self::SpillFull { reason };
+        }
         match error.find_root() {
             DataFusionError::SQL(parser, _) => Self::Syntax { message: text_of_parser(parser) },
             DataFusionError::NotImplemented(text) | DataFusionError::Internal(text) => unplanned(text),
@@ -498,16 +515,6 @@ fn text_of_parser(error: &ParserError) -> String {
     match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
         ParserError::RecursionLimitExceeded => "nested too deeply".to_owned(),
-    }
-}
-
-/// What a caller can do about an error of DataFusion's own.
-fn kind_of(error: &DataFusionError) -> ErrorKind {
-    match error.find_root() {
-        DataFusionError::ResourcesExhausted(_) => ErrorKind::Exhausted,
-        DataFusionError::ExecutionJoin(join) if join.is_cancelled() => ErrorKind::Cancelled,
-        DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => ErrorKind::Unavailable,
-        _ => ErrorKind::Invalid,
     }
 }
 

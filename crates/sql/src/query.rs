@@ -9,13 +9,14 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
+use ishigaki_base::ErrorKind;
 
 use crate::outcome::Rows;
 use crate::worker::{Context, Reply};
@@ -32,13 +33,47 @@ pub(crate) async fn run(context: &Context<'_>, ast: &Ast, reply: &mut Reply) -> 
 
 /// Runs a planned query and answers with its rows.
 pub(crate) async fn run_plan(context: &Context<'_>, plan: &LogicalPlan, reply: &mut Reply) -> Result<Option<Outcome>> {
-    let mut stream = context.guard(start(context.state, plan)).await?;
+    let mut is_handed_out = false;
+    match attempt(context, context.state, plan, reply, &mut is_handed_out).await {
+        Err(error) if !is_handed_out && is_join_too_large(context.state, &error) => {
+            attempt(context, &without_hash_joins(context.state), plan, reply, &mut is_handed_out).await
+        }
+        outcome => outcome,
+    }
+}
+
+/// Whether memory has run out in a hash join, which can not spill, where rows can be spilled: a join of sorted rows can.
+fn is_join_too_large(state: &SessionState, error: &Error) -> bool {
+    let can_spill = state.runtime_env().disk_manager.tmp_files_enabled();
+    can_spill
+        && state.config_options().optimizer.prefer_hash_join
+        && error.kind() == ErrorKind::Exhausted
+        && error.to_string().contains("HashJoin")
+}
+
+/// The same settings, but that joins sort their rows.
+fn without_hash_joins(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    state.config_mut().options_mut().optimizer.prefer_hash_join = false;
+    state
+}
+
+/// Runs a planned query once.
+async fn attempt(
+    context: &Context<'_>,
+    state: &SessionState,
+    plan: &LogicalPlan,
+    reply: &mut Reply,
+    is_handed_out: &mut bool,
+) -> Result<Option<Outcome>> {
+    let mut stream = context.guard(start(state, plan)).await?;
     let schema = shown(&stream.schema());
     let (mut held, mut rows) = (Vec::new(), 0);
     while let Some(batch) = next(context, &mut stream).await? {
         rows += batch.num_rows();
         held.push(under_shown_names(batch)?);
         if rows >= HELD_BACK {
+            *is_handed_out = true;
             let held = std::mem::take(&mut held);
             let shown = Arc::clone(&schema);
             reply.hand_out(|receiver, guard| Rows::running(shown, held, receiver, guard))?;
@@ -103,17 +138,37 @@ pub(crate) async fn collect(context: &Context<'_>, plans: &[LogicalPlan], what: 
     let reservation = MemoryConsumer::new(what).register(&pool);
     let mut batches = Vec::new();
     for plan in plans {
-        let mut stream = context.guard(start(context.state, plan)).await?;
-        while let Some(batch) = next(context, &mut stream).await? {
-            reservation.try_grow(batch.get_array_memory_size()).map_err(Error::from)?;
-            batches.push(batch);
+        let (rows, bytes) = (batches.len(), reservation.size());
+        match collect_one(context, context.state, plan, &reservation, &mut batches).await {
+            Err(error) if is_join_too_large(context.state, &error) => {
+                batches.truncate(rows);
+                reservation.shrink(reservation.size() - bytes);
+                let state = without_hash_joins(context.state);
+                collect_one(context, &state, plan, &reservation, &mut batches).await?;
+            }
+            outcome => outcome?,
         }
     }
     Ok(Collected { batches, _reservation: reservation })
 }
 
+async fn collect_one(
+    context: &Context<'_>,
+    state: &SessionState,
+    plan: &LogicalPlan,
+    reservation: &MemoryReservation,
+    batches: &mut Vec<RecordBatch>,
+) -> Result<()> {
+    let mut stream = context.guard(start(state, plan)).await?;
+    while let Some(batch) = next(context, &mut stream).await? {
+        reservation.try_grow(batch.get_array_memory_size()).map_err(Error::from)?;
+        batches.push(batch);
+    }
+    Ok(())
+}
+
 /// Rows in memory, and the memory that is set aside for them.
 pub(crate) struct Collected {
     pub(crate) batches: Vec<RecordBatch>,
-    _reservation: datafusion::execution::memory_pool::MemoryReservation,
+    _reservation: MemoryReservation,
 }

@@ -1,6 +1,7 @@
 //! How a database is opened.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -15,8 +16,16 @@ pub struct Settings {
     /// then, what does not fit together.
     pub txn: ishigaki_txn::Settings,
     /// What all statements that run at one time may use together for sorting, grouping, joining and for rows on their way
-    /// into a table. Nothing is spilled to disk: a statement that needs more fails and says so.
+    /// into a table. What sorts, groupings and joins need beyond that they spill to disk; what can not be spilled fails and
+    /// says so.
     pub query_memory: ByteSize,
+    /// The most that all statements that run at one time may spill to disk together. Zero: nothing is ever spilled.
+    pub spill_limit: ByteSize,
+    /// Where they spill to. `None` is the folder `spill` in the database's directory where [`Database::open`] opens it, and
+    /// nowhere for a database that is opened in another way.
+    ///
+    /// [`Database::open`]: crate::Database::open
+    pub spill_directory: Option<PathBuf>,
     /// What pages of paged tables may take in memory that were read and may be needed again, beside `query_memory`.
     pub page_memory: ByteSize,
     /// Threads that run statements; `None` takes as many as the machine has cores.
@@ -31,6 +40,8 @@ impl Default for Settings {
         Self {
             txn: ishigaki_txn::Settings { protocol: ProtocolKind::Locking, ..Default::default() },
             query_memory: ByteSize::gib(2),
+            spill_limit: ByteSize::gib(32),
+            spill_directory: None,
             page_memory: ByteSize::gib(1),
             threads: None,
             distribute: None,

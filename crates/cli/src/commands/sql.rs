@@ -63,9 +63,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
 
-    /// The most memory for running statements (sorting, grouping, joining), as in 2GiB
+    /// The most memory for running statements (sorting, grouping, joining), as in 2GiB; what needs more spills to disk
     #[arg(long, value_name = "SIZE")]
     query_memory: Option<ByteSize>,
+
+    /// The most that running statements may spill to disk, as in 100GiB; 0 lets a statement fail instead
+    #[arg(long, value_name = "SIZE")]
+    spill_limit: Option<ByteSize>,
+
+    /// Where they spill to; the folder `spill` in the database's directory if it is not given, or the system's folder for
+    /// temporary files if the database is not in a directory of this host
+    #[arg(long, value_name = "DIR")]
+    spill_directory: Option<PathBuf>,
 
     /// Threads that run statements; all cores if it is not given
     #[arg(long, value_name = "NUMBER")]
@@ -144,6 +153,14 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
     if let Some(memory) = arguments.query_memory {
         settings.query_memory = memory;
     }
+    if let Some(limit) = arguments.spill_limit {
+        settings.spill_limit = limit;
+    }
+    let beside = || match &arguments.data {
+        Anywhere::Here(Place::File(path) | Place::Ring(path)) => path.join("spill"),
+        _ => std::env::temp_dir().join("ishigaki-spill"),
+    };
+    settings.spill_directory = Some(arguments.spill_directory.clone().unwrap_or_else(beside));
     #[cfg(feature = "cluster")]
     if let Some(scheduler) = &arguments.cluster {
         settings.distribute = Some(Arc::new(ishigaki_cluster::Distribute::new(scheduler)));

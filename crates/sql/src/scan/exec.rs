@@ -1,6 +1,6 @@
 //! The operator that reads a table, page by page.
 //!
-//! Each poll reads one page: it takes the transaction's mutex, goes over at most [`BATCH_ROWS`] rows or [`PAGE_BYTES`] of
+//! Each poll reads one page: it takes the transaction's mutex, goes over at most a batch of rows or [`PAGE_BYTES`] of
 //! them, decodes the columns asked for and lets go again. Nothing is read ahead, so a LIMIT locks no more than it reads.
 
 use std::fmt;
@@ -158,7 +158,7 @@ impl ExecutionPlan for Scan {
         Some(self.metrics.clone_inner())
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (start, end) = match &self.access {
             Access::Full | Access::Points(_) => (Bound::Unbounded, Bound::Unbounded),
             Access::Range(range) => (range.start.clone(), range.end.clone()),
@@ -171,6 +171,7 @@ impl ExecutionPlan for Scan {
             decoder: self.decoder(),
             rest,
             left: self.limit.unwrap_or(usize::MAX),
+            batch_rows: context.session_config().batch_size(),
             scan: self.clone(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         }))
@@ -192,13 +193,15 @@ struct Pages {
     rest: Rest,
     /// Rows until the limit.
     left: usize,
+    /// Rows of a page at most, if they have columns.
+    batch_rows: usize,
     metrics: BaselineMetrics,
 }
 
 impl Pages {
     /// The next page, or `None` behind the last.
     fn read(&mut self) -> crate::Result<Option<RecordBatch>> {
-        let page = self.left.min(if self.decoder.is_some() { BATCH_ROWS } else { COUNTED_ROWS });
+        let page = self.left.min(if self.decoder.is_some() { self.batch_rows } else { COUNTED_ROWS });
         let rows = if page == 0 {
             0
         } else {

@@ -15,6 +15,7 @@ mod plans;
 mod row_values;
 mod shell;
 mod silence;
+mod spilling;
 mod statements;
 mod subqueries;
 mod types;
