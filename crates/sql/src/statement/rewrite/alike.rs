@@ -131,7 +131,10 @@ mod tests {
 
     #[test]
     fn columns_that_would_share_a_name_get_their_own() {
-        assert_eq!(plain("SELECT 0, 0, 0"), r#"SELECT 0, 0 AS "0:2", 0 AS "0:3""#);
+        assert_eq!(
+            plain("SELECT 0, 0, 0"),
+            r#"SELECT CAST(0 AS INT), CAST(0 AS INT) AS "0:2", CAST(0 AS INT) AS "0:3""#
+        );
         assert_eq!(plain("SELECT x, x::TEXT, y FROM t"), r#"SELECT x, x::TEXT AS "x:2", y FROM t"#);
         assert_eq!(
             plain("INSERT INTO t SELECT (SELECT max(a) FROM u), b, b FROM u"),
@@ -156,7 +159,10 @@ mod tests {
             plain("SELECT count(a), count(*) FROM t UNION SELECT count(*), b FROM u"),
             r#"SELECT count(a), count(*) FROM t UNION SELECT count(*) AS ":1", b FROM u"#
         );
-        assert_eq!(plain("(SELECT 1) EXCEPT (SELECT 2)"), r#"(SELECT 1) EXCEPT (SELECT 2 AS ":1")"#);
+        assert_eq!(
+            plain("(SELECT 1) EXCEPT (SELECT 2)"),
+            r#"(SELECT CAST(1 AS INT)) EXCEPT (SELECT CAST(2 AS INT) AS ":1")"#
+        );
     }
 
     #[test]
