@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_logpool_service::{Changed, Reply, Request, ScrubRate, Verified, ask};
-use serde::Serialize;
 
 use super::refused;
 use crate::failure::{EXIT_CODES, Failure};
@@ -133,7 +132,7 @@ pub(crate) fn remount(arguments: Remount) -> Result<(), Failure> {
 
 pub(crate) fn scrub(arguments: &Scrub) -> Result<(), Failure> {
     match answered(&arguments.data, &Request::Scrub(arguments.rate))? {
-        Reply::Scrubs(rate) => print(&rate, arguments.json, || match rate.rate() {
+        Reply::Scrubs(rate) => print(serde_json::to_string(&rate), arguments.json, || match rate.rate() {
             ByteSize(0) => "Homes are compared when they are read, and not beside that.".to_owned(),
             rate => format!("Homes are compared at {} a second.", rate.display().iec()),
         }),
@@ -143,7 +142,7 @@ pub(crate) fn scrub(arguments: &Scrub) -> Result<(), Failure> {
 
 /// Says what a service has found. What can not be served is damage.
 pub(super) fn verified(found: &Verified, json: bool) -> Result<(), Failure> {
-    print(found, json, || {
+    print(serde_json::to_string(found), json, || {
         let mut text = String::new();
         let whose = found.name.as_deref().unwrap_or("all members");
         // Writing to a string does not fail.
@@ -168,7 +167,7 @@ pub(super) fn verified(found: &Verified, json: bool) -> Result<(), Failure> {
 }
 
 fn tell(changed: &Changed, json: bool) -> Result<(), Failure> {
-    print(changed, json, || match &changed.place {
+    print(serde_json::to_string(changed), json, || match &changed.place {
         Some(place) => format!("{} is served again at {place}.", changed.name),
         None => format!(
             "{} is taken out of service; `ishigaki log remount {}` brings it back, and so does the next start.",
@@ -177,9 +176,13 @@ fn tell(changed: &Changed, json: bool) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn print(reply: &impl Serialize, json: bool, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    let text =
-        if json { serde_json::to_string(reply).map_err(|error| Failure::invalid(error.to_string()))? } else { text() };
+/// Prints an object as it was made of a reply, or the text of it.
+pub(super) fn print(
+    object: serde_json::Result<String>,
+    json: bool,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let text = if json { object.map_err(|error| Failure::invalid(error.to_string()))? } else { text() };
     Ok(writeln!(io::stdout(), "{text}")?)
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { data, member, to, json } = arguments;
     if let Some(rebuilt) = by_service(data, member, to)? {
-        return mend::print(&rebuilt, *json, || text(&rebuilt));
+        return mend::print(serde_json::to_string(&rebuilt), *json, || text(&rebuilt));
     }
     let pool = Offline::open(data)?;
     let was_there = to.exists();
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let bytes = sink.before + sink.length;
     let rebuilt = RebuiltFiles { member: member.clone(), to: to.clone(), files, bytes };
-    mend::print(&rebuilt, *json, || text(&rebuilt))
+    mend::print(serde_json::to_string(&rebuilt), *json, || text(&rebuilt))
 }
 
 fn text(rebuilt: &RebuiltFiles) -> String {
