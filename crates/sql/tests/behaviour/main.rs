@@ -17,6 +17,7 @@ mod shell;
 mod silence;
 mod statements;
 mod subqueries;
+mod times;
 mod types;
 mod windows;
 mod wordings;
