@@ -192,9 +192,9 @@ fn spill_folder(settings: &Settings) -> Result<Option<SpillFolder>> {
 }
 
 /// How many rows a batch has. What was spilled is merged with two batches of each run in memory, so in little memory batches
-/// are small: a thread has memory for 16 batches of rows of a KiB.
+/// are small: a thread has memory for 32 batches of rows of a KiB.
 fn batch_rows(memory: usize, threads: usize) -> usize {
-    (memory / threads.max(1) / (16 << 10)).clamp(512, BATCH_ROWS)
+    (memory / threads.max(1) / (32 << 10)).clamp(512, BATCH_ROWS)
 }
 
 fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Result<SessionState> {

@@ -1,8 +1,9 @@
 //! The memory that running statements share.
 //!
 //! An operator that can spill may hold at most as much as is free: alone it gets half, two get a third each, and there is
-//! always as much left for operators that can not spill, for those that begin, and for merging what was spilled. A little
-//! an operator gets wherever it fits: with nothing it could not even begin to spill. No share is set aside for an operator that does not need it. Operators that can not spill take what there is.
+//! always as much left for operators that can not spill, for those that begin, and for merging what was spilled. A little,
+//! and its first piece, an operator gets wherever it fits: with nothing it could not even begin to spill. No share is set
+//! aside for an operator that does not need it. Operators that can not spill take what there is.
 //!
 //! The rule is that of shared packet buffers: A. K. Choudhury and E. L. Hahne, *Dynamic queue length thresholds for
 //! shared-memory packet switches*, IEEE/ACM Transactions on Networking 6(2), 1998.
@@ -59,7 +60,7 @@ impl MemoryPool for SharedPool {
         let gives_way = reservation.consumer().can_spill() || name.starts_with(MERGES);
         let fits = free
             .checked_sub(additional)
-            .is_some_and(|rest| !gives_way || size + additional <= rest.max(self.limit / LITTLE));
+            .is_some_and(|rest| !gives_way || size == 0 || size + additional <= rest.max(self.limit / LITTLE));
         if !fits {
             return Err(DataFusionError::ResourcesExhausted(format!(
                 "{name} needs {additional} more bytes of memory, has {size}, and {free} of {} are free",
@@ -100,7 +101,7 @@ mod tests {
         assert!(second.try_grow(1).is_err());
         other.try_grow(2250).unwrap();
         assert!(other.try_grow(1).is_err());
-        // Little is granted wherever it fits, and no more than fits.
+        // Little, and a first piece, is granted wherever it fits, and no more than fits.
         let third = spiller("third");
         other.shrink(100);
         third.try_grow(100).unwrap();

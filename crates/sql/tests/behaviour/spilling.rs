@@ -13,7 +13,7 @@ use crate::shell::{error, rows, run};
 const ROWS: u64 = 160_000;
 
 /// The memory for queries.
-const MEMORY: ByteSize = ByteSize::mib(64);
+const MEMORY: ByteSize = ByteSize::mib(96);
 
 struct Large {
     directory: TempDir,
