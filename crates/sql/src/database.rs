@@ -31,7 +31,7 @@ use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
 use crate::spill::SpillFolder;
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
-use crate::{Error, Result, Session, Settings, planning};
+use crate::{Error, Result, Session, Settings, functions, planning};
 
 /// How many rows a batch has where memory is not scarce, and how many a scan reads at a time.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -248,6 +248,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Re
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(Planner))
+        .with_scalar_functions(if settings.distribute.is_none() { functions::all() } else { Vec::new() })
         .with_default_features()
         .with_analyzer_rules(planning::analyzers(analyzers))
         .with_optimizer_rules(planning::optimizers())

@@ -24,6 +24,7 @@ mod ddl;
 mod dml;
 mod error;
 mod explain;
+mod functions;
 mod interrupt;
 pub mod key;
 mod merged;

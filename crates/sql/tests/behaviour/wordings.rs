@@ -121,3 +121,40 @@ fn what_follows_is_distinct_from_and_its_operand_is_a_condition_of_its_own() {
     assert_eq!(shell.rows("SELECT p FROM b WHERE p IS NOT DISTINCT FROM q OR r"), ["true"]);
     assert_eq!(shell.run("DELETE FROM b WHERE p IS DISTINCT FROM q AND r"), 0);
 }
+
+#[test]
+fn md5_and_width_bucket_answer_as_postgresql_does() {
+    let shell = Shell::with(
+        "CREATE TABLE n (x DECIMAL(6,3), y DOUBLE PRECISION, z INT, c TEXT);
+         INSERT INTO n VALUES (0.024, 0.024, 0, 'Ōya'), (5.350, 5.35, 5, ''), (10.060, 10.06, 10, 'a'), (NULL, NULL, NULL, NULL), (-1.000, -1, -1, 'b')",
+    );
+    assert_eq!(
+        shell.rows(r"SELECT md5('a'), md5('\x00ff'::BYTEA), md5(NULL)"),
+        ["0cc175b9c0f1b6a831c399e269772661|d07d34efac6328007ad67c7e0a985e00|NULL"]
+    );
+    assert_eq!(
+        shell.rows("SELECT md5(c) FROM n ORDER BY z NULLS FIRST").join(", "),
+        "NULL, 92eb5ffee6ae2fec3ad71c777531578f, 1be0dcb11c19fa6cadcd7502514c7fca, d41d8cd98f00b204e9800998ecf8427e, 0cc175b9c0f1b6a831c399e269772661"
+    );
+    for (call, expected) in [
+        ("width_bucket(x, 0.024, 10.06, 5)", "NULL, 0, 1, 3, 6"),
+        ("width_bucket(x, 10.06, 0.024, 5)", "NULL, 6, 6, 3, 1"),
+        ("width_bucket(y, 0.024, 10.06, 5)", "NULL, 0, 1, 3, 6"),
+        ("width_bucket(y, 10, 0, 4)", "NULL, 5, 4, 2, 0"),
+        ("width_bucket(z, 0, 10, 3)", "NULL, 0, 1, 2, 4"),
+        ("width_bucket(x, 0, 10, z + 3)", "NULL, 0, 1, 5, 14"),
+    ] {
+        let rows = shell.rows(&format!("SELECT {call} FROM n ORDER BY z NULLS FIRST"));
+        assert_eq!(rows.join(", "), expected, "{call}");
+    }
+    for call in [
+        "width_bucket(x, 1, 1, 5)",
+        "width_bucket(x, 1, 2, 0)",
+        "width_bucket(y, 'NaN'::DOUBLE PRECISION, 2, 5)",
+        "width_bucket(c, 1, 2, 3)",
+        "md5(z)",
+    ] {
+        let error = shell.error(&format!("SELECT {call} FROM n")).to_string();
+        assert!(error.contains("width_bucket") || error.contains("md5"), "{call}: {error}");
+    }
+}
