@@ -41,7 +41,7 @@ impl ScalarUDFImpl for WidthBucket {
         let mut scale = 0;
         for number in numbers {
             match number {
-                DataType::Decimal128(_, own) => scale = scale.max(*own),
+                DataType::Decimal128(_, own) | DataType::Decimal256(_, own) => scale = scale.max(*own),
                 DataType::Null => {}
                 number if number.is_integer() || number.is_floating() => {}
                 _ => return plan_err!("width_bucket takes three numbers and an INTEGER"),
