@@ -4,7 +4,7 @@ mod stage;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ishigaki_device::{AlignedBuffer, Directory, MemoryDirectory};
@@ -26,19 +26,27 @@ fn served(name: &str, profile: Profile, folder: &Path) -> Served {
     }
 }
 
+fn open(medium: &MemoryDirectory) -> Pool {
+    Pool::open_together(Arc::new(medium.clone()), stage::settings()).unwrap()
+}
+
+/// Two folders to serve at.
+fn folders(place: &Path) -> [PathBuf; 2] {
+    ["one", "two"].map(|name| {
+        let folder = place.join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    })
+}
+
 #[test]
 fn every_member_has_its_own_files_and_has_them_again_after_a_stop() {
     if !can_mount("every_member_has_its_own_files_and_has_them_again_after_a_stop") {
         return;
     }
     let (medium, place) = (MemoryDirectory::new(), tempfile::tempdir().unwrap());
-    let open = || {
-        let medium: Arc<dyn Directory> = Arc::new(medium.clone());
-        Pool::open_together(medium, stage::settings()).unwrap()
-    };
-    let (one, two) = (place.path().join("one"), place.path().join("two"));
-    fs::create_dir(&one).unwrap();
-    fs::create_dir(&two).unwrap();
+    let open = || open(&medium);
+    let [one, two] = folders(place.path());
     let _watchdog = Watchdog::over(&[&one, &two]);
     let members = [served("a", Profile::POSTGRESQL, &one), served("b", Profile::MARIADB, &two)];
 
@@ -131,13 +139,8 @@ fn a_member_that_is_damaged_at_a_takeover_is_refused_alone_and_the_others_go_on(
         return;
     }
     let (medium, place) = (MemoryDirectory::new(), tempfile::tempdir().unwrap());
-    let open = || {
-        let medium: Arc<dyn Directory> = Arc::new(medium.clone());
-        Pool::open_together(medium, stage::settings()).unwrap()
-    };
-    let (one, two) = (place.path().join("one"), place.path().join("two"));
-    fs::create_dir(&one).unwrap();
-    fs::create_dir(&two).unwrap();
+    let open = || open(&medium);
+    let [one, two] = folders(place.path());
     let _watchdog = Watchdog::over(&[&one, &two]);
     let members = [served("a", Profile::GENERIC, &one), served("b", Profile::GENERIC, &two)];
     let service = Service::start(open(), &members).unwrap();

@@ -174,16 +174,21 @@ fn what_memory_has_goes_home_again_where_home_is_damaged() {
     assert_eq!(pool.scrub(None).unwrap().damaged, 0);
 }
 
-#[test]
-fn a_block_that_was_damaged_when_its_changes_came_is_not_shown_without_them() {
-    let medium = SimDirectory::with_seed(Seed(5));
+/// A closed pool in which a part of a block was changed, which is in the log alone, and then its home was damaged.
+fn damaged_beneath_a_change(seed: Seed) -> SimDirectory {
+    let medium = SimDirectory::with_seed(seed);
     let (pool, file, other) = pool(&medium);
     turn_the_log_over(&pool);
-    // A part of a block is changed, which is in the log alone; then home is damaged.
     file.write(20_500, b"in the log alone", Durability::Now).unwrap();
     drop((file, other));
     pool.close().unwrap();
     damage(&medium, &content(1, 100_000)[20_480..]);
+    medium
+}
+
+#[test]
+fn a_block_that_was_damaged_when_its_changes_came_is_not_shown_without_them() {
+    let medium = damaged_beneath_a_change(Seed(5));
     let medium = medium.survivors(Seed(1));
     for life in 0..3 {
         let pool = Pool::open_together(Arc::new(medium.clone()), forgetful()).unwrap();
@@ -208,13 +213,7 @@ fn a_block_that_was_damaged_when_its_changes_came_is_not_shown_without_them() {
 
 #[test]
 fn a_block_that_is_lost_for_good_costs_no_reading_of_the_log_at_later_openings() {
-    let medium = SimDirectory::with_seed(Seed(7));
-    let (pool, file, other) = pool(&medium);
-    turn_the_log_over(&pool);
-    file.write(20_500, b"in the log alone", Durability::Now).unwrap();
-    drop((file, other));
-    pool.close().unwrap();
-    damage(&medium, &content(1, 100_000)[20_480..]);
+    let medium = damaged_beneath_a_change(Seed(7));
     // The reads of an opening, and whether the block is lost then. The log has half a mebibyte each time.
     let open = |wanted: bool| {
         let before = medium.reads();

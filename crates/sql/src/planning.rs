@@ -39,7 +39,7 @@ tokio::task_local! {
     static WATCH: Watch;
 }
 
-/// Who may end the planning of the statement that a task works on.
+/// What ends the planning of the statement that a task works on.
 #[derive(Clone, Debug)]
 struct Watch {
     cancel: CancelHandle,

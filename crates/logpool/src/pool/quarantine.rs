@@ -97,10 +97,7 @@ impl Pool {
         let not_found = || Error::NotFound { name: name.to_owned() };
         let member = roster.members.iter().find(|member| member.name == name).ok_or_else(not_found)?;
         if !self.is_quarantined(name) {
-            let reason = format!(
-                "member `{name}` is served, and its files are there; `ishigaki log quarantine {name}` takes it out of service"
-            );
-            return Err(Error::invalid(reason));
+            return Err(Error::invalid(format!("member `{name}` is served: copy its files from where it is served")));
         }
         let rebuilt = self.replay(&roster, member)?;
         write_out(&rebuilt, &mut sink()?)
