@@ -26,7 +26,9 @@ mod sums;
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::logical_expr::{AggregateUDF, Operator, ScalarUDF};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{negation, only_row, round_even};
@@ -49,6 +51,13 @@ pub fn arithmetic(operator: Operator) -> Option<Arc<ScalarUDF>> {
 /// The operator that a function stands for.
 pub fn operator(function: &ScalarUDF) -> Option<Operator> {
     Arithmetic::operator(function)
+}
+
+/// What a function gives that is NULL where one of its arguments is.
+fn strict_field(function: &impl ScalarUDFImpl, args: &ReturnFieldArgs<'_>) -> Result<FieldRef> {
+    let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+    let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+    Ok(Arc::new(Field::new(function.name(), function.return_type(&types)?, nullable)))
 }
 
 fn is_negation(function: &ScalarUDF) -> bool {

@@ -186,9 +186,14 @@ impl Drop for Inner {
 
 /// The folder to spill to, if there is to be one.
 fn spill_folder(settings: &Settings) -> Result<Option<SpillFolder>> {
-    let directory = settings.spill_directory.as_ref().filter(|_| settings.spill_limit.0 > 0);
-    let folder = directory.map(|directory| SpillFolder::make(directory)).transpose();
-    folder.map_err(|error| Error::from(datafusion::error::DataFusionError::IoError(error)))
+    let Some(directory) = settings.spill_directory.as_ref().filter(|_| settings.spill_limit.0 > 0) else {
+        return Ok(None);
+    };
+    SpillFolder::make(directory).map(Some).map_err(|error| Error::File {
+        path: directory.clone(),
+        reason: format!("rows can not be spilled to this folder: {error}"),
+        source: Some(error),
+    })
 }
 
 /// How many rows a batch has. What was spilled is merged with two batches of each run in memory, so in little memory batches

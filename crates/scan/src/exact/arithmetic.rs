@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Datum, PrimitiveArray};
 use datafusion::arrow::compute::kernels::numeric::{add, div, mul, rem, sub};
-use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type,
-};
+use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, FieldRef, Float32Type, Float64Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{
@@ -15,6 +13,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr_common::datum::apply;
 
 use super::decimals::{self, Digits};
+use super::strict_field;
 
 /// An operator as a function. Its two arguments are integers of one type, floating-point numbers of one type, or decimals.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -194,9 +193,7 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+        strict_field(self, &args)
     }
 
     fn is_strict(&self) -> bool {

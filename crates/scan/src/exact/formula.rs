@@ -17,7 +17,7 @@ mod written;
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 pub(super) use collapse::collapsed;
 pub(super) use written::{decode, encode};
 
-use super::{is_negation, operator};
+use super::{is_negation, operator, strict_field};
 
 /// Steps over a stack of values.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -143,9 +143,7 @@ impl ScalarUDFImpl for Formula {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+        strict_field(self, &args)
     }
 
     fn is_strict(&self) -> bool {
