@@ -54,6 +54,12 @@ pub enum Error {
         /// Where.
         place: Place,
     },
+    /// It is not known where a member is to be served.
+    #[error("member `{name}` is served nowhere; `ishigaki log add` serves it")]
+    NowhereServed {
+        /// The member.
+        name: String,
+    },
     /// A connected client would be cut off.
     #[error(
         "member `{name}` is at {place}, and a virtual machine or a database is connected there, which would be cut off: only members on folders are handed over; end it first"
@@ -88,7 +94,9 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Profile { .. } | Self::Served { .. } | Self::Connected { .. } => ErrorKind::Invalid,
+            Self::Profile { .. } | Self::Served { .. } | Self::NowhereServed { .. } | Self::Connected { .. } => {
+                ErrorKind::Invalid
+            }
             Self::Mount(cause) => cause.kind(),
             Self::Socket { cause, .. } | Self::Ring { cause, .. } => match cause.kind() {
                 // Another path is needed.

@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 
 use ishigaki_logpool::{Member, MemberSettings, Pool};
 
+mod quarantine;
+
 use crate::inheritance::HandedMount;
 use crate::place::Door;
 use crate::{Access, Error, Inheritance, Mount, MountSettings, Place, PoolFs, Result};
@@ -29,6 +31,8 @@ pub struct Served {
 pub struct Service {
     // In the order in which they go.
     attached: Vec<Attached>,
+    /// Where each member is served, or was to be.
+    known: Vec<Served>,
     pool: Pool,
 }
 
@@ -88,7 +92,7 @@ impl Service {
     /// As of [`start`](Self::start). No mount that was handed over is touched then. A member that is quarantined is no error: its
     /// mount is ended, and the others go on.
     pub fn go_on(pool: Pool, members: &[Served], mut inheritance: Inheritance) -> Result<Self> {
-        let mut service = Self { attached: Vec::new(), pool };
+        let mut service = Self { attached: Vec::new(), known: members.to_vec(), pool };
         let quarantined = service.pool.quarantined();
         // The mount of a quarantined member stays in the inheritance, which ends it below; the others are served all the same.
         let (refused, open): (Vec<_>, Vec<_>) =
@@ -156,7 +160,7 @@ impl Service {
     /// When not all that was accepted could be made durable. Every mount is ended then, so that no server believes what is not
     /// there.
     pub fn hand_over(self) -> Result<Inheritance> {
-        let Self { attached, pool } = self;
+        let Self { attached, pool, .. } = self;
         // The next one has less to rebuild, and no server waits yet.
         if let Err(error) = pool.bring_home() {
             tracing::warn!(%error, "not all is home; the next service has more to rebuild");
@@ -192,32 +196,31 @@ impl Service {
     ///
     /// The others are served as before, and one that was taken in for this is out again.
     pub fn add(&mut self, served: &Served) -> Result<()> {
-        let Served { name, member, place, mount } = served;
+        let Served { name, member, place, .. } = served;
         if let Some(other) = self.attached.iter().find(|other| other.member.name() == name) {
             return Err(Error::Served { name: name.clone(), place: other.place.clone() });
         }
         // Before it is taken in, since a pool gives out a number to each, and never again.
         place.prepare()?;
         let is_new = !self.pool.members().contains(name);
-        let resident = if is_new { self.pool.add(name, member.clone())? } else { self.pool.member(name)? };
-        check_profile(&resident, member)?;
-        match place.serve(resident.clone(), mount) {
-            Ok(door) => {
-                self.attached.push(Attached { door, place: place.clone(), member: resident, access: mount.access });
-            }
-            Err(error) => {
-                if is_new && let Err(stays) = self.pool.remove(name) {
-                    tracing::warn!("member `{name}` is in the pool, and served nowhere: {stays}");
-                }
-                return Err(error);
-            }
+        if is_new {
+            self.pool.add(name, member.clone())?;
         }
+        if let Err(error) = self.attach(served) {
+            if is_new && let Err(stays) = self.pool.remove(name) {
+                tracing::warn!("member `{name}` is in the pool, and served nowhere: {stays}");
+            }
+            return Err(error);
+        }
+        self.known.retain(|known| known.name != *name);
+        self.known.push(served.clone());
         Ok(())
     }
 
     /// Ends the mount or the socket of a member, which stays in the pool.
     pub fn detach(&mut self, name: &str) {
         self.attached.retain(|attached| attached.member.name() != name);
+        self.known.retain(|known| known.name != name);
     }
 
     /// The pool.

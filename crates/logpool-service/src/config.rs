@@ -48,6 +48,8 @@ pub struct Config {
     pub log: Option<ByteSize>,
     /// How the log process waits; the pool's default if it is not given.
     pub waiting: Option<Waiting>,
+    /// Bytes of homes that are compared with their checksums each second; the pool's default if it is not given.
+    pub scrub: Option<ByteSize>,
     /// `HOST:PORT` where Prometheus finds the numbers.
     pub metrics: Option<String>,
     /// The members, besides those that were added to a running service.
@@ -63,6 +65,8 @@ struct Written {
     log: Option<ByteSize>,
     #[serde(default, deserialize_with = "parsed")]
     waiting: Option<Waiting>,
+    #[serde(default, deserialize_with = "parsed")]
+    scrub: Option<ByteSize>,
     metrics: Option<String>,
     #[serde(default)]
     member: Vec<toml::Spanned<MemberConfig>>,
@@ -79,7 +83,7 @@ pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
 impl Config {
     /// A directory and its members, everything else as it is by default.
     pub fn new(data: PathBuf, members: Vec<MemberConfig>) -> Self {
-        Self { data, log: None, waiting: None, metrics: None, members }
+        Self { data, log: None, waiting: None, scrub: None, metrics: None, members }
     }
 
     /// Reads a configuration. Relative paths begin where its file is.
@@ -89,7 +93,7 @@ impl Config {
     /// [`Error::Config`] with the line, for what is no TOML, a key that there is not, a value that can not be, a member with
     /// no place or two, and a member or place that is there twice.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        let Written { data, log, waiting, metrics, member } = read(text, path)?;
+        let Written { data, log, waiting, scrub, metrics, member } = read(text, path)?;
         let base = path.parent().unwrap_or(Path::new(""));
         let lines: Vec<usize> = member.iter().map(|member| line_of(text, member.span().start)).collect();
         let mut members: Vec<MemberConfig> = member.into_iter().map(toml::Spanned::into_inner).collect();
@@ -99,7 +103,7 @@ impl Config {
         if let Err((number, reason)) = check(&members) {
             return Err(Error::Config { path: path.to_owned(), line: Some(lines[number]), reason });
         }
-        Ok(Self { data: base.join(data), log, waiting, metrics, members })
+        Ok(Self { data: base.join(data), log, waiting, scrub, metrics, members })
     }
 
     /// Refuses members and places that are there twice.
@@ -112,6 +116,7 @@ impl Config {
         let mut settings = Settings::default();
         settings.log = self.log.unwrap_or(settings.log);
         settings.waiting = self.waiting.unwrap_or(settings.waiting);
+        settings.scrub = self.scrub.unwrap_or(settings.scrub);
         settings.reserve = true;
         settings
     }
@@ -159,6 +164,7 @@ data = "pool"
 log = "2GiB"
 waiting = "delay:50us"
 metrics = "127.0.0.1:9117"
+scrub = "4MiB"
 
 [[member]]
 name = "orders"
@@ -199,6 +205,7 @@ ring = "ours.ring"
         assert_eq!(config.data, Path::new("/etc/pool"));
         assert_eq!(config.settings().log, ByteSize::gib(2));
         assert_eq!(config.settings().waiting, "delay:50us".parse().unwrap());
+        assert_eq!(config.settings().scrub, ByteSize::mib(4));
         assert_eq!(config.metrics.as_deref(), Some("127.0.0.1:9117"));
         let [orders, billing, machine, ours] = &config.members[..] else { panic!() };
         assert_eq!((orders.profile.name, &orders.place), ("postgresql", &Place::Mount("/srv/orders-log".into())));
@@ -220,6 +227,7 @@ ring = "ours.ring"
             ("log = \"1GiB\"\n".to_owned(), 1, "missing field `data`"),
             ("data = \"p\"\nlog = \"large\"\n".to_owned(), 2, "`large`"),
             ("data = \"p\"\n\nwaiting = \"soon\"\n".to_owned(), 3, "no way to wait"),
+            ("data = \"p\"\nscrub = \"fast\"\n".to_owned(), 2, "`fast`"),
             ("data = \"p\n".to_owned(), 1, "string"),
             (of_member("quota = 1"), 6, "unknown field `quota`"),
             (of_member("share = 5"), 6, "invalid type"),

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::door::{PATIENCE, answer, hear};
 use crate::takeover::Heading;
-use crate::{Error, Limits, LimitsSet, MemberConfig, Owner, Result, Status};
+use crate::{
+    Changed, Error, Limits, LimitsSet, MemberConfig, Owner, RebuiltFiles, Result, ScrubRate, Status, Verified,
+};
 
 const NAME: &str = "service.sock";
 /// A folder in which it is made, so that nobody opens it before its mode is right.
@@ -27,8 +29,8 @@ const NEW: &str = "service.sock.new";
 const LONGEST_QUESTION: usize = 64 << 10;
 /// Bytes of the longest answer.
 const LONGEST_ANSWER: usize = 64 << 20;
-/// How long one waits for an answer. A member that is taken in has its home written first.
-const WAIT: Duration = Duration::from_mins(2);
+/// How long one waits for an answer. A member that is taken in has its home written first; one that is verified has it read.
+const WAIT: Duration = Duration::from_mins(10);
 
 /// What a service can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,35 @@ pub enum Request {
         /// With its files, if it has any.
         force: bool,
     },
+    /// To compare a member's home, or all, with its checksums.
+    Verify {
+        /// The member; all where it is not given.
+        name: Option<String>,
+    },
+    /// To mend what can be mended of a member, and serve it again if it is not served.
+    Repair {
+        /// Its name.
+        name: String,
+    },
+    /// To take a member out of service, the others going on.
+    Quarantine {
+        /// Its name.
+        name: String,
+    },
+    /// To open a member again and serve it where it was.
+    Remount {
+        /// Its name.
+        name: String,
+    },
+    /// To write a quarantined member's files as plain ones.
+    Rebuild {
+        /// Its name.
+        name: String,
+        /// An empty folder, or one that is not there.
+        to: PathBuf,
+    },
+    /// To compare so many bytes of homes each second from now on.
+    Scrub(ScrubRate),
 }
 
 /// What it answers.
@@ -65,6 +96,14 @@ pub enum Reply {
     HandingOver(Heading),
     /// The member is not in the pool any more.
     Removed(Removed),
+    /// The damage that was found, and what was mended.
+    Verified(Verified),
+    /// The member is served, or is not.
+    Changed(Changed),
+    /// The files are there.
+    Rebuilt(RebuiltFiles),
+    /// The rate is set.
+    Scrubs(ScrubRate),
     /// It can not be.
     Refused {
         /// What can be done about it: [`ErrorKind`], as text.
@@ -95,10 +134,10 @@ pub struct Added {
 pub struct Removed {
     /// Its name.
     pub name: String,
-    /// Files and directories.
-    pub files: u64,
-    /// Bytes of its files at home, each rounded up to 64 KiB.
-    pub home_bytes: u64,
+    /// Files and directories; not known of a quarantined member.
+    pub files: Option<u64>,
+    /// Bytes of its files at home, each rounded up to 64 KiB; not known of a quarantined member.
+    pub home_bytes: Option<u64>,
 }
 
 impl Reply {

@@ -13,6 +13,7 @@
 //! - `added` is the file in the data directory with the members that a running service has taken in. The configuration is its
 //!   author's, and never written here.
 //! - [`Serving`] holds the directory's lock, the pool, the mounts and the two doors, and ends them in order.
+//! - `mending` is what is done for one member while the others are served.
 //! - [`Status`] is what it tells of itself; `metrics` says it in Prometheus' words.
 //! - `warning` says what should be seen to before a server gets errors.
 //! - [`ask`] puts a [`Request`] to the service of a data directory; `control` has both sides.
@@ -26,6 +27,7 @@ mod config;
 mod control;
 mod door;
 mod error;
+mod mending;
 mod metrics;
 mod owner;
 mod serving;
@@ -37,6 +39,7 @@ pub use config::{Config, Limits, MemberConfig};
 pub use control::{Added, Removed, Reply, Request, ask};
 pub use error::{Error, Result};
 pub use ishigaki_logpool_fs::Place;
+pub use mending::{Changed, DamagedStatus, QuarantinedStatus, RebuiltFiles, ScrubRate, ScrubStatus, Verified};
 pub use owner::Owner;
 pub use serving::{LimitsSet, Serving};
 pub use status::{LogStatus, MemberStatus, QuotaStatus, Spread, Status};

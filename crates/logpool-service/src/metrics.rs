@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use hdrhistogram::Histogram;
-use ishigaki_logpool::LogStatistics;
+use ishigaki_logpool::Pool;
 use ishigaki_logpool_fs::Attached;
 
 use crate::status::NANOSECONDS;
@@ -35,10 +35,10 @@ const TIMES: [u64; 16] = [
 const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /// All of it, in a text.
-pub(crate) fn text(uptime_seconds: f64, log: &LogStatistics, attached: &[Attached]) -> String {
+pub(crate) fn text(uptime_seconds: f64, pool: &Pool, attached: &[Attached]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = Page { text: &mut text }.write(uptime_seconds, log, attached);
+    let _ = Page { text: &mut text }.write(uptime_seconds, pool, attached);
     text
 }
 
@@ -57,7 +57,7 @@ struct Figures {
     statistics: ishigaki_logpool::MemberStatistics,
 }
 
-const OF_MEMBERS: [OfMember; 19] = [
+const OF_MEMBERS: [OfMember; 21] = [
     ("mounted", "gauge", "1 if the folder answers, or a virtual machine can connect", |member| member.is_alive.into()),
     ("failed", "gauge", "1 if the server gets errors until the service is started again", |member| {
         member.has_failed.into()
@@ -81,6 +81,10 @@ const OF_MEMBERS: [OfMember; 19] = [
     }),
     ("home_bytes", "gauge", "Bytes of files at home", |member| member.statistics.home),
     ("files", "gauge", "Files and directories", |member| member.statistics.files),
+    ("damaged_blocks", "gauge", "Blocks of 4 KiB of files that can not be served", |member| {
+        member.statistics.damaged.iter().map(|file| file.blocks).sum()
+    }),
+    ("repaired_blocks_total", "counter", "Damaged blocks that were made anew", |member| member.statistics.repaired),
     ("quota_share_bytes", "gauge", "Limit of not_home_bytes and not_home_memory_bytes", |member| {
         member.statistics.quota.share.0
     }),
@@ -93,7 +97,8 @@ const OF_MEMBERS: [OfMember; 19] = [
 ];
 
 impl Page<'_> {
-    fn write(&mut self, uptime_seconds: f64, log: &LogStatistics, attached: &[Attached]) -> fmt::Result {
+    fn write(&mut self, uptime_seconds: f64, pool: &Pool, attached: &[Attached]) -> fmt::Result {
+        let (log, scrub) = (pool.statistics(), pool.scrub_statistics());
         self.head("pool_uptime_seconds", "gauge", "For how long the service has served")?;
         writeln!(self.text, "ishigaki_pool_uptime_seconds {uptime_seconds}")?;
         for (name, kind, help, value) in [
@@ -104,6 +109,12 @@ impl Page<'_> {
             ("pool_medium_writes_total", "counter", "Writes of the log's medium", log.medium_writes),
             ("pool_live_bytes", "gauge", "Bytes of the log that are needed", log.live.0),
             ("pool_bound_bytes", "gauge", "Bytes that the log may take", log.bound.0),
+            ("pool_quarantined", "gauge", "Members that are quarantined", pool.quarantined().len() as u64),
+            ("pool_scrub_rate_bytes", "gauge", "Bytes of homes that are compared each second", scrub.rate.0),
+            ("pool_scrub_passes_total", "counter", "Passes over all homes", scrub.passes),
+            ("pool_scrub_bytes_total", "counter", "Bytes of homes compared with their checksums", scrub.total.bytes),
+            ("pool_scrub_damaged_total", "counter", "Blocks found damaged, each time", scrub.total.damaged),
+            ("pool_scrub_repaired_total", "counter", "Blocks made anew by these looks", scrub.total.repaired),
         ] {
             self.head(name, kind, help)?;
             writeln!(self.text, "ishigaki_{name} {value}")?;

@@ -16,12 +16,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
+use crate::mending::{QuarantinedStatus, ScrubStatus};
 use crate::metrics;
 use crate::status::{LogStatus, MemberStatus, owner, problem};
 use crate::{Config, Error, MemberConfig, Result, Status, added, takeover, warning};
 
 mod handing;
 mod limits;
+mod mending;
 
 pub use limits::LimitsSet;
 
@@ -280,6 +282,12 @@ impl Core {
             Request::Set(limits) => self.set(&limits).map(Reply::Set),
             Request::HandOver {} => Err(self.ended()),
             Request::Remove { name, force } => self.remove(name, force).map(Reply::Removed),
+            Request::Verify { name } => self.verify(name.as_deref()).map(Reply::Verified),
+            Request::Repair { name } => self.repair(name).map(Reply::Verified),
+            Request::Quarantine { name } => self.quarantine(name).map(Reply::Changed),
+            Request::Remount { name } => self.remount(name).map(Reply::Changed),
+            Request::Rebuild { name, to } => self.rebuild(name, to).map(Reply::Rebuilt),
+            Request::Scrub(rate) => self.set_scrub_rate(rate).map(Reply::Scrubs),
         })
     }
 
@@ -291,15 +299,22 @@ impl Core {
         let mut status = Status::put_together(self.data.clone(), self.began.elapsed(), waiting, log);
         status.metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
         status.members = service.attached().iter().map(MemberStatus::of).collect();
+        status.scrub = ScrubStatus::of(&service.pool().scrub_statistics());
+        let quarantined = service.pool().quarantined().into_iter();
+        status.quarantined =
+            quarantined.map(|(name, why)| QuarantinedStatus { name, problem: why.to_string() }).collect();
         status.not_served = service.pool().members();
-        status.not_served.retain(|name| status.members.iter().all(|member| member.name != *name));
+        status.not_served.retain(|name| {
+            let is_quarantined = status.quarantined.iter().any(|member| member.name == *name);
+            !is_quarantined && status.members.iter().all(|member| member.name != *name)
+        });
         Ok(status)
     }
 
     fn metrics(&self) -> String {
         let service = self.service.lock();
         service.as_ref().map_or_else(String::new, |service| {
-            metrics::text(self.began.elapsed().as_secs_f64(), &service.pool().statistics(), service.attached())
+            metrics::text(self.began.elapsed().as_secs_f64(), service.pool(), service.attached())
         })
     }
 
@@ -353,15 +368,34 @@ impl Core {
                 file.display()
             )));
         }
-        let figures = service.pool().member(&name)?.statistics();
-        let removed = Removed { name, files: figures.files, home_bytes: figures.home };
-        if removed.files > 0 && !force {
-            let Removed { name, files, .. } = &removed;
+        let is_quarantined = service.pool().quarantined().iter().any(|(member, _)| *member == name);
+        if is_quarantined && !force {
             return Err(Error::Member(format!(
-                "member `{name}` has files ({files}), which would be gone; `ishigaki log rebuild` takes them out while no service runs, and --force removes them"
+                "member `{name}` is quarantined, and may have files, which would be gone; `ishigaki log repair {name}` may bring it back, `ishigaki log rebuild` may take them out, and --force removes them"
+            )));
+        }
+        let removed = if is_quarantined {
+            Removed { name, files: None, home_bytes: None }
+        } else {
+            let figures = service.pool().member(&name)?.statistics();
+            Removed { name, files: Some(figures.files), home_bytes: Some(figures.home) }
+        };
+        if let Some(files) = removed.files.filter(|&files| files > 0 && !force) {
+            let name = &removed.name;
+            return Err(Error::Member(format!(
+                "member `{name}` has files ({files}), which would be gone; `ishigaki log rebuild` takes them out while no service runs or the member is quarantined, and --force removes them"
             )));
         }
         service.pool().remove(&removed.name)?;
+        if is_quarantined {
+            // Else the next start would take it in as a new one.
+            let mut members = added::load(&self.data)?;
+            let before = members.len();
+            members.retain(|member| member.name != removed.name);
+            if members.len() < before {
+                added::store(&self.data, &members)?;
+            }
+        }
         Ok(removed)
     }
 }

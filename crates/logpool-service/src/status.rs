@@ -8,6 +8,7 @@ use ishigaki_logpool::{LogStatistics, Quota, Waiting};
 use ishigaki_logpool_fs::{Access, Attached, Place};
 use serde::{Deserialize, Serialize};
 
+use crate::mending::{DamagedStatus, QuarantinedStatus, ScrubStatus};
 use crate::{Owner, warning};
 
 /// The whole service.
@@ -29,6 +30,12 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// Members of the pool that are served nowhere.
     pub not_served: Vec<String>,
+    /// Members that are not served because they can not be, or were taken out.
+    #[serde(default)]
+    pub quarantined: Vec<QuarantinedStatus>,
+    /// What the scrubber does.
+    #[serde(default)]
+    pub scrub: ScrubStatus,
 }
 
 /// The log.
@@ -106,6 +113,12 @@ pub struct MemberStatus {
     pub home_bytes: u64,
     /// Files and directories.
     pub files: u64,
+    /// Blocks of 4 KiB that were damaged at home and made anew.
+    #[serde(default)]
+    pub repaired_blocks: u64,
+    /// Files of which something can not be served.
+    #[serde(default)]
+    pub damaged: Vec<DamagedStatus>,
     /// Its limits.
     pub quota: QuotaStatus,
 }
@@ -230,6 +243,8 @@ impl MemberStatus {
             rounds: figures.rounds,
             home_bytes: figures.home,
             files: figures.files,
+            repaired_blocks: figures.repaired,
+            damaged: figures.damaged.iter().map(DamagedStatus::of).collect(),
             quota: QuotaStatus::of(figures.quota),
         }
     }
@@ -246,6 +261,8 @@ impl Status {
             log,
             members: Vec::new(),
             not_served: Vec::new(),
+            quarantined: Vec::new(),
+            scrub: ScrubStatus::default(),
         }
     }
 }

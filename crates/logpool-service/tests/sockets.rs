@@ -153,9 +153,9 @@ fn a_member_is_removed_when_it_is_served_nowhere_and_with_its_files_only_if_that
     }
     assert_eq!(status(&config).not_served, ["empty", "full"]);
     let Reply::Removed(removed) = remove(&config, "empty", false).unwrap() else { panic!("another question") };
-    assert_eq!((removed.name.as_str(), removed.files), ("empty", 0));
+    assert_eq!((removed.name.as_str(), removed.files), ("empty", Some(0)));
     let Reply::Removed(removed) = remove(&config, "full", true).unwrap() else { panic!("another question") };
-    assert_eq!(removed.files, 1);
+    assert_eq!(removed.files, Some(1));
     serving.stop().unwrap();
 
     let serving = Serving::start(&config).unwrap();

@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// A member is not served: it could not be opened, or was taken out. The others are.
     #[error(
-        "member `{member}` is quarantined: {why}; the others are served. `ishigaki log verify` says what is damaged; `ishigaki log remove {member} --force` removes it and its files"
+        "member `{member}` is quarantined: {why}; the others are served. `ishigaki log verify` says what is damaged, `ishigaki log repair {member}` mends what can be mended and serves it again; `ishigaki log remove {member} --force` removes it and its files"
     )]
     Quarantined {
         /// The member.

@@ -70,6 +70,10 @@ enum Command {
     Remove(pool::remove::Arguments),
     Rebuild(pool::rebuild::Arguments),
     Verify(pool::verify::Arguments),
+    Repair(pool::mend::Repair),
+    Quarantine(pool::mend::Quarantine),
+    Remount(pool::mend::Remount),
+    Scrub(pool::mend::Scrub),
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -86,6 +90,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Remove(arguments) => pool::remove::run(arguments),
         Command::Rebuild(arguments) => pool::rebuild::run(&arguments),
         Command::Verify(arguments) => pool::verify::run(&arguments),
+        Command::Repair(arguments) => pool::mend::repair(arguments),
+        Command::Quarantine(arguments) => pool::mend::quarantine(arguments),
+        Command::Remount(arguments) => pool::mend::remount(arguments),
+        Command::Scrub(arguments) => pool::mend::scrub(&arguments),
     }
 }
 

@@ -97,7 +97,10 @@ impl Pool {
         let not_found = || Error::NotFound { name: name.to_owned() };
         let member = roster.members.iter().find(|member| member.name == name).ok_or_else(not_found)?;
         if !self.is_quarantined(name) {
-            return Err(Error::invalid(format!("member `{name}` is served: copy its files from where it is served")));
+            let what = format!(
+                "member `{name}` is served: copy its files from where it is served, or `ishigaki log quarantine {name}` takes it out of service first"
+            );
+            return Err(Error::invalid(what));
         }
         let rebuilt = self.replay(&roster, member)?;
         write_out(&rebuilt, &mut sink()?)

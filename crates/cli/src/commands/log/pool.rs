@@ -5,6 +5,7 @@
 
 pub(super) mod add;
 pub(super) mod entries;
+pub(super) mod mend;
 pub(super) mod rebuild;
 pub(super) mod remove;
 pub(super) mod serve;

@@ -1,16 +1,15 @@
 //! `ishigaki log rebuild`: a member's files as plain ones, from what a pool has.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_logpool::{Error, Folder, Result as PoolResult, Sink, rebuild};
-use serde_json::json;
+use ishigaki_logpool_service::{Error as ServiceError, RebuiltFiles, Reply, Request, ask};
 
-use super::{Offline, failed};
+use super::{Offline, absolute, failed, mend, refused};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::counted;
 
@@ -21,7 +20,8 @@ Examples:
 
 /// Write a member's files into an empty folder, as they are after all that its pool has
 ///
-/// No service may run meanwhile, and nothing of the pool is changed. All is durable when the command ends.
+/// Nothing of the pool is changed. All is durable when the command ends. While a service runs it does so for a member that is
+/// quarantined; the files are then of the user that runs the service.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { data, member, to, json } = arguments;
+    if let Some(rebuilt) = by_service(data, member, to)? {
+        return mend::print(serde_json::to_string(&rebuilt), *json, || text(&rebuilt));
+    }
     let pool = Offline::open(data)?;
     let was_there = to.exists();
     let folder = Folder::new(to).map_err(|error| failed(&error))?;
@@ -70,13 +73,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     })?;
     let bytes = sink.before + sink.length;
-    let text = if *json {
-        json!({"member": member, "to": to.display().to_string(), "files": files, "bytes": bytes}).to_string()
-    } else {
-        let (files, size) = (counted(files, "file"), ByteSize(bytes).display().iec());
-        format!("Rebuilt {files}, {size}, of {member} in {}.", to.display())
-    };
-    Ok(writeln!(io::stdout(), "{text}")?)
+    let rebuilt = RebuiltFiles { member: member.clone(), to: to.clone(), files, bytes };
+    mend::print(serde_json::to_string(&rebuilt), *json, || text(&rebuilt))
+}
+
+fn text(rebuilt: &RebuiltFiles) -> String {
+    let RebuiltFiles { member, to, files, bytes } = rebuilt;
+    let (files, size) = (counted(*files, "file"), ByteSize(*bytes).display().iec());
+    format!("Rebuilt {files}, {size}, of {member} in {}.", to.display())
+}
+
+/// Has a service do it, if one runs.
+fn by_service(data: &Path, member: &str, to: &Path) -> Result<Option<RebuiltFiles>, Failure> {
+    let request = Request::Rebuild { name: member.to_owned(), to: absolute(to)? };
+    match ask(data, &request) {
+        Ok(Reply::Rebuilt(rebuilt)) => Ok(Some(rebuilt)),
+        Ok(_) => Err(mend::another()),
+        Err(ServiceError::NotServed { .. }) => Ok(None),
+        Err(error) => Err(refused(&error, data)),
+    }
 }
 
 /// A folder that shows how far it has come.

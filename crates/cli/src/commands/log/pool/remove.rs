@@ -17,8 +17,8 @@ Examples:
 
 /// Have a running service remove a member that is served nowhere
 ///
-/// Its name, its share of the log and its files are free then. A member that has files is removed with `--force` alone; `log
-/// rebuild` takes them out before, while no service runs.
+/// Its name, its share of the log and its files are free then. A member that has files, or is quarantined, is removed with
+/// `--force` alone; `log rebuild` takes them out before, while no service runs or the member is quarantined.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -48,7 +48,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let text = if json {
         serde_json::to_string(&removed).map_err(|error| Failure::invalid(error.to_string()))?
     } else {
-        format!("{} is removed; it had {}.", removed.name, counted(removed.files, "file"))
+        match removed.files {
+            Some(files) => format!("{} is removed; it had {}.", removed.name, counted(files, "file")),
+            None => format!("{} is removed, with all that it had; it was quarantined.", removed.name),
+        }
     };
     Ok(writeln!(io::stdout(), "{text}")?)
 }

@@ -35,6 +35,7 @@ A configuration:
   log = \"1GiB\"
   waiting = \"auto\"                  # or sleep, poll, delay:50us, poll+delay:50us
   metrics = \"127.0.0.1:9117\"
+  scrub = \"1MiB\"                   # of homes compared with their checksums each second; \"0B\": none
 
   [[member]]
   name = \"orders\"
@@ -207,6 +208,9 @@ fn begun_text(status: &Status) -> String {
         let (name, profile, place) = (&member.name, &member.profile, &member.place);
         lines.push(format!("{name:<width$}  {profile:<10}  at {place}, files of {}", member.owner));
     }
+    for member in &status.quarantined {
+        lines.push(format!("{:<width$}  is not served: {}", member.name, member.problem));
+    }
     for name in &status.not_served {
         lines.push(format!("{name:<width$}  is in the pool, and served nowhere; `ishigaki log add` serves it, `ishigaki log remove` removes it"));
     }
@@ -240,6 +244,7 @@ fn begun_json(status: &Status) -> Value {
         "metrics": status.metrics,
         "members": members,
         "not_served": status.not_served,
+        "quarantined": status.quarantined,
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ishigaki_base::ByteSize;
-use ishigaki_logpool_service::{LogStatus, MemberStatus, Place, Reply, Request, Spread, Status, ask};
+use ishigaki_logpool_service::{LogStatus, MemberStatus, Place, Reply, Request, ScrubStatus, Spread, Status, ask};
 
 use super::refused;
 use crate::commands::parse_seconds;
@@ -88,6 +88,10 @@ fn write_text(text: &mut String, status: &Status, before: Option<&Status>) -> st
         writeln!(text, "metrics     {address}")?;
     }
     log_text(text, &status.log)?;
+    scrub_text(text, &status.scrub)?;
+    for member in &status.quarantined {
+        writeln!(text, "quarantined {}", member.problem)?;
+    }
     for name in &status.not_served {
         writeln!(text, "not served  {name}")?;
     }
@@ -126,6 +130,20 @@ fn log_text(text: &mut String, log: &LogStatus) -> std::fmt::Result {
     Ok(())
 }
 
+fn scrub_text(text: &mut String, scrub: &ScrubStatus) -> std::fmt::Result {
+    let rate =
+        if scrub.rate_bytes == 0 { "stands still".to_owned() } else { format!("{} a second", size(scrub.rate_bytes)) };
+    write!(text, "scrub       {rate}; {} compared", size(scrub.bytes))?;
+    if let Some(ended) = scrub.ended_seconds_ago {
+        let blocks = counted(scrub.last_damaged_blocks, "damaged block");
+        write!(text, "; last pass {} ago, {}, {blocks}", time(ended), size(scrub.last_bytes))?;
+    }
+    if scrub.damaged_blocks > 0 {
+        write!(text, "; {} found damaged, {} made anew", Count(scrub.damaged_blocks), Count(scrub.repaired_blocks))?;
+    }
+    writeln!(text)
+}
+
 fn member_text(text: &mut String, member: &MemberStatus, rate: Option<f64>) -> std::fmt::Result {
     writeln!(text)?;
     let guest = if matches!(member.place, Place::Ring(_)) { "database" } else { "virtual machine" };
@@ -140,6 +158,14 @@ fn member_text(text: &mut String, member: &MemberStatus, rate: Option<f64>) -> s
     }
     for warning in &member.warnings {
         writeln!(text, "  warning   {warning}")?;
+    }
+    for file in &member.damaged {
+        let more = if file.blocks == 1 { String::new() } else { format!(" and {} blocks more", file.blocks - 1) };
+        writeln!(
+            text,
+            "  damaged   {} at {}{more}: refused until written as a whole; the log does not have it any more",
+            file.path, file.first
+        )?;
     }
     let rate = rate.map(|rate| format!(", {rate:.0} a second")).unwrap_or_default();
     writeln!(text, "  commits   {}{rate}, {}", Count(member.commits), times(&member.commit_seconds))?;

@@ -9,27 +9,34 @@ use clap::Args;
 use indicatif::ProgressBar;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_logpool::{Verification, verify};
+use ishigaki_logpool_service::{Error as ServiceError, Reply, Request, ask};
 use serde_json::json;
 
-use super::{Offline, failed};
+use super::{Offline, failed, mend, refused};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::counted;
 
 const EXAMPLES: &str = "\
 Examples:
   ishigaki log verify --data /srv/pool           exit code 0 if it is sound, 4 if it is damaged
-  ishigaki log verify --data /srv/pool --json    the same for programs";
+  ishigaki log verify --data /srv/pool --json    the same for programs
+  ishigaki log verify orders --data /srv/pool    the home of one member of a running service";
 
 /// How often one sees that it goes on.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Read all of a pool and check all of its checksums: the log's, the homes', the checkpoint files'
 ///
-/// No service may run meanwhile, and nothing is changed. Members are looked at one by one, so that the damage of one does
-/// not hide another's.
+/// Members are looked at one by one, so that the damage of one does not hide another's. Without a service nothing is changed.
+/// A service that runs compares the homes itself, and makes damaged blocks anew where memory or the log has them; its log was
+/// checked when it started. `log status` waits meanwhile, for one home at a time.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
+    /// Of a running service, this member alone
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
     /// The data directory of the pool
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
@@ -39,7 +46,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(Arguments { data, json }: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(Arguments { name, data, json }: &Arguments) -> Result<(), Failure> {
+    match ask(data, &Request::Verify { name: name.clone() }) {
+        Ok(Reply::Verified(found)) => return mend::verified(&found, *json),
+        Ok(_) => return Err(mend::another()),
+        Err(ServiceError::NotServed { .. }) if name.is_none() => {}
+        Err(error) => return Err(refused(&error, data)),
+    }
     let pool = Offline::open(data)?;
     let spinner = ProgressBar::new_spinner();
     spinner.set_message("all checksums are read");
