@@ -9,6 +9,7 @@
 //!   -a                                   ─▶  Negation     integers
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
+//!   CAST(a AS REAL)                      ─▶  Real, Double of DOUBLE and text: what is finite stays finite
 //!   (SELECT a FROM t)                    ─▶  OnlyRow      a second row is an error
 //!   ((((a + b) + c) + d) + …)            ─▶  Formula      many of them as one function
 //! ```
@@ -23,6 +24,7 @@ mod formula;
 mod groups;
 mod plan;
 mod sums;
+mod times;
 
 use std::sync::{Arc, LazyLock};
 
@@ -31,7 +33,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
-pub use calls::{negation, only_row, round_even};
+pub use calls::{double, epoch, negation, not_lost, only_row, real, round_even};
 pub use plan::{ExactNumbers, as_day, binary, type_of};
 pub use sums::{average, sum};
 
@@ -66,7 +68,7 @@ fn is_negation(function: &ScalarUDF) -> bool {
 
 /// The scalar functions that have a name of their own.
 fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    ARITHMETIC.iter().cloned().chain([negation(), only_row(), round_even()])
+    ARITHMETIC.iter().cloned().chain([negation(), round_even(), real(), double(), epoch(), only_row(), not_lost()])
 }
 
 /// What a plan that is written down says of a scalar function beside its name; nothing if it is none of these.

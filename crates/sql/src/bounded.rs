@@ -5,6 +5,7 @@
 //! A long constant is never folded into the plan, where each row would get a copy of it unseen: [`LateConstants`].
 
 mod estimate;
+mod joined;
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -26,6 +27,8 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use crate::Error;
 use estimate::Estimate;
+
+pub(crate) use joined::JoinedTexts;
 
 /// How many bytes the results of one call may have, for all rows of a batch.
 const MOST: u64 = 256 << 20;
@@ -50,12 +53,20 @@ pub(crate) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
 
 /// The bounded function of this name, for plans that are read from their written form.
 pub fn bounded_function(name: &str) -> Option<Arc<ScalarUDF>> {
-    functions().find(|function| function.name() == name)
+    functions().chain([Arc::clone(&joined::FUNCTIONS[0])]).find(|function| function.name() == name)
 }
 
 /// Whether a function is a bounded one.
 pub fn is_bounded(function: &ScalarUDF) -> bool {
-    FUNCTIONS.iter().flatten().any(|known| known.as_ref() == function)
+    FUNCTIONS.iter().flatten().chain(&*joined::FUNCTIONS).any(|known| known.as_ref() == function)
+}
+
+fn refused(name: &str) -> DataFusionError {
+    Error::unsupported(
+        format!("a result of {name} with more than {} MiB for the rows of a batch", MOST >> 20),
+        "make it shorter, or of fewer rows at a time",
+    )
+    .into()
 }
 
 /// A function that looks ahead.
@@ -77,11 +88,7 @@ impl Bounded {
     }
 
     fn refused(&self) -> DataFusionError {
-        Error::unsupported(
-            format!("a result of {} with more than {} MiB for the rows of a batch", self.function.name(), MOST >> 20),
-            "make it shorter, or of fewer rows at a time",
-        )
-        .into()
+        refused(self.function.name())
     }
 
     fn call(&self, args: &ScalarFunctionArgs, rows: std::ops::Range<usize>) -> Result<ColumnarValue> {

@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
-use crate::bounded::{self, LateConstants};
+use crate::bounded::{self, JoinedTexts, LateConstants};
 use crate::catalog::Catalog;
 use crate::multiplicity::CountRows;
 use crate::names::Planner;
@@ -247,6 +247,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Re
     ];
     analyzers.extend(Analyzer::new().rules);
     analyzers.push(Arc::new(ExactNumbers));
+    analyzers.push(Arc::new(JoinedTexts));
     analyzers.push(Arc::new(CountRows));
     analyzers.push(Arc::new(Unnest));
     let mut state = SessionStateBuilder::new()

@@ -2,11 +2,17 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use datafusion::arrow::compute::cast_with_options;
 use datafusion::arrow::compute::kernels::numeric::neg;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type};
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
+};
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::format::DEFAULT_CAST_OPTIONS;
+use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -29,11 +35,39 @@ pub fn only_row() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// A REAL of a DOUBLE or of a text. What is finite and not zero stays so, or is an error.
+pub fn real() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Real.function());
+    Arc::clone(&FUNCTION)
+}
+
+/// A DOUBLE of a text. What is finite and not zero stays so, or is an error.
+pub fn double() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Double.function());
+    Arc::clone(&FUNCTION)
+}
+
+/// The seconds since 1970 of a time or a day, or those of an interval, as a decimal.
+pub fn epoch() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Epoch.function());
+    Arc::clone(&FUNCTION)
+}
+
+/// Its first argument, which must not be NULL where the second one is not.
+pub fn not_lost() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::NotLost.function());
+    Arc::clone(&FUNCTION)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Call {
     Negation,
     RoundEven,
+    Real,
+    Double,
+    Epoch,
     OnlyRow,
+    NotLost,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -44,7 +78,7 @@ struct Function {
 
 impl Call {
     fn function(self) -> Arc<ScalarUDF> {
-        let arguments = if self == Self::OnlyRow { 2 } else { 1 };
+        let arguments = if matches!(self, Self::OnlyRow | Self::NotLost) { 2 } else { 1 };
         let signature = Signature::any(arguments, Volatility::Immutable);
         Arc::new(ScalarUDF::from(Function { call: self, signature }))
     }
@@ -55,6 +89,10 @@ impl ScalarUDFImpl for Function {
         match self.call {
             Call::Negation => "exact_minus",
             Call::RoundEven => "exact_whole",
+            Call::Real => "exact_real",
+            Call::Double => "exact_double",
+            Call::Epoch => "exact_epoch",
+            Call::NotLost => "exact_not_lost",
             Call::OnlyRow => "exact_only_row",
         }
     }
@@ -62,6 +100,7 @@ impl ScalarUDFImpl for Function {
     fn display_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (self.call, args) {
             (Call::Negation, [arg]) => format!("(- {arg})"),
+            (Call::Epoch, [arg]) => format!("extract(EPOCH FROM {arg})"),
             (_, args) => args.first().map(Expr::to_string).unwrap_or_default(),
         })
     }
@@ -69,6 +108,7 @@ impl ScalarUDFImpl for Function {
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (self.call, args) {
             (Call::Negation, [arg]) => format!("(- {})", arg.schema_name()),
+            (Call::Epoch, [arg]) => format!("extract(EPOCH FROM {})", arg.schema_name()),
             (_, args) => args.first().map(|arg| arg.schema_name().to_string()).unwrap_or_default(),
         })
     }
@@ -79,16 +119,22 @@ impl ScalarUDFImpl for Function {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let Some(first) = types.first() else { return exec_err!("{} of nothing", self.name()) };
-        Ok(first.clone())
+        Ok(match self.call {
+            Call::Real => DataType::Float32,
+            Call::Double => DataType::Float64,
+            Call::Epoch => seconds_type(first)?,
+            Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost => first.clone(),
+        })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let Some(first) = args.arg_fields.first() else { return exec_err!("{} of nothing", self.name()) };
-        Ok(Arc::new(Field::new(self.name(), first.data_type().clone(), first.is_nullable())))
+        let found = self.return_type(&[first.data_type().clone()])?;
+        Ok(Arc::new(Field::new(self.name(), found, first.is_nullable())))
     }
 
     fn is_strict(&self) -> bool {
-        self.call != Call::OnlyRow
+        !matches!(self.call, Call::OnlyRow | Call::NotLost)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -114,6 +160,18 @@ impl ScalarUDFImpl for Function {
                     _ => Arc::clone(array),
                 })
             }),
+            Call::Real => each(value, |array| as_float(array, &DataType::Float32)),
+            Call::Double => each(value, |array| as_float(array, &DataType::Float64)),
+            Call::Epoch => each(value, seconds),
+            Call::NotLost => {
+                let Some(of) = values.next() else { return exec_err!("{} of one value", self.name()) };
+                let (made, of) = (value.to_array(args.number_rows)?, of.into_array(args.number_rows)?);
+                let lost = made.null_count() > of.logical_null_count();
+                if lost && (0..made.len()).any(|row| made.is_null(row) && of.is_valid(row)) {
+                    return exec_err!("timestamp out of range: it is not between 1677 and 2262");
+                }
+                Ok(value)
+            }
             Call::OnlyRow => {
                 let Some(rows) = values.next() else { return exec_err!("the number of rows is missing") };
                 let rows = rows.into_array(args.number_rows)?;
@@ -137,3 +195,66 @@ fn each(value: ColumnarValue, of: impl Fn(&ArrayRef) -> Result<ArrayRef>) -> Res
         }
     }
 }
+
+/// Numbers of a type of fewer digits, or those that texts are.
+fn as_float(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let made = cast_with_options(array, to, &DEFAULT_CAST_OPTIONS)?;
+    let wide = cast_with_options(&made, &DataType::Float64, &DEFAULT_CAST_OPTIONS)?;
+    let suspicious = |value: f64| value == 0.0 || value.is_infinite();
+    let rows = wide.as_primitive::<Float64Type>().iter().enumerate();
+    for (row, value) in rows.filter_map(|(row, value)| Some((row, value.filter(|value| suspicious(*value))?))) {
+        let lost = match array.data_type() {
+            DataType::Float64 => array.as_primitive::<Float64Type>().value(row).to_bits() != value.to_bits(),
+            _ => is_another(&ArrayFormatter::try_new(array, &FormatOptions::default())?.value(row).to_string(), value),
+        };
+        if lost {
+            let what = ArrayFormatter::try_new(array, &FormatOptions::default())?.value(row).to_string();
+            let name = if *to == DataType::Float32 { "real" } else { "double precision" };
+            return Err(ArrowError::ArithmeticOverflow(format!("value out of range for type {name}: {what}")).into());
+        }
+    }
+    Ok(made)
+}
+
+/// Whether a text that was read as infinity or zero says something else.
+fn is_another(text: &str, value: f64) -> bool {
+    let text = text.to_ascii_lowercase();
+    let digits = text.split('e').next().unwrap_or_default();
+    if value == 0.0 { digits.contains(|digit: char| matches!(digit, '1'..='9')) } else { !text.contains("inf") }
+}
+
+/// As many digits behind the point as a time has; six for an interval, none for a day.
+fn seconds_type(of: &DataType) -> Result<DataType> {
+    Ok(match of {
+        DataType::Date32 => DataType::Decimal128(15, 0),
+        DataType::Timestamp(TimeUnit::Second, _) => DataType::Decimal128(19, 0),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => DataType::Decimal128(19, 3),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => DataType::Decimal128(19, 9),
+        DataType::Timestamp(TimeUnit::Microsecond, _) | DataType::Interval(IntervalUnit::MonthDayNano) => {
+            DataType::Decimal128(25, 6)
+        }
+        other => return plan_err!("EXTRACT(EPOCH FROM …) of {other} is not supported; CAST it to TIMESTAMP first"),
+    })
+}
+
+fn seconds(array: &ArrayRef) -> Result<ArrayRef> {
+    let found = seconds_type(array.data_type())?;
+    let values: Decimal128Array = match array.data_type() {
+        DataType::Date32 => array.as_primitive::<Date32Type>().unary(|day| i128::from(day) * DAY),
+        DataType::Interval(_) => array.as_primitive::<IntervalMonthDayNanoType>().unary(|interval| {
+            let (years, months) = (i128::from(interval.months / 12), i128::from(interval.months % 12));
+            // A year has a quarter of a day more than 365 of them, and a month thirty, as PostgreSQL has it.
+            let days = months * 30 + i128::from(interval.days);
+            (years * (DAY * 1461 / 4) + days * DAY) * 1_000_000 + i128::from(interval.nanoseconds / 1_000)
+        }),
+        _ => {
+            let ticks = cast_with_options(array, &DataType::Int64, &DEFAULT_CAST_OPTIONS)?;
+            ticks.as_primitive::<Int64Type>().unary(i128::from)
+        }
+    };
+    let DataType::Decimal128(precision, scale) = found else { return exec_err!("seconds are decimals") };
+    Ok(Arc::new(values.with_precision_and_scale(precision, scale)?))
+}
+
+/// The seconds of a day.
+const DAY: i128 = 86_400;

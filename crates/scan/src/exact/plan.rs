@@ -16,7 +16,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::formula::collapsed;
-use super::{arithmetic, average, negation, operator as operator_of, result_type, round_even, sum};
+use super::times::in_microseconds;
+use super::{arithmetic, average, double, negation, operator as operator_of, real, result_type, round_even, sum};
 
 /// What `PostgreSQL` skips around a number that it reads from text.
 const SPACES: &str = " \t\n\r\u{b}\u{c}";
@@ -218,7 +219,7 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let made = match &expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match days_alone(left, *op, right, schema) {
             Some(days) => Some(days),
-            None => binary(*op, left, right, schema),
+            None => binary(*op, left, right, schema).or_else(|| in_microseconds(&expression, schema)),
         },
         Expr::Negative(inner) => match type_of(inner, schema) {
             Some(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
@@ -226,6 +227,9 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             }
             _ => None,
         },
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_floating() => {
+            as_float(expr, field.data_type(), schema)
+        }
         Expr::Cast(Cast { expr, field }) => {
             let narrows = narrows(expr, field.data_type(), schema);
             let made = castable(expr, field.data_type(), schema)
@@ -252,7 +256,7 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             }
             WindowFunctionDefinition::WindowUDF(_) => None,
         },
-        _ => None,
+        other => in_microseconds(other, schema),
     };
     made.map_or_else(|| Transformed::no(expression), Transformed::yes)
 }
@@ -272,6 +276,19 @@ fn days_alone(left: &Expr, operator: Operator, right: &Expr, schema: &DFSchema) 
 
 fn whole(expression: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(round_even(), vec![expression]))
+}
+
+/// A cast of which a finite value might become infinite, or zero.
+fn as_float(expression: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr> {
+    let function = if *to == DataType::Float32 { real() } else { double() };
+    let of = match type_of(expression, schema)? {
+        DataType::Float64 if *to == DataType::Float32 => expression.clone(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            castable(expression, to, schema).unwrap_or_else(|| expression.clone())
+        }
+        _ => return None,
+    };
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![of])))
 }
 
 fn is_call(expression: &Expr, function: &Arc<ScalarUDF>) -> bool {

@@ -1,10 +1,11 @@
 //! Arithmetic is exact from where it is planned on, so that all types above it are those of `PostgreSQL`.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
+use datafusion::functions::datetime::date_part;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, Operator};
+use datafusion::logical_expr::{Expr, Operator, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use ishigaki_scan::exact;
 
@@ -28,6 +29,27 @@ impl ExprPlanner for Arithmetic {
             }
         }
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+    }
+
+    /// Parts of times are decimals: a quotient of one is no whole number, and seconds have six digits behind the point.
+    fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        let [Expr::Literal(part, _), of] = args.as_slice() else { return Ok(PlannerResult::Original(args)) };
+        let part = part.try_as_str().flatten().unwrap_or_default().to_lowercase();
+        let number = |part: &str| {
+            let part = date_part().call(vec![lit(part), of.clone()]);
+            cast(part, DataType::Decimal128(10, 0))
+        };
+        let thousandths = |digits: u8| {
+            let unit = lit(ScalarValue::Decimal128(Some(1), digits, digits.cast_signed()));
+            exact::arithmetic(Operator::Multiply).map(|times| times.call(vec![number("microsecond"), unit]))
+        };
+        let found = match part.as_str() {
+            "epoch" => Some(exact::epoch().call(vec![of.clone()])),
+            "second" | "seconds" | "sec" | "secs" => thousandths(6),
+            "millisecond" | "milliseconds" | "msec" | "msecs" => thousandths(3),
+            other => Some(number(other)),
+        };
+        Ok(found.map_or_else(|| PlannerResult::Original(args), PlannerResult::Planned))
     }
 }
 

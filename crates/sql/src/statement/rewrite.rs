@@ -4,6 +4,7 @@ pub(super) mod alike;
 mod lengths;
 mod literals;
 mod negations;
+mod parts;
 mod quantified;
 mod rows;
 mod similar;
@@ -84,6 +85,7 @@ impl VisitorMut for Rewrite {
         plain::unknown(expression);
         plain::call(expression);
         plain::coalesce(expression);
+        parts::of_time(expression);
         lengths::cut(expression);
         literals::within(expression);
         self.windows.resolve(expression);

@@ -79,11 +79,22 @@ fn what_a_type_cannot_hold_is_an_error() {
         "999.995::NUMERIC(5, 2)",
         "'999.995'::NUMERIC(5, 2)",
         "'2024-02-30'::DATE",
+        "1e40::REAL",
+        "-1e40::REAL",
+        "1e-60::REAL",
+        "'1e40'::REAL",
+        "'1e400'::DOUBLE",
+        "'1e-400'::DOUBLE",
+        "1e400",
     ] {
         let error = shell.error(&format!("SELECT {cast}")).to_string();
         assert!(!error.contains("Internal"), "{cast}: {error}");
     }
-    for cast in ["(f * 1e300)::INT", "(f * 1e300)::DECIMAL(10, 2)", "(n * 1000000000)::INT"] {
+    assert_eq!(
+        shell.rows("SELECT 'Infinity'::REAL, '-inf'::DOUBLE::REAL, ' 0e5 '::REAL, 'NaN'::DOUBLE::REAL, 1.5e0::REAL, '2.5'::DOUBLE"),
+        ["inf|-inf|0.0|NaN|1.5|2.5"]
+    );
+    for cast in ["(f * 1e300)::REAL", "(f * 1e300)::INT", "(f * 1e300)::DECIMAL(10, 2)", "(n * 1000000000)::INT"] {
         shell.error(&format!("SELECT {cast} FROM c"));
     }
 }

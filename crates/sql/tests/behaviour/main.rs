@@ -18,6 +18,7 @@ mod silence;
 mod spilling;
 mod statements;
 mod subqueries;
+mod times;
 mod types;
 mod windows;
 mod wordings;

@@ -1,0 +1,83 @@
+//! Times, their parts and their differences are those of `PostgreSQL`.
+
+use crate::shell::Shell;
+
+fn times() -> Shell {
+    Shell::with(
+        "CREATE TABLE w (id INT PRIMARY KEY, d DATE, t TIMESTAMP);
+         INSERT INTO w VALUES (1, '2024-02-29', '2024-02-29 12:34:56.789012'), (2, '3000-01-01', '3000-01-01 00:00:00.000001'),
+                              (3, '0001-01-01', '0001-01-01 00:00:00'), (4, NULL, NULL)",
+    )
+}
+
+#[test]
+fn times_far_from_now_compare_as_near_ones_do() {
+    let shell = times();
+    for (condition, expected) in [
+        ("t > d", &["1", "2"][..]),
+        ("d < t", &["1", "2"]),
+        ("t = d", &["3"]),
+        ("t >= DATE '3000-01-01'", &["2"]),
+        ("t < '2024-02-29 12:34:56.789013'", &["1", "3"]),
+        ("t > '2900-12-31'", &["2"]),
+        ("d < TIMESTAMP '1000-01-01 00:00:00'", &["3"]),
+        ("t BETWEEN d AND '3000-01-01 00:00:00.000001'", &["1", "2", "3"]),
+        ("t IN ('0001-01-01', DATE '3000-01-01')", &["3"]),
+        ("t IS DISTINCT FROM d", &["1", "2"]),
+        ("d > DATE '3000-01-01' - INTERVAL '4 minutes'", &["2"]),
+        ("d >= DATE '3000-01-01' + INTERVAL '1 day'", &[]),
+        ("t = (SELECT max(t) FROM w)", &["2"]),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT id FROM w WHERE {condition} ORDER BY id")), expected, "{condition}");
+    }
+    assert_eq!(
+        shell.rows("SELECT DATE '2024-03-01' - INTERVAL '4 minutes' = TIMESTAMP '2024-02-29 23:56:00'"),
+        ["true"]
+    );
+    assert_eq!(shell.rows("SELECT d - INTERVAL '4 minutes' = '2999-12-31 23:56:00' FROM w WHERE id = 2"), ["true"]);
+    assert_eq!(shell.rows("SELECT a.id FROM w AS a JOIN w AS b ON a.t = b.d"), ["3"]);
+}
+
+#[test]
+fn parts_of_times_are_exact_numbers() {
+    let shell = times();
+    for (expression, expected) in [
+        ("EXTRACT(YEAR FROM t)", "2024"),
+        ("EXTRACT(YEAR FROM d) / 10", "202.40000000000000000000"),
+        ("EXTRACT(month FROM d) * 2", "4"),
+        ("EXTRACT(SECOND FROM t)", "56.789012"),
+        ("EXTRACT(MILLISECONDS FROM t)", "56789.012"),
+        ("EXTRACT(MICROSECONDS FROM t)", "56789012"),
+        ("EXTRACT(DOW FROM d)", "4"),
+        ("EXTRACT(EPOCH FROM t)", "1709210096.789012"),
+        ("EXTRACT(EPOCH FROM d)", "1709164800"),
+        ("EXTRACT(EPOCH FROM INTERVAL '1 year 2 months 3 days 4.5 seconds')", "37000804.500000"),
+        ("CAST(EXTRACT(YEAR FROM d) AS INTEGER) / 10", "202"),
+        ("date_part('year', d) / 10", "202.4"),
+        ("date_part('second', t)", "56.789012"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {expression} FROM w WHERE id = 1")), [expected], "{expression}");
+    }
+    assert_eq!(
+        shell.rows("SELECT EXTRACT(EPOCH FROM t), EXTRACT(YEAR FROM d) FROM w WHERE id > 1 ORDER BY id"),
+        ["32503680000.000001|3000", "-62135596800.000000|1", "NULL|NULL"]
+    );
+    assert_eq!(
+        shell.rows("SELECT EXTRACT(YEAR FROM d), count(*) FROM w GROUP BY EXTRACT(YEAR FROM d) ORDER BY 1 LIMIT 2"),
+        ["1|1", "2024|1"]
+    );
+    assert_eq!(shell.rows("SELECT id FROM w WHERE EXTRACT(YEAR FROM d) = 2024"), ["1"]);
+}
+
+#[test]
+fn a_time_that_date_bin_can_not_reach_is_an_error() {
+    let shell = times();
+    let bin = "date_bin(INTERVAL '1 hour', t, TIMESTAMP '2000-01-01 00:00:00')";
+    assert_eq!(shell.rows(&format!("SELECT {bin} = '2024-02-29 12:00:00' FROM w WHERE id = 1")), ["true"]);
+    assert_eq!(shell.rows(&format!("SELECT {bin} FROM w WHERE id = 4")), ["NULL"]);
+    for bin in [bin, "date_bin(INTERVAL '1 hour', t, t)", "date_bin(INTERVAL '1 hour', t)"] {
+        let error = shell.error(&format!("SELECT {bin} FROM w WHERE id = 2")).to_string();
+        assert!(error.contains("range") && !error.contains("Internal"), "{bin}: {error}");
+    }
+    assert_eq!(shell.rows("SELECT date_bin(NULL, t, t) FROM w WHERE id = 1"), ["NULL"]);
+}
