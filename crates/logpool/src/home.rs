@@ -15,7 +15,7 @@
 //!
 //! Regions are made when files grow, before the request that needs them is accepted: so going home never lacks space.
 //!
-//! Parts: [`round`] brings a member's changes home, [`growth`] makes it larger, [`ledgers`] are the two copies on the medium,
+//! Parts: [`round`] brings a member's changes home, [`growth`] makes it larger, [`regions`] makes whole what was cut off, [`ledgers`] are the two copies on the medium,
 //! [`old`] is a home of format version 1.
 
 use std::collections::BTreeSet;
@@ -30,10 +30,12 @@ use crate::format::{Intent, Ledger};
 use crate::image::Piece;
 use crate::{Error, MemberId, Quota, Result};
 use ledgers::Ledgers;
+use regions::read_what_is_there;
 
 mod growth;
 mod ledgers;
 mod old;
+mod regions;
 mod round;
 
 pub(crate) use round::{Brought, Snapshot};
@@ -60,7 +62,8 @@ pub(crate) struct Home {
     name: String,
     /// Bytes of a region.
     region: u64,
-    /// One that is gone, or cut off, is made anew, and what was in it does not fit its checksums then.
+    /// `None` where one is gone. One that is gone or too short is [made whole](Self::make_regions_whole), and what is missing does not
+    /// fit its checksums then. One that is longer than a region is used as far as that goes.
     regions: RwLock<Vec<Option<Arc<dyn Device>>>>,
     ledgers: Ledgers,
     /// As it is on the medium.
@@ -159,8 +162,8 @@ impl Home {
         let mut regions = Vec::new();
         for index in 0..current.regions as usize {
             regions.push(match directory.open(&region_name(name, index)) {
-                Ok(device) if device.len() == region => Some(device),
-                Ok(_) | Err(DeviceError::NotFound { .. }) => None,
+                Ok(device) => Some(device),
+                Err(DeviceError::NotFound { .. }) => None,
                 Err(error) => return Err(error.into()),
             });
         }
@@ -175,7 +178,7 @@ impl Home {
     /// Makes durable what [`open`](Self::open) has found: whoever wrote it may have died before it was. A region that no
     /// ledger knows is removed, since the name of it may not be durable.
     pub(crate) fn secure(&self) -> Result<()> {
-        self.replace_regions()?;
+        self.make_regions_whole()?;
         let ledger = self.ledger();
         self.write_ledger(ledger)?;
         let known: Vec<String> = (0..self.regions.read().len()).map(|index| region_name(&self.name, index)).collect();
@@ -183,26 +186,6 @@ impl Home {
         let strays: Vec<String> = self.directory.list()?.into_iter().filter(is_stray).collect();
         strays.iter().try_for_each(|name| self.directory.remove(name))?;
         if !strays.is_empty() {
-            self.directory.sync()?;
-        }
-        Ok(())
-    }
-
-    /// Makes regions that are gone or cut off.
-    fn replace_regions(&self) -> Result<()> {
-        let mut regions = self.regions.write();
-        let gone = regions.iter_mut().enumerate().filter(|(_, region)| region.is_none());
-        let mut is_new = false;
-        for (index, region) in gone {
-            let name = region_name(&self.name, index);
-            match self.directory.remove(&name) {
-                Ok(()) | Err(DeviceError::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-            *region = Some(self.directory.create(&name, self.region)?);
-            is_new = true;
-        }
-        if is_new {
             self.directory.sync()?;
         }
         Ok(())
@@ -262,7 +245,7 @@ impl Home {
     pub(crate) fn raw(&self, place: u32) -> Result<AlignedBuffer> {
         let (device, at) = self.device(place)?;
         let mut buffer = AlignedBuffer::zeroed(EXTENT as usize);
-        device.read_at(at, &mut buffer)?;
+        read_what_is_there(device.as_ref(), at, &mut buffer)?;
         Ok(buffer)
     }
 }
@@ -288,7 +271,7 @@ impl Base for Home {
         let first = at / block * block;
         let end = (at + here.len() as u64).next_multiple_of(block);
         let mut aligned = AlignedBuffer::zeroed((end - first) as usize);
-        device.read_at(first, &mut aligned)?;
+        read_what_is_there(device.as_ref(), first, &mut aligned)?;
         let skip = (at - first) as usize;
         here.copy_from_slice(&aligned[skip..skip + here.len()]);
         if behind.is_empty() {

@@ -275,3 +275,87 @@ fn a_home_that_lost_a_region_serves_what_is_left() {
     pool.bring_home().unwrap();
     assert_eq!(bytes(&file).unwrap(), content(9, 98_304));
 }
+
+/// Gives a device of the medium another length, as other hands do: zeros behind what it had, or its end gone.
+fn set_length(medium: &SimDirectory, name: &str, length: u64) {
+    use ishigaki_device::Directory;
+    let device = medium.open(name).unwrap();
+    let mut bytes = ishigaki_device::AlignedBuffer::zeroed(device.len().min(length) as usize);
+    device.read_at(0, &mut bytes).unwrap();
+    medium.remove(name).unwrap();
+    medium.create(name, length).unwrap().write_durable(0, &bytes).unwrap();
+    medium.sync().unwrap();
+}
+
+#[test]
+fn a_region_of_another_length_keeps_all_that_it_still_has() {
+    const REGION: &str = "m.a.home-0000";
+    use ishigaki_device::Directory;
+    for seed in [20, 21] {
+        let medium = SimDirectory::with_seed(Seed(seed));
+        let (pool, file, other) = pool(&medium);
+        turn_the_log_over(&pool);
+        drop((file, other));
+        pool.close().unwrap();
+        drop(pool);
+        let whole = medium.open(REGION).unwrap().len();
+        let is_cut = seed == 20;
+        set_length(&medium, REGION, if is_cut { 128 << 10 } else { whole + (64 << 10) });
+        let medium = medium.survivors(Seed(seed));
+        for turn in 0..2 {
+            let pool = Pool::open_together(Arc::new(medium.clone()), forgetful()).unwrap();
+            let a = pool.member("a").unwrap();
+            assert_eq!(bytes(&a.open("f").unwrap()).unwrap(), content(1, 100_000), "{seed} {turn}");
+            match bytes(&a.open("g").unwrap()) {
+                Ok(shown) => assert!(!is_cut && shown == content(2, 100_000), "{seed} {turn}"),
+                Err(error) => assert!(is_cut && matches!(error, Error::Damaged { .. }), "{seed} {turn}: {error}"),
+            }
+            // All of a region can be written again.
+            a.open("f").unwrap().write(0, &content(1, 100_000), Durability::Now).unwrap();
+            pool.bring_home().unwrap();
+            pool.close().unwrap();
+        }
+        assert!(medium.open(REGION).unwrap().len() >= whole);
+        assert!(medium.devices().iter().all(|(name, _)| !name.contains("new")), "{:?}", medium.devices());
+    }
+}
+
+#[test]
+fn a_region_that_is_gone_or_cut_short_is_made_anew_from_the_log_with_changes_that_came_since() {
+    use ishigaki_device::Directory;
+    for is_cut in [false, true] {
+        let medium = SimDirectory::with_seed(Seed(22));
+        let pool = Pool::open_together(Arc::new(medium.clone()), forgetful()).unwrap();
+        let a = pool.add("a", member(Profile::GENERIC)).unwrap();
+        pool.add("b", member(Profile::GENERIC)).unwrap();
+        // Each goes home when the share is full with the next one, and the log stays.
+        let [file, other, last] = [("f", 1), ("g", 2), ("h", 3)].map(|(name, turn)| {
+            let file = a.create(name).unwrap();
+            file.write(0, &content(turn, 100_000), Durability::Now).unwrap();
+            file
+        });
+        assert_eq!(a.statistics().rounds, 2);
+        // It changes a part of a block, the rest of which is at home and in the log.
+        file.write(20_500, b"since", Durability::Now).unwrap();
+        other.write(90_000, b"since", Durability::Now).unwrap();
+        drop((last, a));
+        drop((file, other));
+        pool.close().unwrap();
+        drop(pool);
+        if is_cut {
+            set_length(&medium, "m.a.home-0000", 4096);
+        } else {
+            medium.remove("m.a.home-0000").unwrap();
+            medium.sync().unwrap();
+        }
+        let pool = Pool::open_together(Arc::new(medium.survivors(Seed(1))), forgetful()).unwrap();
+        assert!(pool.quarantined().is_empty(), "{:?}", pool.quarantined());
+        pool.repair("a").unwrap();
+        let a = pool.member("a").unwrap();
+        for (name, turn, at) in [("f", 1, 20_500), ("g", 2, 90_000)] {
+            let mut expected = content(turn, 100_000);
+            expected[at..at + 5].copy_from_slice(b"since");
+            assert!(bytes(&a.open(name).unwrap()).unwrap() == expected, "{name}, cut {is_cut}");
+        }
+    }
+}

@@ -134,6 +134,8 @@ impl Pool {
     /// Blocks that were damaged when their changes came are made anew as they were before, at home. Gives how many.
     fn mend_home(&self, member: &RebuiltMember, lost: &[(FileId, Piece)]) -> Result<usize> {
         let home = &member.home;
+        // What is made anew may be of a region that is gone, or cut short.
+        home.make_regions_whole()?;
         let mut candidates = Candidates::new(member.id, home.entries());
         for (file, piece) in lost {
             candidates.add(home, *file, *piece);
