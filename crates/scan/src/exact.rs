@@ -33,7 +33,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
-pub use calls::{double, epoch, negation, not_lost, only_row, real, round_even};
+pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
 pub use plan::{ExactNumbers, as_day, binary, type_of};
 pub use sums::{average, sum};
 
@@ -68,7 +68,16 @@ fn is_negation(function: &ScalarUDF) -> bool {
 
 /// The scalar functions that have a name of their own.
 fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    ARITHMETIC.iter().cloned().chain([negation(), round_even(), real(), double(), epoch(), only_row(), not_lost()])
+    ARITHMETIC.iter().cloned().chain([
+        negation(),
+        round_even(),
+        real(),
+        double(),
+        epoch(),
+        microseconds(),
+        only_row(),
+        not_lost(),
+    ])
 }
 
 /// What a plan that is written down says of a scalar function beside its name; nothing if it is none of these.

@@ -265,6 +265,9 @@ fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Re
     state.expr_planners().get_or_insert_default().insert(0, Arc::new(Arithmetic));
     state.aggregate_functions().get_or_insert_default().extend([exact::sum(), exact::average()]);
     state.scalar_functions().get_or_insert_default().extend(bounded::functions());
+    if settings.distribute.is_none() {
+        state.aggregate_functions().get_or_insert_default().extend(functions::aggregates());
+    }
     Ok(match &settings.distribute {
         Some(distribute) => state.with_physical_optimizer_rule(Arc::clone(distribute)).build(),
         None => state.with_physical_optimizer_rule(Arc::new(TallyPages)).build(),

@@ -5,6 +5,7 @@
 //! again, so that a duplicate key is a duplicate key wherever it was found.
 
 mod kinds;
+mod texts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use ishigaki_base::ErrorKind;
 
 use self::kinds::{kind_of, why_not_spilled};
+use self::texts::{mismatched, text_of, text_of_parser, unplanned};
 
 /// The result of SQL work.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -454,67 +456,6 @@ fn remedy_of(source: &ishigaki_page::Error) -> &'static str {
         }
         ishigaki_page::Error::NotFound { .. } => "; is the medium there? If the file is lost, DROP the table",
         _ => "",
-    }
-}
-
-/// The message of the innermost error, without DataFusion's headings and backtraces.
-fn text_of(error: &DataFusionError) -> String {
-    match Error::inside(error) {
-        Some(own) => own.to_string(),
-        None => match (error, error.find_root()) {
-            (DataFusionError::Collection(errors), _) => errors.iter().map(text_of).collect::<Vec<_>>().join("; "),
-            (_, DataFusionError::NotImplemented(what) | DataFusionError::Internal(what)) => unplanned(what).to_string(),
-            (_, root) => {
-                let text = root.message();
-                text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text).to_owned()
-            }
-        },
-    }
-}
-
-/// The longest part of a planner's own words that is shown.
-const LONGEST_WORDS: usize = 160;
-
-/// What the planner or one of its operators can not do, or thinks a defect of itself, is a part of SQL that is not supported.
-fn unplanned(text: &str) -> Error {
-    let subquery = ["Exists(", "InSubquery(", "ScalarSubquery(", "OuterReferenceColumn(", "outer_ref("];
-    if subquery.iter().any(|word| text.contains(word)) {
-        return Error::unsupported(
-            "a subquery in this place",
-            "write it as a join, or compute it in a subquery of FROM",
-        );
-    }
-    if let Some((_, function)) = text.split_once("Function '")
-        && let Some((function, _)) = function.split_once("' failed to match any signature")
-    {
-        return Error::unsupported(
-            format!("{function} of arguments of these types"),
-            "CAST the arguments to types that it takes, if there is such a function",
-        );
-    }
-    let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text);
-    let text = text.trim_start_matches("Internal error: ");
-    let words: String = text.lines().next().unwrap_or_default().chars().take(LONGEST_WORDS).collect();
-    Error::unsupported(
-        format!("a part of this statement (\"{}\")", words.trim_end_matches(['.', ':', ' '])),
-        "write it another way, or in smaller parts",
-    )
-}
-
-/// The text of an error about columns of other types than were planned.
-fn mismatched(error: &ArrowError) -> Option<&str> {
-    match error {
-        ArrowError::SchemaError(text) | ArrowError::NotYetImplemented(text) => Some(text),
-        ArrowError::InvalidArgumentError(text) if text.contains("must match schema") => Some(text),
-        _ => None,
-    }
-}
-
-/// The parser's message without its heading.
-fn text_of_parser(error: &ParserError) -> String {
-    match error {
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
-        ParserError::RecursionLimitExceeded => "nested too deeply".to_owned(),
     }
 }
 

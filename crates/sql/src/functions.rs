@@ -3,17 +3,27 @@
 //! Plans that run in pieces elsewhere do not get them: the processes there do not know them, so such a statement fails with their
 //! names while it is planned.
 
+mod age;
 mod buckets;
 mod digest;
+mod mode;
+mod type_of;
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-/// All of them.
+/// All of one value each.
 pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(digest::Digest::default())),
         Arc::new(ScalarUDF::from(buckets::WidthBucket::default())),
+        Arc::new(ScalarUDF::from(age::Age::default())),
+        Arc::new(ScalarUDF::from(type_of::TypeOf::default())),
     ]
+}
+
+/// All of the values of a group.
+pub(crate) fn aggregates() -> Vec<Arc<AggregateUDF>> {
+    vec![Arc::new(AggregateUDF::from(mode::Mode::default()))]
 }

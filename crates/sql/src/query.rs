@@ -4,6 +4,7 @@
 //! handed out, a conflict can be answered by running the query again unseen. A small result is thus complete, and
 //! durable, before its reader sees any of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
@@ -20,7 +21,7 @@ use ishigaki_base::ErrorKind;
 
 use crate::outcome::Rows;
 use crate::worker::{Context, Reply};
-use crate::{Error, Outcome, Result, merged, statement};
+use crate::{Error, Outcome, Result, explain, merged, statement};
 
 /// How many rows may wait before the first are handed out.
 const HELD_BACK: usize = 8192;
@@ -68,8 +69,10 @@ async fn attempt(
 ) -> Result<Option<Outcome>> {
     let mut stream = context.guard(start(state, plan)).await?;
     let schema = shown(&stream.schema());
+    let explains = matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let (mut held, mut rows) = (Vec::new(), 0);
     while let Some(batch) = next(context, &mut stream).await? {
+        let batch = if explains { explain::without_marks(&batch)? } else { batch };
         rows += batch.num_rows();
         held.push(under_shown_names(batch)?);
         if rows >= HELD_BACK {
@@ -105,13 +108,13 @@ pub(crate) async fn start(state: &SessionState, plan: &LogicalPlan) -> Result<Se
 
 /// The columns of a result under the names that the client sees.
 pub(crate) fn shown(schema: &SchemaRef) -> SchemaRef {
-    if schema.fields().iter().all(|field| statement::shown(field.name()).is_none()) {
+    let named = |field: &FieldRef| match statement::without_marks(field.name()) {
+        Cow::Owned(name) => Arc::new(field.as_ref().clone().with_name(name)),
+        Cow::Borrowed(_) => Arc::clone(field),
+    };
+    if schema.fields().iter().all(|field| matches!(statement::without_marks(field.name()), Cow::Borrowed(_))) {
         return Arc::clone(schema);
     }
-    let named = |field: &FieldRef| match statement::shown(field.name()) {
-        Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
-        None => Arc::clone(field),
-    };
     let fields: Vec<FieldRef> = schema.fields().iter().map(named).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

@@ -24,7 +24,7 @@ use ishigaki_scan::Wish;
 
 use crate::{Error, Result, setting, show};
 
-pub(crate) use rewrite::alike::{shown, tell_apart};
+pub(crate) use rewrite::alike::{shown, tell_apart, without_marks};
 pub(crate) use tree::STACK;
 use tree::Tree;
 

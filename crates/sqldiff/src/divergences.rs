@@ -109,7 +109,7 @@ pub const OPEN: &[Kept] = &[
         applies: |seen| seen.rows_differ() && seen.says(&["AS TEXT)"]),
     },
     Kept {
-        what: "`ORDER BY` of a name that several columns of the result have takes one of them, where PostgreSQL says that the name is ambiguous",
+        what: "`ORDER BY` of a name that several columns of the result have, where `*` stands for some of them, takes one of them, where PostgreSQL says that the name is ambiguous",
         reason: "DataFusion takes the first one",
         applies: |seen| seen.fails_there(&["42702"]),
     },

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array};
 use datafusion::arrow::compute::cast_with_options;
 use datafusion::arrow::compute::kernels::numeric::neg;
 use datafusion::arrow::datatypes::{
@@ -53,6 +53,12 @@ pub fn epoch() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// The microseconds within the minute of a time or a day, or those of an interval.
+pub fn microseconds() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Microseconds.function());
+    Arc::clone(&FUNCTION)
+}
+
 /// Its first argument, which must not be NULL where the second one is not.
 pub fn not_lost() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::NotLost.function());
@@ -66,6 +72,7 @@ enum Call {
     Real,
     Double,
     Epoch,
+    Microseconds,
     OnlyRow,
     NotLost,
 }
@@ -92,6 +99,7 @@ impl ScalarUDFImpl for Function {
             Call::Real => "exact_real",
             Call::Double => "exact_double",
             Call::Epoch => "exact_epoch",
+            Call::Microseconds => "exact_microseconds",
             Call::NotLost => "exact_not_lost",
             Call::OnlyRow => "exact_only_row",
         }
@@ -101,6 +109,7 @@ impl ScalarUDFImpl for Function {
         Ok(match (self.call, args) {
             (Call::Negation, [arg]) => format!("(- {arg})"),
             (Call::Epoch, [arg]) => format!("extract(EPOCH FROM {arg})"),
+            (Call::Microseconds, [arg]) => format!("extract(MICROSECONDS FROM {arg})"),
             (_, args) => args.first().map(Expr::to_string).unwrap_or_default(),
         })
     }
@@ -109,6 +118,7 @@ impl ScalarUDFImpl for Function {
         Ok(match (self.call, args) {
             (Call::Negation, [arg]) => format!("(- {})", arg.schema_name()),
             (Call::Epoch, [arg]) => format!("extract(EPOCH FROM {})", arg.schema_name()),
+            (Call::Microseconds, [arg]) => format!("extract(MICROSECONDS FROM {})", arg.schema_name()),
             (_, args) => args.first().map(|arg| arg.schema_name().to_string()).unwrap_or_default(),
         })
     }
@@ -123,6 +133,7 @@ impl ScalarUDFImpl for Function {
             Call::Real => DataType::Float32,
             Call::Double => DataType::Float64,
             Call::Epoch => seconds_type(first)?,
+            Call::Microseconds => seconds_type(first).map(|_| DataType::Int64)?,
             Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost => first.clone(),
         })
     }
@@ -163,6 +174,7 @@ impl ScalarUDFImpl for Function {
             Call::Real => each(value, |array| as_float(array, &DataType::Float32)),
             Call::Double => each(value, |array| as_float(array, &DataType::Float64)),
             Call::Epoch => each(value, seconds),
+            Call::Microseconds => each(value, within_minute),
             Call::NotLost => {
                 let Some(of) = values.next() else { return exec_err!("{} of one value", self.name()) };
                 let (made, of) = (value.to_array(args.number_rows)?, of.into_array(args.number_rows)?);
@@ -233,7 +245,7 @@ fn seconds_type(of: &DataType) -> Result<DataType> {
         DataType::Timestamp(TimeUnit::Microsecond, _) | DataType::Interval(IntervalUnit::MonthDayNano) => {
             DataType::Decimal128(25, 6)
         }
-        other => return plan_err!("EXTRACT(EPOCH FROM …) of {other} is not supported; CAST it to TIMESTAMP first"),
+        other => return plan_err!("EXTRACT of seconds from {other} is not supported; CAST it to TIMESTAMP first"),
     })
 }
 
@@ -254,6 +266,31 @@ fn seconds(array: &ArrayRef) -> Result<ArrayRef> {
     };
     let DataType::Decimal128(precision, scale) = found else { return exec_err!("seconds are decimals") };
     Ok(Arc::new(values.with_precision_and_scale(precision, scale)?))
+}
+
+fn within_minute(array: &ArrayRef) -> Result<ArrayRef> {
+    let minute = |ticks: i64| 60 * ticks;
+    let found: Int64Array = match array.data_type() {
+        DataType::Date32 => array.as_primitive::<Date32Type>().unary(|_| 0),
+        DataType::Interval(_) => array
+            .as_primitive::<IntervalMonthDayNanoType>()
+            .unary(|interval| interval.nanoseconds / 1_000 % minute(1_000_000)),
+        time => {
+            let per_second = match time {
+                DataType::Timestamp(TimeUnit::Second, _) => 1,
+                DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000,
+                DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000_000,
+                _ => 1_000_000_000,
+            };
+            let ticks = cast_with_options(array, &DataType::Int64, &DEFAULT_CAST_OPTIONS)?;
+            let ticks = ticks.as_primitive::<Int64Type>();
+            ticks.unary(|ticks| match per_second {
+                1_000_000_000 => ticks.rem_euclid(minute(per_second)) / 1_000,
+                _ => ticks.rem_euclid(minute(per_second)) * (1_000_000 / per_second),
+            })
+        }
+    };
+    Ok(Arc::new(found))
 }
 
 /// The seconds of a day.

@@ -36,7 +36,10 @@ impl ExprPlanner for Arithmetic {
         let [Expr::Literal(part, _), of] = args.as_slice() else { return Ok(PlannerResult::Original(args)) };
         let part = part.try_as_str().flatten().unwrap_or_default().to_lowercase();
         let number = |part: &str| {
-            let part = date_part().call(vec![lit(part), of.clone()]);
+            let part = match part {
+                "microsecond" | "microseconds" | "usec" | "usecs" => exact::microseconds().call(vec![of.clone()]),
+                other => date_part().call(vec![lit(other), of.clone()]),
+            };
             cast(part, DataType::Decimal128(10, 0))
         };
         let thousandths = |digits: u8| {

@@ -3,6 +3,7 @@
 //! The checks see the tree after `rewrite`: what a rewrite has a right form for is not here any more.
 
 mod calls;
+mod order;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -53,7 +54,7 @@ impl Visitor for Check {
         if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) = query.body.as_ref() {
             return refuse("WITH before INSERT, UPDATE or DELETE", "put the query into the statement as a subquery");
         }
-        ControlFlow::Continue(())
+        order::check(query)
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Found {

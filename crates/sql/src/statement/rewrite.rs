@@ -1,6 +1,7 @@
 //! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
 
 pub(super) mod alike;
+mod known_types;
 mod lengths;
 mod literals;
 mod negations;
@@ -78,6 +79,12 @@ impl VisitorMut for Rewrite {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        // As it is written, before its parts are spelled in another way.
+        known_types::name(expression);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         keep_exponent(expression);
         read_bytes(expression);
@@ -85,6 +92,7 @@ impl VisitorMut for Rewrite {
         plain::unknown(expression);
         plain::call(expression);
         plain::coalesce(expression);
+        known_types::until_today(expression);
         parts::of_time(expression);
         lengths::cut(expression);
         literals::within(expression);

@@ -19,6 +19,7 @@ mod spilling;
 mod statements;
 mod subqueries;
 mod times;
+mod typeof_and_mode;
 mod types;
 mod windows;
 mod wordings;

@@ -158,3 +158,42 @@ fn md5_and_width_bucket_answer_as_postgresql_does() {
         assert!(error.contains("width_bucket") || error.contains("md5"), "{call}: {error}");
     }
 }
+
+#[test]
+fn an_order_by_a_name_of_several_columns_is_an_error() {
+    let shell = Shell::with(
+        "CREATE TABLE o (id INT PRIMARY KEY, x INT); INSERT INTO o VALUES (1, 2), (2, 1);
+         CREATE TABLE p (id INT PRIMARY KEY, x INT); INSERT INTO p VALUES (1, 2)",
+    );
+    for query in [
+        "SELECT id AS a, x AS a FROM o ORDER BY a",
+        "SELECT id AS \"A\", x + 1 AS \"A\" FROM o ORDER BY \"A\" DESC",
+        "SELECT o.x, p.x FROM o CROSS JOIN p ORDER BY x",
+        "SELECT id AS x, o.x FROM o ORDER BY 1, x",
+        "SELECT id AS a, id AS a FROM o UNION ALL SELECT 1, 2 ORDER BY a",
+        "SELECT * FROM (SELECT id AS a, x AS a FROM o ORDER BY a LIMIT 1) AS q",
+    ] {
+        let error = shell.error(query).to_string();
+        assert!(error.contains("is ambiguous"), "{query}: {error}");
+    }
+    for (query, expected) in [
+        ("SELECT x AS a, x AS a FROM o ORDER BY a", ["1|1", "2|2"]),
+        ("SELECT x, o.x FROM o ORDER BY x", ["1|1", "2|2"]),
+        ("SELECT id AS a, x AS a FROM o ORDER BY 2", ["2|1", "1|2"]),
+        ("SELECT id AS a, x AS a FROM o ORDER BY x", ["2|1", "1|2"]),
+        ("SELECT id AS x, x + 0 AS y FROM o ORDER BY x", ["1|2", "2|1"]),
+    ] {
+        assert_eq!(shell.rows(query), expected, "{query}");
+    }
+}
+
+#[test]
+fn no_text_shows_what_tells_columns_of_one_name_apart() {
+    let shell = Shell::with("CREATE TABLE o (id INT PRIMARY KEY, x INT); INSERT INTO o VALUES (1, 2)");
+    let error = shell.error("SELECT q.b FROM (SELECT id AS a, x AS a FROM o) AS q").to_string();
+    assert!(error.contains("q.\"a\"") && !error.contains('\u{2063}'), "{error}");
+    let plan = shell.rows("EXPLAIN SELECT id AS a, x AS a FROM o").join("\n");
+    assert!(plan.contains("AS a") && !plan.contains('\u{2063}'), "{plan}");
+    let plan = shell.rows("EXPLAIN ANALYZE SELECT id AS a, x AS a FROM o").join("\n");
+    assert!(plan.contains("as a") && !plan.contains('\u{2063}'), "{plan}");
+}

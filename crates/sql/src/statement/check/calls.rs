@@ -6,9 +6,11 @@ use std::sync::LazyLock;
 
 use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value, WindowType,
+    DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+    WindowType,
 };
 
+use crate::functions;
 use crate::statement::identifier;
 
 use super::{Found, refuse};
@@ -19,7 +21,7 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let names = functions.iter().flat_map(|function| {
         std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)).map(str::to_owned)
     });
-    names.collect()
+    names.chain(functions::aggregates().iter().map(|function| function.name().to_owned())).collect()
 });
 
 /// Functions whose format strings are not those of `PostgreSQL`.
@@ -60,6 +62,20 @@ pub(super) fn check(function: &Function) -> Found {
             return refuse(&format!("WITHIN GROUP of {name}, which is no aggregate function"), "leave it out");
         }
     }
+    if name == "mode"
+        && (function.within_group.len() != 1 || !list.args.is_empty() || list.duplicate_treatment.is_some())
+    {
+        return refuse("mode other than that of one value", "write mode() WITHIN GROUP (ORDER BY value)");
+    }
+    if name == "pg_typeof"
+        && let Some(FunctionArgExpr::Expr(of)) = arguments(function).next()
+        && !says_its_type(of)
+    {
+        return refuse(
+            &format!("pg_typeof of {of}"),
+            "give it a column, a literal, a CAST, or what operators make of these",
+        );
+    }
     if arguments(function).any(|argument| !matches!(argument, FunctionArgExpr::Expr(_) | FunctionArgExpr::Wildcard)) {
         return refuse(&format!("{name} of all columns of a table"), "name the columns, or write count(*)");
     }
@@ -88,6 +104,35 @@ fn arguments(function: &Function) -> impl Iterator<Item = &FunctionArgExpr> {
     list.iter().map(|argument| match argument {
         FunctionArg::Named { arg, .. } | FunctionArg::ExprNamed { arg, .. } | FunctionArg::Unnamed(arg) => arg,
     })
+}
+
+/// Whether the type of an expression here is the one that it has in `PostgreSQL`. Some functions give another number type.
+fn says_its_type(expression: &Expr) -> bool {
+    match expression {
+        // A number with an exponent, which is read as a DOUBLE.
+        Expr::Cast { expr, data_type: DataType::Double(ExactNumberInfo::None), .. } => {
+            !matches!(**expr, Expr::Value(_))
+        }
+        Expr::Identifier(_)
+        | Expr::CompoundIdentifier(_)
+        | Expr::Value(_)
+        | Expr::Cast { .. }
+        | Expr::TypedString { .. }
+        | Expr::Interval(_)
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_) => true,
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => says_its_type(inner),
+        Expr::BinaryOp { left, op: _, right } => says_its_type(left) && says_its_type(right),
+        Expr::Function(function) => {
+            let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+            let of = |argument: &FunctionArgExpr| match argument {
+                FunctionArgExpr::Expr(of) => says_its_type(of),
+                _ => true,
+            };
+            matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max" | "age") && arguments(function).all(of)
+        }
+        _ => false,
+    }
 }
 
 fn is_whole_number(expression: &Expr) -> bool {

@@ -5,6 +5,7 @@
 //! subquery of FROM the first one as well: a name that means several columns there means none here. What is shown to the client
 //! is without the mark: [`shown`].
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -19,6 +20,25 @@ const MARK: &str = "\u{2063}:";
 pub(crate) fn shown(name: &str) -> Option<&str> {
     let (name, number) = name.rsplit_once(MARK)?;
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
+}
+
+/// A text without what tells columns' names apart in it.
+pub(crate) fn without_marks(text: &str) -> Cow<'_, str> {
+    if !text.contains(MARK) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(MARK);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let plain = parts.fold(first, |mut plain, part| {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        if rest.len() == part.len() {
+            // Something else than a number stands behind it: it is not of here.
+            plain.push_str(MARK);
+        }
+        plain.push_str(rest);
+        plain
+    });
+    Cow::Owned(plain)
 }
 
 /// An item's name, and the table that it is said with.
@@ -122,7 +142,7 @@ fn without_casts(expression: &Expr) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{shown, without_marks};
     use crate::statement::rewritten;
 
     fn plain(sql: &str) -> String {
@@ -170,5 +190,12 @@ mod tests {
         assert_eq!(shown("a\u{2063}:12"), Some("a"));
         assert_eq!(shown("a:12"), None);
         assert_eq!(shown("a\u{2063}:"), None);
+    }
+
+    #[test]
+    fn a_text_loses_its_marks_and_nothing_else() {
+        assert_eq!(without_marks("sum(a\u{2063}:12) + a\u{2063}:3"), "sum(a) + a");
+        assert_eq!(without_marks("\u{2063}:1"), "");
+        assert_eq!(without_marks("a\u{2063}: b\u{2063}"), "a\u{2063}: b\u{2063}");
     }
 }

@@ -27,7 +27,8 @@ pub(super) fn within(expression: &mut Expr) {
     match expression {
         Expr::Case { .. } => narrow(expression),
         Expr::Function(_) => {
-            let chosen = name(expression).is_some_and(|name| name == "sum" || name == "avg" || SAME.contains(&&*name));
+            let chosen = name(expression)
+                .is_some_and(|name| matches!(&*name, "sum" | "avg" | "pg_typeof") || SAME.contains(&&*name));
             if chosen {
                 arguments(expression).for_each(narrow);
             }

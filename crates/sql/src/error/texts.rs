@@ -1,0 +1,69 @@
+//! What a caller reads of errors of DataFusion's own and of the parser's.
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+
+use crate::Error;
+use crate::statement::without_marks;
+
+/// The message of the innermost error, without DataFusion's headings and backtraces.
+pub(super) fn text_of(error: &DataFusionError) -> String {
+    match Error::inside(error) {
+        Some(own) => own.to_string(),
+        None => match (error, error.find_root()) {
+            (DataFusionError::Collection(errors), _) => errors.iter().map(text_of).collect::<Vec<_>>().join("; "),
+            (_, DataFusionError::NotImplemented(what) | DataFusionError::Internal(what)) => unplanned(what).to_string(),
+            (_, root) => {
+                let text = root.message();
+                without_marks(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text)).into_owned()
+            }
+        },
+    }
+}
+
+/// The longest part of a planner's own words that is shown.
+const LONGEST_WORDS: usize = 160;
+
+/// What the planner or one of its operators can not do, or thinks a defect of itself, is a part of SQL that is not supported.
+pub(super) fn unplanned(text: &str) -> Error {
+    let subquery = ["Exists(", "InSubquery(", "ScalarSubquery(", "OuterReferenceColumn(", "outer_ref("];
+    if subquery.iter().any(|word| text.contains(word)) {
+        return Error::unsupported(
+            "a subquery in this place",
+            "write it as a join, or compute it in a subquery of FROM",
+        );
+    }
+    if let Some((_, function)) = text.split_once("Function '")
+        && let Some((function, _)) = function.split_once("' failed to match any signature")
+    {
+        return Error::unsupported(
+            format!("{function} of arguments of these types"),
+            "CAST the arguments to types that it takes, if there is such a function",
+        );
+    }
+    let text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(text);
+    let text = without_marks(text.trim_start_matches("Internal error: "));
+    let words: String = text.lines().next().unwrap_or_default().chars().take(LONGEST_WORDS).collect();
+    Error::unsupported(
+        format!("a part of this statement (\"{}\")", words.trim_end_matches(['.', ':', ' '])),
+        "write it another way, or in smaller parts",
+    )
+}
+
+/// The text of an error about columns of other types than were planned.
+pub(super) fn mismatched(error: &ArrowError) -> Option<&str> {
+    match error {
+        ArrowError::SchemaError(text) | ArrowError::NotYetImplemented(text) => Some(text),
+        ArrowError::InvalidArgumentError(text) if text.contains("must match schema") => Some(text),
+        _ => None,
+    }
+}
+
+/// The parser's message without its heading.
+pub(super) fn text_of_parser(error: &ParserError) -> String {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => without_marks(message).into_owned(),
+        ParserError::RecursionLimitExceeded => "nested too deeply".to_owned(),
+    }
+}
