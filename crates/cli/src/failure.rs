@@ -60,10 +60,7 @@ impl Failure {
             ),
             ErrorKind::Cancelled => (130, None),
         };
-        let message = message.to_string();
-        // Some say so themselves.
-        let hint = hint.filter(|_| !message.contains("`ishigaki salvage"));
-        Self::Told { message, hint: hint.map(str::to_owned), code }
+        Self::Told { message: message.to_string(), hint: hint.map(str::to_owned), code }
     }
 
     /// Something was asked for that can not be.
@@ -142,7 +139,9 @@ impl From<io::Error> for Failure {
 
 impl From<ishigaki_sql::Error> for Failure {
     fn from(error: ishigaki_sql::Error) -> Self {
-        Self::of(error.kind(), error)
+        let names_remedy = error.names_remedy();
+        let failure = Self::of(error.kind(), error);
+        if names_remedy { failure.without_hint() } else { failure }
     }
 }
 

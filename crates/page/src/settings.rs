@@ -27,6 +27,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The [identity](crate::Writer::identity) that a file has which is made with these.
+    pub fn identity(&self) -> u64 {
+        self.seed.generator().u64(..)
+    }
+
     /// Says what is wrong with them.
     pub(crate) fn fault(&self) -> Option<String> {
         if !usize::try_from(self.page_size.as_u64()).is_ok_and(is_page_size) {

@@ -72,8 +72,10 @@ impl Writer {
             Err(other) => return Err(other),
         }
         let mut random = settings.seed.generator();
+        // The first is the file's.
+        random.u64(..);
         let manifest = Manifest {
-            file: random.u64(..),
+            file: settings.identity(),
             page_size,
             appends: 0,
             columns: schema.fields().iter().map(|field| ColumnStatistics::empty(field.data_type())).collect(),
@@ -168,13 +170,14 @@ pub fn remove(directory: &dyn Directory, file: &str) -> Result<()> {
 }
 
 /// The same, but only of the file with that [identity](Writer::identity). False: there is none of that name any more, or
-/// another one, which stays.
+/// another one, which stays. What is left of one that never had a manifest, or has it no more, goes.
 pub fn remove_made(directory: &dyn Directory, file: &str, identity: u64) -> Result<bool> {
     name::check(file)?;
     let _lock = take_lock(directory, file)?;
     match read_manifest(directory, file) {
         Ok(manifest) if manifest.file == identity => remove_locked(directory, file).map(|()| true),
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(false),
+        Ok(_) => Ok(false),
+        Err(Error::NotFound { .. }) => remove_rest(directory, file).map(|()| false),
         Err(other) => Err(other),
     }
 }
@@ -202,6 +205,11 @@ fn remove_locked(directory: &dyn Directory, file: &str) -> Result<()> {
         other => other.into(),
     })?;
     directory.sync()?;
+    remove_rest(directory, file)
+}
+
+/// Removes what is left of a file that has no manifest; by the one who has its lock.
+fn remove_rest(directory: &dyn Directory, file: &str) -> Result<()> {
     for other in directory.list()? {
         if name::segment_number(file, &other).is_some() || other == name::new_manifest(file) {
             directory.remove(&other)?;

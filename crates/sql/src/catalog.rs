@@ -9,6 +9,7 @@
 //! [`Catalog`] also hands out the hidden row ids of tables without a primary key.
 
 mod format;
+mod page_files;
 mod row_ids;
 
 use std::ops::{Bound, ControlFlow, Range};
@@ -20,6 +21,8 @@ use crate::table::{Column, TableDefinition};
 use crate::view::View;
 use crate::{Error, Result};
 
+use page_files::PAGE_FILES;
+pub(crate) use page_files::{PageFile, forget_all};
 use row_ids::RowIds;
 
 /// The engine's table of definitions.
@@ -40,21 +43,25 @@ pub struct Catalog {
 #[derive(Debug)]
 struct Inner {
     definitions: TableId,
+    page_files: TableId,
     row_ids: RowIds,
+    /// For what is not a part of a statement's transaction.
+    session: Session,
 }
 
 impl Catalog {
     /// Opens the catalog of the session's database and makes it when the database is new. To be called once for each
     /// open database.
     pub fn open(session: &Session) -> Result<Self> {
-        let (definitions, row_ids) = session.run(|txn| {
+        let (definitions, row_ids, page_files) = session.run(|txn| {
             let mut table = |name| match txn.table(name)? {
                 Some(id) => Ok(id),
                 None => txn.create_table(name),
             };
-            Ok::<_, ishigaki_txn::Error>((table(CATALOG)?, table(ROW_IDS)?))
+            Ok::<_, ishigaki_txn::Error>((table(CATALOG)?, table(ROW_IDS)?, table(PAGE_FILES)?))
         })?;
-        Ok(Self { inner: Arc::new(Inner { definitions, row_ids: RowIds::new(session.clone(), row_ids) }) })
+        let (session, row_ids) = (session.clone(), RowIds::new(session.clone(), row_ids));
+        Ok(Self { inner: Arc::new(Inner { definitions, page_files, row_ids, session }) })
     }
 
     /// Makes an empty table.

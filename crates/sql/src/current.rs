@@ -166,18 +166,30 @@ impl Current {
 
     /// Makes or finds the files of a new table. They go with the transaction.
     pub(crate) fn make_files(&self, definition: &TableDefinition, paged: &Paged) -> Result<()> {
-        let mut files = self.files.lock();
-        paged.locations.iter().try_for_each(|location| files.check_free(definition.name(), location))?;
-        let store = Arc::clone(files.store());
-        let claims = block_in_place(|| store.prepare(definition, paged))?;
-        files.made(definition.name(), paged, claims);
-        Ok(())
+        let catalog = self.read(|catalog, _| Ok(catalog.clone()))?;
+        let own = block_in_place(|| {
+            let mut files = self.files.lock();
+            paged.locations.iter().try_for_each(|location| files.check_free(definition.name(), location))?;
+            let store = Arc::clone(files.store());
+            let claims = store.claim(definition.name(), paged)?;
+            let own: Vec<u64> = claims.own().iter().map(|file| file.identity).collect();
+            catalog.announce(&claims.own())?;
+            let prepared = catalog.noted().and_then(|noted| store.prepare(definition, paged, &claims, &noted));
+            if let Err(error) = prepared {
+                forget(&catalog, &own);
+                return Err(error);
+            }
+            files.made(definition.name(), paged, claims);
+            Ok(own)
+        })?;
+        self.with_catalog(|catalog, transaction| catalog.unnote(transaction, &own))
     }
 
     /// Lets the files of a table go when the transaction is durable.
-    pub(crate) fn drop_files(&self, definition: &TableDefinition, paged: &Paged) {
+    pub(crate) fn drop_files(&self, definition: &TableDefinition, paged: &Paged) -> Result<()> {
         self.paged.lock().remove(definition.name());
-        block_in_place(|| self.files.lock().dropped(definition.name(), paged));
+        let dropped = block_in_place(|| self.files.lock().dropped(definition.name(), paged));
+        self.with_catalog(|catalog, transaction| catalog.note(transaction, &dropped))
     }
 
     /// Begins an append to a paged table. It is durable by itself, so it can not be a part of a transaction.
@@ -250,16 +262,20 @@ impl Current {
     /// Commits, and waits until all that the transaction wrote and read is durable.
     pub(crate) fn commit(&self) -> Result<()> {
         block_in_place(|| {
-            let Some(Live { stage, .. }) = self.live.lock().take() else { return Err(Error::Cancelled) };
+            let Some(Live { stage, catalog }) = self.live.lock().take() else { return Err(Error::Cancelled) };
             let committed = match stage {
                 Stage::Transaction(transaction) => transaction.commit(),
                 Stage::Snapshot(snapshot) => snapshot.finish(),
                 Stage::Settled => return Ok(()),
             };
             let mut files = self.files.lock();
-            let ticket = committed.inspect_err(|_| drop(files.rollback_to(0)))?;
+            let ticket = committed.inspect_err(|_| {
+                files.rollback_to(0);
+                forget(&catalog, &files.take_gone());
+            })?;
             ticket.wait().inspect_err(|_| files.unknown())?;
             files.committed();
+            forget(&catalog, &files.take_gone());
             Ok(())
         })
     }
@@ -267,9 +283,20 @@ impl Current {
     /// Undoes everything and lets the locks go.
     pub(crate) fn rollback(&self) {
         block_in_place(|| {
-            drop(self.live.lock().take());
-            self.files.lock().rollback_to(0);
+            let catalog = self.live.lock().take().map(|Live { catalog, .. }| catalog);
+            let mut files = self.files.lock();
+            files.rollback_to(0);
+            if let Some(catalog) = catalog {
+                forget(&catalog, &files.take_gone());
+            }
         });
+    }
+}
+
+/// Lets the notes go of files that are gone. One that stays is looked at when the database is opened again.
+fn forget(catalog: &Catalog, files: &[u64]) {
+    if let Err(error) = catalog.forget(files) {
+        tracing::info!(%error, "notes of page files that are gone stay until the database is opened again");
     }
 }
 

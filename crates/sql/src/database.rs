@@ -25,7 +25,7 @@ use crate::bounded::{self, JoinedTexts, LateConstants};
 use crate::catalog::Catalog;
 use crate::multiplicity::CountRows;
 use crate::names::Planner;
-use crate::paged::{Store, settle};
+use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
 use crate::spill::SpillFolder;
@@ -112,6 +112,7 @@ impl Database {
             .iter()
             .filter_map(|table| Some((table, table.pages()?)))
             .for_each(|(table, paged)| settle(table.name(), paged));
+        catalog.forget(&remove_noted(&catalog.noted()?, &tables))?;
         Ok(Self {
             inner: Arc::new(Inner {
                 engine,

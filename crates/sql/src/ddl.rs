@@ -142,7 +142,7 @@ pub(crate) fn drop_tables(context: &Context<'_>, names: &[ObjectName], if_exists
         }
         let dropped = context.current.with_catalog(|catalog, transaction| catalog.drop(transaction, &name))?;
         if let Some(paged) = dropped.pages() {
-            context.current.drop_files(&dropped, paged);
+            context.current.drop_files(&dropped, paged)?;
         }
     }
     Ok(Outcome::Done { tag: "DROP TABLE" })

@@ -286,6 +286,18 @@ impl Error {
         }
     }
 
+    /// Whether its words name the commands that help a damaged database.
+    pub fn names_remedy(&self) -> bool {
+        match self.root() {
+            Self::Txn(error) => error.names_remedy(),
+            Self::Page(source) | Self::Location { source, .. } => {
+                matches!(source, ishigaki_page::Error::Damaged { .. })
+            }
+            Self::Corrupt { .. } => true,
+            _ => false,
+        }
+    }
+
     /// This error, or the one of this crate that it carries inside a sharing wrapper.
     pub fn root(&self) -> &Self {
         match self {

@@ -12,7 +12,8 @@
 //! A page file obeys its own commits, not the log's. So what changes one is a statement by itself, outside of `BEGIN …
 //! COMMIT`; a transaction that reads one sees it all the time as it was when it first looked. CREATE TABLE and DROP TABLE
 //! are transactional: files of a table that came to nothing are removed, and those of a dropped table only go when it is
-//! gone for good. A crash at the wrong moment may leave files behind, which are never taken for another table's.
+//! gone for good. What a process that is killed leaves is noted in the catalog, and removed when the database is opened
+//! again.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ mod store;
 pub(crate) use append::Appender;
 pub(crate) use files::Files;
 pub(crate) use options::{Wish, of as options_of};
-pub(crate) use store::{Store, settle};
+pub(crate) use store::{Store, remove_noted, settle};
 
 /// The directory of a table's page file, which is there.
 pub(crate) fn directory_of(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {

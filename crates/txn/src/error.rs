@@ -14,16 +14,20 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 const ADVICE: &str = "`ishigaki verify DIR` shows every damage, `ishigaki salvage DIR --to DIR2` gets all rows out that can \
                       be read; or restore the directory from a copy that `ishigaki backup` has made";
 
-/// The same, where the log's own words are not enough.
-fn advice(error: &ishigaki_wal::Error) -> String {
+/// Whether the log's words are about damage, which [`ADVICE`] helps.
+fn is_damage(error: &ishigaki_wal::Error) -> bool {
     use ishigaki_device::Error as Device;
-    let is_damage = match error {
+    match error {
         ishigaki_wal::Error::Device(cause) => {
             matches!(**cause, Device::NotFound { .. } | Device::Invalid { .. } | Device::Damaged { .. })
         }
         other => other.kind() == ErrorKind::Corrupt,
-    };
-    if is_damage { format!("; {ADVICE}") } else { String::new() }
+    }
+}
+
+/// What helps, where the log's own words are not enough.
+fn advice(error: &ishigaki_wal::Error) -> String {
+    if is_damage(error) { format!("; {ADVICE}") } else { String::new() }
 }
 
 /// Why a transaction had to give way.
@@ -209,6 +213,15 @@ impl Error {
             Self::Log(error) => error.kind(),
             Self::Device(error) => error.kind(),
             Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } => ErrorKind::Corrupt,
+        }
+    }
+
+    /// Whether its words name the commands that help a damaged database.
+    pub fn names_remedy(&self) -> bool {
+        match self {
+            Self::Log(error) => is_damage(error),
+            Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } => true,
+            _ => false,
         }
     }
 

@@ -41,7 +41,10 @@ impl Which {
     /// Finds the files; nothing is made or changed.
     pub(super) fn find(&self) -> Result<Files, Failure> {
         let (tables, name) = there(&self.place)?;
-        let failed = |error: ishigaki_txn::Error| Failure::of(error.kind(), format_args!("{name}: {error}"));
+        let failed = |error: ishigaki_txn::Error| {
+            let failure = Failure::of(error.kind(), format_args!("{name}: {error}"));
+            if error.names_remedy() { failure.without_hint() } else { failure }
+        };
         let (mut locks, mut is_in_use) = (Vec::new(), false);
         match tables.lock() {
             Ok(lock) => locks.push(lock),

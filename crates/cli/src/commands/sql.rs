@@ -158,7 +158,7 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
     }
     let beside = || match &arguments.data {
         Anywhere::Here(Place::File(path) | Place::Ring(path)) => path.join("spill"),
-        _ => std::env::temp_dir().join("ishigaki-spill"),
+        _ => std::env::temp_dir().join(format!("ishigaki-spill-{}", user_id())),
     };
     settings.spill_directory = Some(arguments.spill_directory.clone().unwrap_or_else(beside));
     #[cfg(feature = "cluster")]
@@ -175,6 +175,12 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
             .and_then(|engine| Database::over(engine, &settings)),
     });
     Ok(database?)
+}
+
+/// Of this process: what it keeps in a folder of all users has a name of its own for each.
+fn user_id() -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").map_or(0, |process| process.uid())
 }
 
 /// The place of a log that is not beside its tables.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_txn::Unfinished;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, forget_all};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
 
@@ -106,6 +106,8 @@ impl Places {
                 paged.iter().try_for_each(|table| catalog.replace(txn, &self.moved(table)?))
             })?;
         }
+        // They are of the other database's files.
+        forget_all(&session)?;
         drop(session);
         Ok(database.close()?)
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Store;
 use super::store::Claims;
+use crate::catalog::PageFile;
 use crate::table::{Location, Paged};
 use crate::{Error, Result};
 
@@ -24,6 +25,8 @@ enum When {
 pub(crate) struct Files {
     store: Arc<Store>,
     waiting: Vec<Waiting>,
+    /// The identities of files that are gone, whose notes may go with the transaction's end.
+    gone: Vec<u64>,
 }
 
 /// The files of one table.
@@ -37,7 +40,7 @@ struct Waiting {
 
 impl Files {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, waiting: Vec::new() }
+        Self { store, waiting: Vec::new(), gone: Vec::new() }
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -49,10 +52,12 @@ impl Files {
         self.waiting.push(Waiting { when: When::RolledBack, table: table.to_owned(), paged: paged.clone(), claims });
     }
 
-    /// The files of a dropped table, which go when that is durable.
-    pub(crate) fn dropped(&mut self, table: &str, paged: &Paged) {
+    /// The files of a dropped table, which go when that is durable; those that could be looked at.
+    pub(crate) fn dropped(&mut self, table: &str, paged: &Paged) -> Vec<PageFile> {
         let claims = self.store.claim_dropped(table, paged);
+        let own = claims.own();
         self.waiting.push(Waiting { when: When::Committed, table: table.to_owned(), paged: paged.clone(), claims });
+        own
     }
 
     /// Refuses a file that will be removed at the transaction's end.
@@ -77,7 +82,7 @@ impl Files {
         let mut tables = Vec::new();
         for waiting in self.waiting.split_off(mark.min(self.waiting.len())).into_iter().rev() {
             if waiting.when == When::RolledBack {
-                self.store.remove(&waiting.table, &waiting.paged, &waiting.claims);
+                self.gone.extend(self.store.remove(&waiting.table, &waiting.paged, &waiting.claims));
             }
             tables.push(waiting.table);
         }
@@ -88,9 +93,14 @@ impl Files {
     pub(crate) fn committed(&mut self) {
         for waiting in std::mem::take(&mut self.waiting) {
             if waiting.when == When::Committed {
-                self.store.remove(&waiting.table, &waiting.paged, &waiting.claims);
+                self.gone.extend(self.store.remove(&waiting.table, &waiting.paged, &waiting.claims));
             }
         }
+    }
+
+    /// The files that are gone, once.
+    pub(crate) fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
     }
 
     /// It is not known whether the transaction is durable: everything stays.
@@ -126,10 +136,15 @@ mod tests {
         Files::new(Arc::clone(store))
     }
 
+    fn prepare(store: &Store, table: &TableDefinition, paged: &Paged) -> Result<Claims> {
+        let claims = store.claim(table.name(), paged)?;
+        store.prepare(table, paged, &claims, &[]).map(|()| claims)
+    }
+
     /// As it is in one session, from `CREATE TABLE` to the commit.
     fn made(store: &Arc<Store>, table: &TableDefinition, paged: &Paged) {
         let mut files = files(store);
-        files.made(table.name(), paged, store.prepare(table, paged).expect("made"));
+        files.made(table.name(), paged, prepare(store, table, paged).expect("made"));
         files.committed();
     }
 
@@ -137,9 +152,9 @@ mod tests {
     fn a_file_whose_fate_is_open_is_nobody_elses_until_that_is_settled() {
         let (folder, store) = (tempfile::tempdir().expect("a folder"), Arc::new(Store::new(ByteSize(0))));
         let ((own, paged), (other, existing)) = (table(&folder, false), table(&folder, true));
-        let unsettled = |table, paged| matches!(store.prepare(table, paged), Err(Error::Unsettled { .. }));
+        let unsettled = |table, paged| matches!(prepare(&store, table, paged), Err(Error::Unsettled { .. }));
         made(&store, &own, &paged);
-        drop(store.prepare(&other, &existing).expect("it is settled"));
+        drop(prepare(&store, &other, &existing).expect("it is settled"));
         // A session has dropped the table, and its commit is durable, but the file is not gone yet.
         let mut first = files(&store);
         first.dropped("t", &paged);
@@ -150,10 +165,10 @@ mod tests {
         let mut second = files(&store);
         second.dropped("t", &paged);
         second.committed();
-        second.made("t", &paged, store.prepare(&own, &paged).expect("made"));
+        second.made("t", &paged, prepare(&store, &own, &paged).expect("made"));
         assert!(unsettled(&other, &existing));
         drop(second);
-        assert!(matches!(store.prepare(&other, &existing), Err(Error::Location { .. })), "it is gone");
+        assert!(matches!(prepare(&store, &other, &existing), Err(Error::Location { .. })), "it is gone");
     }
 
     #[test]

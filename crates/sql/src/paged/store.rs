@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_page::{Reader, RestingWriter, Settings, Writer};
 use ishigaki_scan::{PageCache, PagedTable, Part};
@@ -13,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::Appender;
 use super::sites::{self, Site, Sites};
+use crate::catalog::PageFile;
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
 
@@ -45,6 +47,8 @@ pub(crate) struct Claims {
 #[derive(Debug)]
 struct Claim {
     key: Key,
+    /// What its identity is drawn from, if it is to be made.
+    seed: Option<Seed>,
     /// The file's own, if it is to go with the transaction and could be looked at.
     identity: Option<u64>,
 }
@@ -52,7 +56,15 @@ struct Claim {
 impl Claims {
     fn add(&mut self, key: Key) {
         *self.claimed.lock().entry(key.clone()).or_default() += 1;
-        self.files.push(Claim { key, identity: None });
+        self.files.push(Claim { key, seed: None, identity: None });
+    }
+
+    /// The files that are or will be the database's own.
+    pub(crate) fn own(&self) -> Vec<PageFile> {
+        let own = |Claim { key: (place, name), identity, .. }: &Claim| {
+            identity.map(|identity| PageFile { identity, place: place.clone(), name: name.clone() })
+        };
+        self.files.iter().filter_map(own).collect()
     }
 
     fn identity_at(&self, location: &Location) -> Option<u64> {
@@ -128,35 +140,44 @@ impl Store {
         Reader::open(directory, table.name()).map_err(|source| at(table.name(), location, source))
     }
 
-    /// Makes the files of a new table, empty; or finds those that are to be there. What was made before a failure is
-    /// removed again.
-    pub(crate) fn prepare(&self, table: &TableDefinition, paged: &Paged) -> Result<Claims> {
-        let mut claims = self.claim(table.name(), paged)?;
+    /// Makes the files of a new table, which were claimed, empty; or finds those that are to be there. What was made before a
+    /// failure is removed again, and `noted` files that are in the way before: no transaction has to do with those any more.
+    pub(crate) fn prepare(
+        &self,
+        table: &TableDefinition,
+        paged: &Paged,
+        claims: &Claims,
+        noted: &[PageFile],
+    ) -> Result<()> {
+        let own = claims.own();
+        for left in noted.iter().filter(|left| left.name == table.name() && !own.contains(left)) {
+            if let Some(location) = paged.locations.iter().find(|location| location.place == left.place) {
+                remove_left(left, location)?;
+            }
+        }
         for (position, location) in paged.locations.iter().enumerate() {
             let prepared = if location.existing {
                 self.find(table, location).and_then(|reader| {
                     let part = vec![Part::here(Arc::new(reader))];
                     PagedTable::new(table.name(), table.schema(), part, Arc::clone(&self.cache))
-                        .map(|_| None)
+                        .map(drop)
                         .map_err(|source| at(table.name(), location, source))
                 })
             } else {
-                make(table, paged, location).map(Some)
+                make(table, paged, location, claims.files[position].seed)
             };
-            match prepared {
-                Ok(identity) => claims.files[position].identity = identity,
-                Err(error) => {
-                    let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
-                    self.remove(table.name(), &before, &claims);
-                    return Err(error);
-                }
+            if let Err(error) = prepared {
+                let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
+                self.remove(table.name(), &before, claims);
+                return Err(error);
             }
         }
-        Ok(claims)
+        Ok(())
     }
 
-    /// Claims the files of a new table, unless another transaction has one of them.
-    fn claim(&self, table: &str, paged: &Paged) -> Result<Claims> {
+    /// Claims the files of a new table, unless another transaction has one of them, and draws the identities of those that are
+    /// to be made.
+    pub(crate) fn claim(&self, table: &str, paged: &Paged) -> Result<Claims> {
         let mut claims = Claims { claimed: Arc::clone(&self.claimed), files: Vec::new() };
         for location in &paged.locations {
             let key = (location.place.clone(), table.to_owned());
@@ -167,7 +188,9 @@ impl Store {
             }
             *claimed.entry(key.clone()).or_default() += 1;
             drop(claimed);
-            claims.files.push(Claim { key, identity: None });
+            let seed = (!location.existing).then(Seed::from_entropy);
+            let identity = seed.map(|seed| settings_of(paged, seed).identity());
+            claims.files.push(Claim { key, seed, identity });
         }
         Ok(claims)
     }
@@ -207,9 +230,10 @@ impl Store {
         Appender::begin(table.name(), location, idle)
     }
 
-    /// Removes the files that were made for a table; those that were there before it stay. Whoever reads them goes on.
-    /// Nobody is there to be told of a failure, so the log is.
-    pub(crate) fn remove(&self, table: &str, paged: &Paged, claims: &Claims) {
+    /// Removes the files that were made for a table; those that were there before it stay, and their readers go on. The
+    /// identities of those that are gone now. No caller can do anything about a failure, so the log is told.
+    pub(crate) fn remove(&self, table: &str, paged: &Paged, claims: &Claims) -> Vec<u64> {
+        let mut gone = Vec::new();
         for location in &paged.locations {
             let key = (location.place.clone(), table.to_owned());
             self.readers.lock().remove(&key);
@@ -228,16 +252,20 @@ impl Store {
                 };
                 removed.map_err(|source| at(table, location, source))
             });
+            if removed.is_ok() {
+                gone.extend(claims.identity_at(location));
+            }
             match removed {
                 Ok(false) => {
                     tracing::info!(%table, place = %location.place, "the page file stays: it is not the one that was made for the table");
                 }
                 Ok(true) => tracing::info!(%table, place = %location.place, "the page file was removed"),
                 Err(error) => {
-                    tracing::warn!(%table, place = %location.place, %error, "the page file can not be removed; remove it by hand");
+                    tracing::warn!(%table, place = %location.place, %error, "the page file can not be removed now; the next opening of the database tries again");
                 }
             }
         }
+        gone
     }
 }
 
@@ -257,12 +285,53 @@ pub(crate) fn settle(table: &str, paged: &Paged) {
     }
 }
 
-/// Makes a file; its identity.
-fn make(table: &TableDefinition, paged: &Paged, location: &Location) -> Result<u64> {
+/// Removes files that are noted as no table's, where no other program appends now: what a process that was killed was about to
+/// remove, or had made for nothing. The identities of those that are gone. At a node that is left to the next table of
+/// that name: to connect could take long.
+pub(crate) fn remove_noted(noted: &[PageFile], tables: &[Arc<TableDefinition>]) -> Vec<u64> {
+    let is_of_a_table = |file: &PageFile| {
+        let own = tables.iter().find(|table| table.name() == file.name).and_then(|table| table.pages());
+        own.is_some_and(|paged| {
+            paged.locations.iter().any(|location| !location.existing && location.place == file.place)
+        })
+    };
+    let mut gone = Vec::new();
+    for file in noted {
+        let location = Location { place: file.place.clone(), existing: false };
+        if is_of_a_table(file) {
+            gone.push(file.identity);
+        } else if Site::of(&file.name, &location).is_ok_and(|site| !site.is_node()) {
+            match remove_left(file, &location) {
+                Ok(()) => gone.push(file.identity),
+                Err(error) => {
+                    tracing::warn!(table = %file.name, place = %file.place, %error, "a page file of no table can not be removed now");
+                }
+            }
+        }
+    }
+    gone
+}
+
+/// Removes a file of no table.
+fn remove_left(file: &PageFile, location: &Location) -> Result<()> {
+    let directory = sites::to_write(&file.name, location)?;
+    let removed = ishigaki_page::remove_made(directory.as_ref(), &file.name, file.identity);
+    if removed.map_err(|source| at(&file.name, location, source))? {
+        tracing::info!(table = %file.name, place = %file.place, "a page file of no table was removed");
+    }
+    Ok(())
+}
+
+fn settings_of(paged: &Paged, seed: Seed) -> Settings {
+    Settings { page_size: paged.page_size, seed, ..Settings::default() }
+}
+
+/// Makes a file.
+fn make(table: &TableDefinition, paged: &Paged, location: &Location, seed: Option<Seed>) -> Result<()> {
     let directory = sites::to_make_in(table.name(), location)?;
-    let settings = Settings { page_size: paged.page_size, ..Settings::default() };
+    let settings = settings_of(paged, seed.unwrap_or_else(Seed::from_entropy));
     Writer::create(directory, table.name(), Arc::clone(table.schema()), settings)
-        .map(|made| made.identity())
+        .map(drop)
         .map_err(|source| at(table.name(), location, source))
 }
 

@@ -10,6 +10,7 @@ mod limits;
 mod merged;
 mod numbers;
 mod paged;
+mod paged_killed;
 mod paged_turns;
 mod plans;
 mod row_values;
