@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::{Settings, Waiting};
@@ -52,6 +53,8 @@ pub struct Config {
     pub scrub: Option<ByteSize>,
     /// `HOST:PORT` where Prometheus finds the numbers.
     pub metrics: Option<String>,
+    /// How long a process that takes over may take until it serves; two minutes if it is not given. No file says it.
+    pub takeover: Option<Duration>,
     /// The members, besides those that were added to a running service.
     pub members: Vec<MemberConfig>,
 }
@@ -83,7 +86,7 @@ pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
 impl Config {
     /// A directory and its members, everything else as it is by default.
     pub fn new(data: PathBuf, members: Vec<MemberConfig>) -> Self {
-        Self { data, log: None, waiting: None, scrub: None, metrics: None, members }
+        Self { data, log: None, waiting: None, scrub: None, metrics: None, takeover: None, members }
     }
 
     /// Reads a configuration. Relative paths begin where its file is.
@@ -103,7 +106,7 @@ impl Config {
         if let Err((number, reason)) = check(&members) {
             return Err(Error::Config { path: path.to_owned(), line: Some(lines[number]), reason });
         }
-        Ok(Self { data: base.join(data), log, waiting, scrub, metrics, members })
+        Ok(Self { data: base.join(data), log, waiting, scrub, metrics, takeover: None, members })
     }
 
     /// Refuses members and places that are there twice.

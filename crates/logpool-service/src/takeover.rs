@@ -12,19 +12,22 @@
 //! ```
 //!
 //! Until the last word the one that has served keeps the devices, too. If the next one hangs up instead, because it can not serve
-//! or was killed, the first opens the pool again and goes on itself.
+//! or was killed, the first opens the pool again and goes on itself. Neither waits for ever: a next one that hangs is ended by the
+//! first, since it has the devices and perhaps the directory's lock.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ishigaki_logpool_fs::{Inheritance, Table};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    recvmsg, sendmsg, sockopt::socket_peercred,
 };
+use rustix::process::{PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use crate::control::{self, Reply, Request};
@@ -38,6 +41,12 @@ const BATCH: usize = 64;
 
 const GO: &[u8] = b"go\n";
 const SERVING: &[u8] = b"serving\n";
+
+/// How long the one that serves waits for `go`. No program is answered meanwhile.
+const WORD: Duration = Duration::from_secs(10);
+
+/// How long the next one may take from `go` until it serves, unless the configuration says otherwise, and the first until all is sent.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The most bytes that are taken from another process.
 const MOST: u64 = 4 << 30;
@@ -81,11 +90,10 @@ impl Parcel {
         Heading { version: VERSION, devices: self.devices.len(), table, bytes }
     }
 
-    /// Sends it, and waits until the other side serves. After an error it has nothing any more.
-    pub(crate) fn send(&self, stream: &mut UnixStream) -> io::Result<()> {
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        expect(stream, GO)?;
+    /// Sends it, and waits until the other side serves, for so long. After an error that side has nothing any more, but where it
+    /// hangs ([`io::ErrorKind::TimedOut`]): it may still have the devices.
+    pub(crate) fn send(&self, stream: &UnixStream, patience: Duration) -> io::Result<()> {
+        let mut timed = Timed::new(stream, patience);
         for devices in self.devices.chunks(BATCH) {
             let devices: Vec<BorrowedFd<'_>> = devices.iter().map(AsFd::as_fd).collect();
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))];
@@ -93,11 +101,12 @@ impl Parcel {
             if !control.push(SendAncillaryMessage::ScmRights(&devices)) {
                 return Err(io::Error::other("too many descriptors at once"));
             }
-            sendmsg(&*stream, &[IoSlice::new(b"d")], &mut control, SendFlags::NOSIGNAL)?;
+            timed.limit()?;
+            sendmsg(stream, &[IoSlice::new(b"d")], &mut control, SendFlags::NOSIGNAL)?;
         }
-        stream.write_all(&self.written)?;
-        stream.write_all(&self.bytes)?;
-        expect(stream, SERVING)
+        timed.write_all(&self.written)?;
+        timed.write_all(&self.bytes)?;
+        expect(&mut timed, SERVING)
     }
 
     /// What it was made of.
@@ -106,8 +115,78 @@ impl Parcel {
     }
 }
 
+/// Waits until the next one asks for what follows.
+pub(crate) fn await_go(stream: &UnixStream, patience: Duration) -> io::Result<()> {
+    expect(&mut Timed::new(stream, WORD.min(patience)), GO)
+}
+
+/// Ends a next one that hangs. It would keep devices and lock otherwise, and programs would wait for it for ever.
+pub(crate) fn end_successor(stream: &UnixStream) {
+    let end = || -> rustix::io::Result<()> {
+        let peer = socket_peercred(stream)?.pid;
+        if peer == getpid() {
+            return Ok(());
+        }
+        // It has not hung up, so that the number is still its own; from here on the descriptor names the process.
+        pidfd_send_signal(pidfd_open(peer, PidfdFlags::empty())?, Signal::KILL)?;
+        tracing::error!(pid = peer.as_raw_nonzero(), "the process that was to take over hangs, and is killed");
+        Ok(())
+    };
+    if let Err(error) = end() {
+        tracing::error!(%error, "the process that was to take over hangs, and could not be killed");
+    }
+}
+
+/// A stream on which all that is read and written must be over at some time.
+struct Timed<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl<'a> Timed<'a> {
+    fn new(stream: &'a UnixStream, time: Duration) -> Self {
+        Self { stream, until: Instant::now() + time }
+    }
+
+    /// The next call on the stream ends by then.
+    fn limit(&self) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_write_timeout(Some(left))
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the other process was silent for too long")
+}
+
+fn or_late(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { late() } else { error }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.limit()?;
+        self.stream.read(buffer).map_err(or_late)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.limit()?;
+        self.stream.write(bytes).map_err(or_late)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The other side's next words must be these.
-fn expect(stream: &mut UnixStream, words: &[u8]) -> io::Result<()> {
+fn expect(stream: &mut Timed<'_>, words: &[u8]) -> io::Result<()> {
     let mut heard = vec![0; words.len()];
     stream.read_exact(&mut heard)?;
     if heard == words { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "another word was expected")) }
@@ -119,9 +198,10 @@ pub(crate) struct Predecessor(UnixStream);
 
 impl Predecessor {
     /// Tells it that we serve, and waits until it knows. It ends then, and leaves alone what is ours.
-    pub(crate) fn release(mut self) -> io::Result<()> {
-        self.0.write_all(SERVING)?;
-        self.0.read_to_end(&mut Vec::new()).map(drop)
+    pub(crate) fn release(self) -> io::Result<()> {
+        let mut timed = Timed::new(&self.0, WORD);
+        timed.write_all(SERVING)?;
+        timed.read_to_end(&mut Vec::new()).map(drop)
     }
 }
 
@@ -133,7 +213,7 @@ impl Predecessor {
 /// the predecessor that was returned is dropped.
 pub(crate) fn take(data: &Path) -> Result<(Inheritance, Predecessor)> {
     let wrong = |cause: io::Error| Error::TakeOver { data: data.to_owned(), cause };
-    let (mut stream, reply) = control::converse(data, &Request::HandOver {})?;
+    let (stream, reply) = control::converse(data, &Request::HandOver {})?;
     let Reply::HandingOver(heading) = reply else {
         return Err(wrong(io::Error::other("the service has answered another question")));
     };
@@ -147,20 +227,20 @@ pub(crate) fn take(data: &Path) -> Result<(Inheritance, Predecessor)> {
     if table.saturating_add(bytes) > MOST {
         return Err(wrong(io::Error::other("it has too much to hand over")));
     }
-    let receive = |stream: &mut UnixStream| -> io::Result<Inheritance> {
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        stream.write_all(GO)?;
+    let receive = |stream: &UnixStream| -> io::Result<Inheritance> {
+        let mut timed = Timed::new(stream, PATIENCE);
+        timed.write_all(GO)?;
         let mut devices = Vec::new();
         while devices.len() < wanted {
-            devices.extend(descriptors(stream)?);
+            timed.limit()?;
+            devices.extend(descriptors(stream).map_err(or_late)?);
         }
         let (mut written, mut beside) = (vec![0; table as usize], vec![0; bytes as usize]);
-        stream.read_exact(&mut written)?;
-        stream.read_exact(&mut beside)?;
+        timed.read_exact(&mut written)?;
+        timed.read_exact(&mut beside)?;
         Inheritance::put_together(serde_json::from_slice(&written)?, &beside, devices)
     };
-    let inheritance = receive(&mut stream).map_err(wrong)?;
+    let inheritance = receive(&stream).map_err(wrong)?;
     Ok((inheritance, Predecessor(stream)))
 }
 

@@ -1,5 +1,6 @@
 //! How a service leaves what it serves to another process, and goes on itself if that one can not.
 
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::{Core, bind, open};
 use crate::control::{self, Reply};
 use crate::door::Door;
 use crate::metrics::http;
-use crate::takeover::Parcel;
+use crate::takeover::{self, Parcel};
 use crate::{Error, Result};
 
 /// How long a successor that has hung up may still hold the directory's lock.
@@ -58,7 +59,15 @@ impl Core {
         drop(self.lock.lock().take());
         let sent = parcel.write().and_then(|()| {
             control::say(stream, &Reply::HandingOver(parcel.heading()))?;
-            parcel.send(stream)
+            let patience = self.config.takeover.unwrap_or(takeover::PATIENCE);
+            takeover::await_go(stream, patience)?;
+            let sent = parcel.send(stream, patience);
+            let hangs = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+            sent.inspect_err(|error| {
+                if hangs(error) {
+                    takeover::end_successor(stream);
+                }
+            })
         });
         match sent {
             Ok(()) => {

@@ -293,3 +293,60 @@ fn a_service_goes_on_once_a_successor_that_was_killed_has_let_go_of_the_director
     drop(log);
     serving.stop().unwrap();
 }
+
+/// The directory of which a process of this test takes over, and hangs then.
+const HANGS: &str = "ISHIGAKI_TEST_HANGS";
+
+/// Asks for everything, and hears the whole line that says what follows.
+fn ask_for_everything(data: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(data.join("service.sock")).unwrap();
+    std::io::Write::write_all(&mut stream, b"{\"hand_over\":{}}\n").unwrap();
+    let mut byte = [0];
+    while byte != *b"\n" {
+        stream.read_exact(&mut byte).unwrap();
+    }
+    stream
+}
+
+#[test]
+#[ignore = "a process of another test's"]
+fn a_process_that_takes_over_and_hangs() {
+    let Some(data) = std::env::var_os(HANGS) else { return };
+    let mut stream = ask_for_everything(Path::new(&data));
+    let _lock = FileDirectory::open(Path::new(&data)).unwrap().lock().unwrap();
+    std::io::Write::write_all(&mut stream, b"go\n").unwrap();
+    std::thread::sleep(Duration::from_mins(2));
+}
+
+#[test]
+fn a_service_goes_on_when_the_one_that_takes_over_hangs_and_ends_that_one() {
+    use std::os::unix::process::ExitStatusExt;
+    if !can_mount("a_service_goes_on_when_the_one_that_takes_over_hangs_and_ends_that_one") {
+        return;
+    }
+    let site = Site::new(&["one"]);
+    let config = Config { takeover: Some(Duration::from_secs(1)), ..site.config() };
+    let serving = Serving::start(&config).unwrap();
+    let log = open(&site.path("one").join("log"), DURABLE);
+    log.write_all_at(b"before", 0).unwrap();
+    // One that does not even say `go`.
+    let silent = ask_for_everything(&config.data);
+    log.write_all_at(b" and", 6).unwrap();
+    assert_eq!((members(&config), serving.failure().is_none()), (1, true));
+    drop(silent);
+    // One that has the directory's lock, and what was sent.
+    let mut hanging = std::process::Command::new(std::env::current_exe().unwrap());
+    let hanging =
+        hanging.args(["--exact", "a_process_that_takes_over_and_hangs", "--ignored"]).env(HANGS, &config.data);
+    let mut hanging = hanging.stdout(std::process::Stdio::null()).spawn().unwrap();
+    assert_eq!(hanging.wait().unwrap().signal(), Some(9));
+    log.write_all_at(b" after", 10).unwrap();
+    assert_eq!(bytes(&log), b"before and after");
+    assert_eq!((members(&config), serving.failure().is_none()), (1, true));
+    drop(log);
+    // A whole one still can.
+    let next = Serving::take_over(&config).unwrap();
+    assert!(serving.is_replaced());
+    drop(serving);
+    next.stop().unwrap();
+}
