@@ -91,6 +91,9 @@ impl Generator<'_> {
                 _ => tree!(sort; self.pick(&["min(", "max("]), column, ")"),
             },
             Family::Boolean => tree!(sort; self.pick(&["bool_and(", "bool_or(", "every("]), column, ")"),
+            Family::Text | Family::Date | Family::Timestamp if self.chance(15) => {
+                tree!(sort; "mode() WITHIN GROUP (ORDER BY ", column, self.pick(&[")", " DESC)"]))
+            }
             Family::Text if self.chance(15) => {
                 tree!(sort; "string_agg(", column.clone(), ", ',' ORDER BY ", column, ")")
             }

@@ -73,6 +73,11 @@ impl Generator<'_> {
             6 => tree!(sort; "(- ", self.tame(family), ")"),
             7 => tree!(sort; "abs(", self.tame(family), ")"),
             8 => tree!(sort; self.pick(&["length(", "octet_length(", "ascii("]), self.value(Family::Text, depth), ")"),
+            9 if self.chance(30) => {
+                let part = self.pick(&["YEAR", "MONTH", "DAY", "HOUR", "MICROSECONDS"]);
+                let (to, from) = (self.value(Family::Timestamp, depth), self.value(Family::Timestamp, 0));
+                tree!(sort; format!("CAST(EXTRACT({part} FROM age("), to, ", ", from, ")) AS INTEGER)")
+            }
             9 => {
                 let part = self.pick(&["YEAR", "MONTH", "DAY", "DOW", "DOY", "QUARTER", "WEEK", "HOUR"]);
                 let of = self.value(Family::Timestamp, depth);
