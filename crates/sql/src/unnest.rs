@@ -60,6 +60,7 @@ impl AnalyzerRule for Unnest {
         if !found {
             return Ok(plan);
         }
+        check_aggregates(&plan)?;
         let physical = config.optimizer.enable_physical_uncorrelated_scalar_subquery;
         Unnesting { last: 0, physical }.plan(plan)
     }
@@ -229,6 +230,26 @@ fn has_subquery(expression: &Expr) -> bool {
 fn refuse<T>(what: &str) -> Result<T> {
     let remedy = "write it as a join, or compute it in a subquery of FROM first";
     Err(Error::unsupported(what, remedy).into())
+}
+
+/// Refuses an aggregate in a subquery whose arguments are all of the query around it: it is that query's.
+fn check_aggregates(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        let LogicalPlan::Aggregate(aggregate) = node else { return Ok(TreeNodeRecursion::Continue) };
+        for call in &aggregate.aggr_expr {
+            let (mut outer, mut inner) = (false, false);
+            call.apply(|expression| {
+                outer |= matches!(expression, Expr::OuterReferenceColumn(..));
+                inner |= matches!(expression, Expr::Column(_));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            if outer && !inner {
+                return refuse("an aggregate in a subquery over columns of the query around it alone");
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
 }
 
 /// `true`, not NULL: the mark of a row that was found.

@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Tr
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFunctionDefinition, cast, lit,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFunctionDefinition, cast, lit, when,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
@@ -237,6 +237,21 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             // A cast that may fail is kept from rules that would compare what it is of instead.
             if narrows { Some(whole(made.unwrap_or_else(|| expression.clone()))) } else { made }
         }
+        // Halves go to the even neighbour.
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "round" && args.len() == 1 => {
+            let of = args.first().filter(|of| is_float(of, schema));
+            of.map(|of| whole(of.clone()))
+        }
+        // Equal is what `=` says: the two zeros are, and NaN and NaN.
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => match args.as_slice() {
+            [value, other] if is_float(value, schema) || is_float(other, schema) => {
+                when(plain(value.clone(), Operator::Eq, other.clone()), lit(ScalarValue::Null))
+                    .otherwise(value.clone())
+                    .ok()
+                    .filter(|_| !value.is_volatile())
+            }
+            _ => None,
+        },
         Expr::ScalarFunction(call) if is_call(&expression, &round_even()) => {
             call.args.first().filter(|inner| is_call(inner, &round_even())).cloned()
         }
@@ -259,6 +274,10 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         other => in_microseconds(other, schema),
     };
     made.map_or_else(|| Transformed::no(expression), Transformed::yes)
+}
+
+fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
+    type_of(expression, schema).is_some_and(|data_type| data_type.is_floating())
 }
 
 /// A date compared with a day and whole days.

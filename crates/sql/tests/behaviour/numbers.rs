@@ -276,3 +276,14 @@ fn long_chains_of_operators_compute_what_short_ones_do() {
     found.sort();
     assert_eq!(found, ["-12", "36"]);
 }
+
+#[test]
+fn halves_of_doubles_are_rounded_to_even_and_both_zeros_are_equal_to_nullif() {
+    let shell = Shell::with("CREATE TABLE t (d DOUBLE); INSERT INTO t VALUES (2.5), (-3.5), (0.5)");
+    assert_eq!(shell.rows("SELECT round(d) FROM t ORDER BY d"), ["-4.0", "0.0", "2.0"]);
+    assert_eq!(shell.rows("SELECT round(2.5::DOUBLE PRECISION), round(2.5), round(2.45, 1)"), ["2.0|3|2.5"]);
+    assert_eq!(
+        shell.rows("SELECT nullif('-0'::DOUBLE PRECISION, 0), nullif('NaN'::REAL, 'NaN'), nullif(1, 1.0::DOUBLE PRECISION), nullif('-0'::DOUBLE PRECISION, 1)"),
+        ["NULL|NULL|NULL|-0.0"]
+    );
+}

@@ -172,3 +172,13 @@ fn a_condition_without_columns_takes_the_row_of_an_aggregate_away_and_not_the_ro
         ["1"]
     );
 }
+
+#[test]
+fn an_aggregate_of_the_query_around_a_subquery_is_refused() {
+    let shell = Shell::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2), (NULL)");
+    for sql in ["SELECT (SELECT count(t.a)) FROM t", "SELECT (SELECT sum(t.a) FROM t AS u LIMIT 1) FROM t"] {
+        shell.refuses(sql, &["an aggregate in a subquery"]);
+    }
+    assert_eq!(shell.rows("SELECT (SELECT sum(t.a + u.a) FROM t AS u) FROM t ORDER BY 1"), ["5", "7", "NULL"]);
+    shell.refuses("SELECT generate_series(1, 3)", &["generate_series", "FROM"]);
+}

@@ -59,3 +59,18 @@ fn a_window_that_is_not_defined_or_can_not_be_extended_so_is_refused() {
     }
     shell.refuses("SELECT sum(v) OVER w FROM s", &["window named w"]);
 }
+
+#[test]
+fn a_frame_forgets_what_has_left_it() {
+    let shell = Shell::new();
+    let sums = |values: &str| {
+        shell.rows(&format!(
+            "SELECT sum(d) OVER w, avg(d) OVER w FROM (VALUES {values}) AS v (i, d)
+             WINDOW w AS (ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) ORDER BY i"
+        ))
+    };
+    assert_eq!(sums("(1, 'NaN'::DOUBLE PRECISION), (2, 1), (3, 2)"), ["NaN|NaN", "NaN|NaN", "3.0|1.5"]);
+    assert_eq!(sums("(1, 1e20::DOUBLE PRECISION), (2, 1), (3, 2)")[2], "3.0|1.5");
+    assert_eq!(sums("(1, 1.0::DOUBLE PRECISION), (2, NULL), (3, NULL)"), ["1.0|1.0", "1.0|1.0", "NULL|NULL"]);
+    shell.refuses("SELECT nth_value(i, 0) OVER () FROM (VALUES (1)) AS v (i)", &["nth_value"]);
+}

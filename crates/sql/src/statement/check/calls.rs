@@ -79,12 +79,21 @@ pub(super) fn check(function: &Function) -> Found {
     if arguments(function).any(|argument| !matches!(argument, FunctionArgExpr::Expr(_) | FunctionArgExpr::Wildcard)) {
         return refuse(&format!("{name} of all columns of a table"), "name the columns, or write count(*)");
     }
+    if name == "generate_series" || name == "range" {
+        return refuse(&format!("{name} where one value is wanted"), "write it in FROM: a row for each value");
+    }
     let offset = arguments(function).nth(1);
     if let Some(FunctionArgExpr::Expr(offset)) = offset
         && OFFSETS.contains(&name.as_str())
         && !is_whole_number(offset)
     {
         return refuse(&format!("{name} with an offset that is not a whole number"), "write the number itself");
+    }
+    if let Some(FunctionArgExpr::Expr(offset)) = offset
+        && name == "nth_value"
+        && !is_positive(offset)
+    {
+        return refuse("nth_value of a row before the first one", "the first row has number 1");
     }
     ControlFlow::Continue(())
 }
@@ -130,6 +139,17 @@ fn says_its_type(expression: &Expr) -> bool {
                 _ => true,
             };
             matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max" | "age") && arguments(function).all(of)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a whole number that is written down has no sign and is not 0.
+fn is_positive(number: &Expr) -> bool {
+    match number {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => is_positive(inner),
+        Expr::Value(value) => {
+            matches!(&value.value, Value::Number(digits, _) if digits.bytes().any(|digit| digit != b'0'))
         }
         _ => false,
     }
