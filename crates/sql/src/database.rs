@@ -27,7 +27,7 @@ use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
-use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow};
+use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow, TextsAsBytes};
 use crate::spill::SpillFolder;
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
@@ -247,6 +247,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Re
         Arc::new(LateConstants),
     ];
     analyzers.extend(Analyzer::new().rules);
+    analyzers.push(Arc::new(TextsAsBytes));
     analyzers.push(Arc::new(ExactNumbers));
     analyzers.push(Arc::new(JoinedTexts));
     analyzers.push(Arc::new(CountRows));

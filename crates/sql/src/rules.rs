@@ -1,11 +1,12 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row,
-//! [`Barrier`] keeps conditions above aggregates; that no other
+//! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them; that no other
 //! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
 mod arithmetic;
 mod barrier;
+mod bytes;
 mod one_row;
 
 use datafusion::arrow::datatypes::DataType;
@@ -20,6 +21,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
+pub(crate) use bytes::TextsAsBytes;
 pub(crate) use one_row::OneRow;
 
 /// A literal with a point is a decimal here; beside a DOUBLE or REAL it becomes a double. DataFusion would turn the

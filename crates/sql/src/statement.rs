@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     TransactionMode, Truncate, TruncateTableTarget, Update,
 };
 use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use ishigaki_scan::Wish;
 
 use crate::{Error, Result, setting, show};
@@ -40,6 +40,7 @@ impl Statement {
         let tokens = Tokenizer::new(&dialect::POSTGRES, sql)
             .tokenize_with_location()
             .map_err(|error| Error::Syntax { message: error.to_string() })?;
+        check_numbers(&tokens)?;
         let tokens = checkpoint::admit(tokens);
         let depth = tree::depth(&tokens);
         let trees = tree::with_room(depth, || {
@@ -61,6 +62,19 @@ impl Statement {
     pub(crate) fn ast(&self) -> &Ast {
         self.tree.ast()
     }
+}
+
+/// Refuses letters right behind a number: `0b11` and `123abc` would be numbers with a name.
+fn check_numbers(tokens: &[TokenWithSpan]) -> Result<()> {
+    for pair in tokens.windows(2) {
+        if let [Token::Number(number, _), Token::Word(word)] = [&pair[0].token, &pair[1].token]
+            && word.quote_style.is_none()
+        {
+            let message = format!("trailing junk after numeric literal: {number}{}", word.value);
+            return Err(Error::Syntax { message });
+        }
+    }
+    Ok(())
 }
 
 /// A text's first statement, as it is planned.

@@ -158,3 +158,27 @@ fn the_information_schema_knows_what_may_be_null() {
     // A subquery over a NOT NULL column is NULL all the same where it finds nothing.
     assert_eq!(shell.rows("SELECT (SELECT id FROM i) IS NULL"), ["true"]);
 }
+
+#[test]
+fn a_text_beside_bytes_is_read_as_bytes_or_refused() {
+    let shell = Shell::with(
+        r"CREATE TABLE b (x BYTEA, i INT, s TEXT); INSERT INTO b VALUES ('\xdead', 1, '\xdead'), ('\x00', 2, 'a')",
+    );
+    assert_eq!(shell.rows(r"SELECT i FROM b WHERE x = '\xdead'"), ["1"]);
+    assert_eq!(shell.rows(r"SELECT i FROM b WHERE x IN ('\xbeef', '\x00')"), ["2"]);
+    assert_eq!(shell.run(r"UPDATE b SET i = 3 WHERE x = '\xDE AD'"), 1);
+    assert_eq!(shell.rows(r"SELECT encode('\xdead', 'hex'), encode('a\000b'::BYTEA, 'hex')"), ["dead|610062"]);
+    for sql in ["SELECT s::BYTEA FROM b", r"SELECT x || '\x00' FROM b", "SELECT i FROM b WHERE x = s"] {
+        shell.refuses(sql, &["BYTEA"]);
+    }
+    shell.refuses(r"SELECT i FROM b WHERE x = '\xd'", &["BYTEA"]);
+}
+
+#[test]
+fn letters_right_behind_a_number_are_no_name() {
+    let shell = Shell::new();
+    for sql in ["SELECT 0b101", "SELECT 123abc", "SELECT 100__000", "SELECT 0o17"] {
+        shell.refuses(sql, &["trailing junk"]);
+    }
+    assert_eq!(shell.rows("SELECT 1 a, 2.5e1::INT, 3\"b\""), ["1|25|3"]);
+}
