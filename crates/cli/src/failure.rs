@@ -96,6 +96,12 @@ impl Failure {
         }
     }
 
+    /// Where the message itself says what helps.
+    #[must_use]
+    pub(crate) fn without_hint_if(self, names_remedy: bool) -> Self {
+        if names_remedy { self.without_hint() } else { self }
+    }
+
     /// With the place in a script in front: `load.sql:12: …`.
     #[must_use]
     pub(crate) fn at(self, source: &str, line: usize) -> Self {
@@ -140,8 +146,7 @@ impl From<io::Error> for Failure {
 impl From<ishigaki_sql::Error> for Failure {
     fn from(error: ishigaki_sql::Error) -> Self {
         let names_remedy = error.names_remedy();
-        let failure = Self::of(error.kind(), error);
-        if names_remedy { failure.without_hint() } else { failure }
+        Self::of(error.kind(), error).without_hint_if(names_remedy)
     }
 }
 

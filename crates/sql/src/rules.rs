@@ -11,7 +11,7 @@ mod one_row;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -24,6 +24,23 @@ pub(crate) use barrier::Barrier;
 pub(crate) use bytes::TextsAsBytes;
 pub(crate) use one_row::OneRow;
 
+/// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the
+/// columns that it may refer to.
+pub(crate) fn in_expressions(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let in_node = |plan: LogicalPlan| {
+        let schema = merge_schema(&plan.inputs());
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expression| {
+            let name = names.save(&expression);
+            Ok(rewrite(expression, &schema)?.update_data(|expression| name.restore(expression)))
+        })
+    };
+    plan.transform_up_with_subqueries(in_node).data()
+}
+
 /// A literal with a point is a decimal here; beside a DOUBLE or REAL it becomes a double. DataFusion would turn the
 /// floating-point side into a decimal instead, which has neither its range nor its precision.
 #[derive(Debug)]
@@ -35,16 +52,9 @@ impl AnalyzerRule for FloatsStayFloats {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let with_schema = |plan: LogicalPlan| {
-            let schema = merge_schema(&plan.inputs());
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let changed = expression.transform_up(|expression| Ok(beside_floats(expression, &schema)))?;
-                Ok(changed.update_data(|expression| name.restore(expression)))
-            })
-        };
-        plan.transform_up_with_subqueries(with_schema).map(|changed| changed.data)
+        in_expressions(plan, |expression, schema| {
+            expression.transform_up(|expression| Ok(beside_floats(expression, schema)))
+        })
     }
 }
 

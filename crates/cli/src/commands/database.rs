@@ -42,8 +42,7 @@ impl Which {
     pub(super) fn find(&self) -> Result<Files, Failure> {
         let (tables, name) = there(&self.place)?;
         let failed = |error: ishigaki_txn::Error| {
-            let failure = Failure::of(error.kind(), format_args!("{name}: {error}"));
-            if error.names_remedy() { failure.without_hint() } else { failure }
+            Failure::of(error.kind(), format_args!("{name}: {error}")).without_hint_if(error.names_remedy())
         };
         let (mut locks, mut is_in_use) = (Vec::new(), false);
         match tables.lock() {

@@ -5,12 +5,10 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeStringBuilder, StringBuilder, StringViewBuilder};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -18,6 +16,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::{MOST, ONE_FOR_ALL, refused};
+use crate::rules::in_expressions;
 
 /// As it is, and as one that is not folded into a constant.
 pub(super) static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
@@ -156,16 +155,9 @@ impl AnalyzerRule for JoinedTexts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let in_node = |plan: LogicalPlan| {
-            let schema = merge_schema(&plan.inputs());
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let changed = expression.transform_down(|expression| Ok(as_one(expression, &schema)))?;
-                Ok(changed.update_data(|expression| name.restore(expression)))
-            })
-        };
-        plan.transform_up_with_subqueries(in_node).data()
+        in_expressions(plan, |expression, schema| {
+            expression.transform_down(|expression| Ok(as_one(expression, schema)))
+        })
     }
 }
 

@@ -156,15 +156,14 @@ impl Store {
             }
         }
         for (position, location) in paged.locations.iter().enumerate() {
-            let prepared = if location.existing {
-                self.find(table, location).and_then(|reader| {
+            let prepared = match claims.files[position].seed {
+                Some(seed) => make(table, paged, location, seed),
+                None => self.find(table, location).and_then(|reader| {
                     let part = vec![Part::here(Arc::new(reader))];
                     PagedTable::new(table.name(), table.schema(), part, Arc::clone(&self.cache))
                         .map(drop)
                         .map_err(|source| at(table.name(), location, source))
-                })
-            } else {
-                make(table, paged, location, claims.files[position].seed)
+                }),
             };
             if let Err(error) = prepared {
                 let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
@@ -327,10 +326,9 @@ fn settings_of(paged: &Paged, seed: Seed) -> Settings {
 }
 
 /// Makes a file.
-fn make(table: &TableDefinition, paged: &Paged, location: &Location, seed: Option<Seed>) -> Result<()> {
+fn make(table: &TableDefinition, paged: &Paged, location: &Location, seed: Seed) -> Result<()> {
     let directory = sites::to_make_in(table.name(), location)?;
-    let settings = settings_of(paged, seed.unwrap_or_else(Seed::from_entropy));
-    Writer::create(directory, table.name(), Arc::clone(table.schema()), settings)
+    Writer::create(directory, table.name(), Arc::clone(table.schema()), settings_of(paged, seed))
         .map(drop)
         .map_err(|source| at(table.name(), location, source))
 }

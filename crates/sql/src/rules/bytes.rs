@@ -5,14 +5,13 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use super::in_expressions;
 use crate::Error;
 
 /// Functions that take a BYTEA in `PostgreSQL`, and a text too in DataFusion.
@@ -28,16 +27,7 @@ impl AnalyzerRule for TextsAsBytes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let in_node = |plan: LogicalPlan| {
-            let schema = merge_schema(&plan.inputs());
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let changed = expression.transform_up(|expression| read(expression, &schema))?;
-                Ok(changed.update_data(|expression| name.restore(expression)))
-            })
-        };
-        plan.transform_up_with_subqueries(in_node).data()
+        in_expressions(plan, |expression, schema| expression.transform_up(|expression| read(expression, schema)))
     }
 }
 

@@ -191,8 +191,8 @@ fn single_name(name: &ObjectName) -> Option<String> {
     }
 }
 
-/// The arguments of a plain call with two of them.
-fn two(function: &Function) -> Option<(&Expr, &Expr)> {
+/// The arguments of a call that has nothing but arguments.
+pub(super) fn plain_arguments(function: &Function) -> Option<&[FunctionArg]> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let plain = list.duplicate_treatment.is_none()
         && list.clauses.is_empty()
@@ -200,10 +200,13 @@ fn two(function: &Function) -> Option<(&Expr, &Expr)> {
         && function.over.is_none()
         && function.null_treatment.is_none()
         && function.within_group.is_empty();
-    match list.args.as_slice() {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), FunctionArg::Unnamed(FunctionArgExpr::Expr(second))]
-            if plain =>
-        {
+    plain.then_some(list.args.as_slice())
+}
+
+/// The arguments of a plain call with two of them.
+fn two(function: &Function) -> Option<(&Expr, &Expr)> {
+    match plain_arguments(function)? {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), FunctionArg::Unnamed(FunctionArgExpr::Expr(second))] => {
             Some((first, second))
         }
         _ => None,

@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::statement::identifier;
+use crate::statement::plain::plain_arguments;
 use crate::types::SqlType;
 
 pub(super) fn name(expression: &mut Expr) {
@@ -66,15 +67,8 @@ pub(super) fn until_today(expression: &mut Expr) {
 fn call(expression: &Expr) -> Option<(String, &Function, &Expr)> {
     let Expr::Function(function) = expression else { return None };
     let [name] = function.name.0.as_slice() else { return None };
-    let FunctionArguments::List(list) = &function.args else { return None };
-    let plain = list.duplicate_treatment.is_none()
-        && list.clauses.is_empty()
-        && function.filter.is_none()
-        && function.over.is_none()
-        && function.null_treatment.is_none()
-        && function.within_group.is_empty();
-    match list.args.as_slice() {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] if plain => {
+    match plain_arguments(function)? {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] => {
             Some((identifier(name.as_ident()?), function, argument))
         }
         _ => None,
