@@ -5,6 +5,7 @@
 //! CRC-32Cs of the rows' texts and whole numbers (joined by `|`, dates as 1995-03-15), modulo 2^64; and for each column with a
 //! fraction the sum of its values, each times a weight from 1 to 2 that its row's CRC-32C gives, which ties it to its row.
 //! Numbers with fractions are equal if they differ by a ten-millionth, or by no more than rounding to six digits allows.
+//! Decimals without digits behind the point, such as the year of a date, are whole numbers.
 
 mod expected;
 
@@ -85,7 +86,7 @@ impl Answer {
 
 fn column(array: &ArrayRef) -> Result<Column, ArrowError> {
     Ok(match array.data_type() {
-        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Float32 | DataType::Float64 => {
+        DataType::Decimal128(_, 1..) | DataType::Decimal256(_, 1..) | DataType::Float32 | DataType::Float64 => {
             let numbers = cast(array, &DataType::Float64)?;
             Column::Numbers(numbers.as_primitive::<Float64Type>().iter().map(|number| number.unwrap_or(-1.0)).collect())
         }
@@ -100,7 +101,7 @@ fn column(array: &ArrayRef) -> Result<Column, ArrowError> {
 mod tests {
     use std::sync::Arc;
 
-    use ishigaki_sql::arrow::array::{Float64Array, Int64Array, StringArray};
+    use ishigaki_sql::arrow::array::{Decimal128Array, Float64Array, Int64Array, StringArray};
 
     use super::*;
 
@@ -127,5 +128,15 @@ mod tests {
         ] {
             assert!(other.difference(&expected).is_some(), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_decimal_without_a_fraction_is_a_whole_number() {
+        let whole: ArrayRef = Arc::new(Int64Array::from(vec![1995, 1996]));
+        let decimals = Decimal128Array::from(vec![1995, 1996]).with_precision_and_scale(10, 0).expect("ten digits");
+        let summed_up = |years: ArrayRef| {
+            Answer::of(&[RecordBatch::try_from_iter([("year", years)]).expect("a batch")]).expect("summed up")
+        };
+        assert_eq!(summed_up(Arc::new(decimals)), summed_up(whole));
     }
 }
