@@ -5,6 +5,7 @@
 //! hears how far the work is; nothing here prints or reads the environment.
 //!
 //! - [`commit`]: how long a small transaction takes until it is durable, beside the bare device's synchronous write.
+//! - [`checkpoint`]: what a checkpoint that is being made costs the transactions beside it.
 //! - [`wal`]: the log by itself under the workloads of its paper, every kind of log and commit rule beside the others.
 //! - [`long`]: the log written at full speed for a long time, with and without trimming what is free again.
 //! - [`media`]: the bare device's synchronous appends, by threads and sizes.
@@ -25,6 +26,7 @@
 
 pub mod arrivals;
 pub mod bank;
+pub mod checkpoint;
 mod columns;
 pub mod commit;
 mod counting;

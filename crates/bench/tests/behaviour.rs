@@ -7,7 +7,7 @@ use std::time::Duration;
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_bench::bank::{self, Books};
-use ishigaki_bench::{Error, Metric, Origin, Progress, Silent, commit};
+use ishigaki_bench::{Error, Metric, Origin, Progress, Silent, checkpoint, commit};
 use ishigaki_txn::{Database, Settings};
 
 /// How many figures one session count has: two sides of four, the writes, the ratio and the share.
@@ -93,6 +93,42 @@ fn commit_refuses_settings_without_sense() {
         commit::Settings { value: ByteSize::gib(1), ..good.clone() },
     ] {
         assert!(matches!(commit::run(&bad, &mut Silent), Err(Error::Invalid { .. })));
+    }
+}
+
+#[test]
+fn checkpoint_measures_both_sides_for_each_session_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = checkpoint::Settings {
+        sessions: vec![1, 2],
+        duration: Duration::from_millis(100),
+        rounds: 2,
+        filled: ByteSize::mib(1),
+        log: small_log(),
+        ..checkpoint::Settings::new(directory.path(), origin())
+    };
+    let lines = checkpoint::run(&good, &mut Silent).unwrap();
+    for sessions in [1, 2] {
+        let of = |target: &str, metric| {
+            let is = |line: &&ishigaki_bench::Line| {
+                line.case["sessions"] == sessions && line.case["target"] == target && line.metric == metric
+            };
+            lines.iter().find(is).unwrap()
+        };
+        let (alone, beside) = (of("alone", Metric::Throughput), of("beside", Metric::Throughput));
+        let ratio = of("beside/alone", Metric::Ratio);
+        for (round, ratio) in ratio.runs.iter().enumerate() {
+            assert!((ratio - beside.runs[round] / alone.runs[round]).abs() < 1e-9, "{}", beside.json());
+        }
+        assert!(of("checkpoint", Metric::Elapsed).min > 0.0, "there were checkpoints");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "what was measured is gone");
+    for bad in [
+        checkpoint::Settings { value: ByteSize::b(7), ..good.clone() },
+        checkpoint::Settings { filled: ByteSize::b(100), ..good.clone() },
+        checkpoint::Settings { sessions: vec![0], ..good },
+    ] {
+        assert!(matches!(checkpoint::run(&bad, &mut Silent), Err(Error::Invalid { .. })));
     }
 }
 

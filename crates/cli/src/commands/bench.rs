@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
-use ishigaki_bench::{Line, Origin, Progress, bank, commit, table};
+use ishigaki_bench::{Line, Origin, Progress, bank, checkpoint, commit, table};
 
 use super::ends::Ends;
 use super::log_arguments::LogArguments;
@@ -26,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   ishigaki bench commit --data /srv/bench                            how long a commit takes, beside the bare device
   ishigaki bench commit --data /srv/bench --sessions 1,4,16 --json   the same as JSON lines
+  ishigaki bench checkpoint --data /srv/bench                        commits while a checkpoint is made, and without
   ishigaki bench bank --data /srv/bank --seconds 30                  transfers under contention, then an audit
   ishigaki bench bank --data /srv/bank --check                       the audit alone, for instance after a crash
   ishigaki bench wal --device /srv/bench --workers 1,2,4 --json      kinds of log and rules of commit, U-1
@@ -57,6 +58,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Commit(CommitArguments),
+    Checkpoint(CheckpointArguments),
     Bank(BankArguments),
     Wal(log::WalArguments),
     Long(log::LongArguments),
@@ -88,6 +90,38 @@ struct CommitArguments {
     rounds: usize,
 
     /// The value that a transaction puts
+    #[arg(long, value_name = "SIZE", default_value = "100B")]
+    value: ByteSize,
+
+    #[command(flatten)]
+    both: Both,
+}
+
+/// What a checkpoint that is being made costs the transactions beside it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct CheckpointArguments {
+    /// A directory on the medium to measure; a fresh folder in it is used, and removed at the end
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+
+    /// How many sessions commit beside each other; each count is measured on its own
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,4")]
+    sessions: Vec<usize>,
+
+    /// Measured time of each round of each side
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Rounds of each side
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    rounds: usize,
+
+    /// Bytes of all values, which a checkpoint writes down
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    filled: ByteSize,
+
+    /// A value; each transaction puts a new one
     #[arg(long, value_name = "SIZE", default_value = "100B")]
     value: ByteSize,
 
@@ -167,6 +201,14 @@ impl Report {
         Ok(())
     }
 
+    /// Measures, and shows the figures.
+    fn measure(&self, measure: impl FnOnce(&mut Bar) -> ishigaki_bench::Result<Vec<Line>>) -> Result<(), Failure> {
+        let mut bar = Bar::new();
+        let outcome = measure(&mut bar);
+        bar.0.finish_and_clear();
+        self.show(&outcome?)
+    }
+
     /// Measures on each medium after the other and shows the figures of all.
     fn measure_each<M>(
         &self,
@@ -186,6 +228,7 @@ impl Report {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Commit(arguments) => run_commit(arguments),
+        Command::Checkpoint(arguments) => run_checkpoint(arguments),
         Command::Bank(arguments) => run_bank(arguments),
         Command::Wal(arguments) => log::run_wal(&arguments),
         Command::Long(arguments) => log::run_long(&arguments),
@@ -203,10 +246,16 @@ fn run_commit(arguments: CommitArguments) -> Result<(), Failure> {
     let log = log.settings();
     let settings =
         commit::Settings { sessions, duration, rounds, value, log, ..commit::Settings::new(data, report.origin()) };
-    let mut bar = Bar::new();
-    let outcome = commit::run(&settings, &mut bar);
-    bar.0.finish_and_clear();
-    report.show(&outcome?)
+    report.measure(|bar| commit::run(&settings, bar))
+}
+
+fn run_checkpoint(arguments: CheckpointArguments) -> Result<(), Failure> {
+    let CheckpointArguments { data, sessions, seconds: duration, rounds, filled, value, both } = arguments;
+    let Both { log, report } = both;
+    let log = log.settings();
+    let defaults = checkpoint::Settings::new(data, report.origin());
+    let settings = checkpoint::Settings { sessions, duration, rounds, filled, value, log, ..defaults };
+    report.measure(|bar| checkpoint::run(&settings, bar))
 }
 
 fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
