@@ -16,4 +16,4 @@ mod mount;
 mod session;
 
 pub use error::{Error, Result};
-pub use mount::{Mount, MountSettings, give_up};
+pub use mount::{Mount, MountSettings, give_up, is_mounted};

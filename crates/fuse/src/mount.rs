@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use fuse_backend_rs::api::filesystem::FileSystem;
 use fuse_backend_rs::api::server::Server;
@@ -34,6 +35,9 @@ pub struct MountSettings {
 /// The kind of file system that `statfs` gives for FUSE.
 const FUSE: i64 = 0x6573_5546;
 
+/// How long what is mounted on a folder may take to answer before the folder is refused.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Nanoseconds by which the kernel may wake a thread too late, to wake others with it.
 const SLACK: NonZeroU64 = NonZeroU64::MIN;
 
@@ -54,8 +58,13 @@ pub struct Mount {
 
 impl Mount {
     /// Sees whether a file system can be mounted on that folder, and takes away what a process that died has left there.
+    ///
+    /// # Errors
+    ///
+    /// Where something else is mounted, or the folder is not empty; also where a process keeps the device of a mount open and none
+    /// answers for it, which is found out in some seconds.
     pub fn prepare(path: impl AsRef<Path>) -> Result<()> {
-        prepare(path.as_ref())
+        prepare_in_time(path.as_ref(), PATIENCE)
     }
 
     /// Mounts a file system on an empty folder.
@@ -64,7 +73,7 @@ impl Mount {
         F: FileSystem + Send + Sync + 'static,
     {
         let path = path.as_ref();
-        prepare(path)?;
+        Self::prepare(path)?;
         let device = session::mount(path, settings.name)?;
         let mount = Self::answering(fs, device, path, settings)?;
         tracing::info!(path = %path.display(), "mounted");
@@ -174,6 +183,33 @@ impl std::fmt::Debug for Mount {
 /// Ends a mount whose device another process has handed over, and with which no process goes on.
 pub fn give_up(path: &Path, device: OwnedFd) -> std::io::Result<()> {
     session::unmount(path, device.into())
+}
+
+/// Whether that is the device of a mount which is still there, so that a process could answer for it.
+pub fn is_mounted(device: &OwnedFd) -> bool {
+    let is_fuse = || {
+        let (own, fuse) = (rustix::fs::fstat(device)?, rustix::fs::stat(session::DEVICE)?);
+        Ok::<_, Errno>(own.st_rdev == fuse.st_rdev && own.st_mode == fuse.st_mode)
+    };
+    is_fuse().unwrap_or(false) && !session::is_gone(device)
+}
+
+/// [Prepares](prepare) in a thread of its own, which waits for as long as no process answers.
+fn prepare_in_time(path: &Path, patience: Duration) -> Result<()> {
+    let (tell, told) = mpsc::channel();
+    let folder = path.to_owned();
+    let work = move || drop(tell.send(prepare(&folder)));
+    let started = Builder::new().name("fuse-prepare".to_owned()).spawn(work);
+    started.map_err(|cause| Error::Thread { path: path.to_owned(), cause })?;
+    told.recv_timeout(patience).unwrap_or_else(|_| {
+        Err(Error::Folder {
+            path: path.to_owned(),
+            reason: format!(
+                "what is mounted there does not answer, and a process keeps it open; `umount -f {}` ends it, and the servers that use it must be started again",
+                path.display()
+            ),
+        })
+    })
 }
 
 /// Takes away what a process that died has left, and sees whether the folder is empty.

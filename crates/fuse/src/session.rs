@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 
@@ -16,6 +16,9 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::{Error, Result};
+
+/// Where the kernel gives requests to.
+pub(crate) const DEVICE: &str = "/dev/fuse";
 
 /// Mounts on a folder, and gives the device.
 pub(crate) fn mount(path: &Path, name: &str) -> Result<File> {
@@ -55,8 +58,7 @@ fn let_go(mut session: FuseSession) -> io::Result<()> {
 
 /// Unmounts, unless that is done already.
 pub(crate) fn unmount(path: &Path, device: File) -> io::Result<()> {
-    let mut ready = [PollFd::new(&device, PollFlags::empty())];
-    let is_gone = poll(&mut ready, Some(&Timespec::default())).is_ok() && ready[0].revents().contains(PollFlags::ERR);
+    let is_gone = is_gone(&device);
     // Else the unmounting might wait for an answer from here.
     drop(device);
     if is_gone {
@@ -66,6 +68,12 @@ pub(crate) fn unmount(path: &Path, device: File) -> io::Result<()> {
         Err(Errno::PERM) => by_program(path),
         outcome => Ok(outcome?),
     }
+}
+
+/// Whether nothing is mounted by that device any more.
+pub(crate) fn is_gone(device: impl AsFd) -> bool {
+    let mut ready = [PollFd::new(&device, PollFlags::empty())];
+    poll(&mut ready, Some(&Timespec::default())).is_ok() && ready[0].revents().contains(PollFlags::ERR)
 }
 
 /// As an ordinary user has to.

@@ -70,10 +70,20 @@ pub enum Error {
         /// Where.
         place: Place,
     },
-    /// What was handed over does not fit to the pool.
+    /// A folder on which another member's mount was handed over.
     #[error(
-        "member `{name}` can not be taken over: {cause}; end its server and start the service without `--takeover`"
+        "member `{name}` is to be served at {place}, where the mount of member `{other}` still is, whose server would be cut off: end that server and the service, and start the service again"
     )]
+    Occupied {
+        /// The member.
+        name: String,
+        /// Where it is to be served.
+        place: Place,
+        /// The member that is there.
+        other: String,
+    },
+    /// What was handed over does not fit to the pool.
+    #[error("member `{name}` can not be taken over: {cause}; end its server and the service, and start both again")]
     TakenOver {
         /// The member.
         name: String,
@@ -94,9 +104,11 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Profile { .. } | Self::Served { .. } | Self::NowhereServed { .. } | Self::Connected { .. } => {
-                ErrorKind::Invalid
-            }
+            Self::Profile { .. }
+            | Self::Served { .. }
+            | Self::NowhereServed { .. }
+            | Self::Connected { .. }
+            | Self::Occupied { .. } => ErrorKind::Invalid,
             Self::Mount(cause) => cause.kind(),
             Self::Socket { cause, .. } | Self::Ring { cause, .. } => match cause.kind() {
                 // Another path is needed.

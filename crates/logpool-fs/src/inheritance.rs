@@ -36,9 +36,20 @@ pub(crate) struct HandedMount {
     pub(crate) bytes: Vec<u8>,
 }
 
+fn torn() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "what was handed over is not whole")
+}
+
 /// What is written of an inheritance: all but devices and bytes, which go beside it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Table(Vec<WrittenMount>);
+
+impl Table {
+    /// The member and the folder of each mount.
+    pub fn mounts(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.0.iter().map(|mount| (mount.member.as_str(), mount.path.as_path()))
+    }
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 struct WrittenMount {
@@ -67,23 +78,53 @@ impl Inheritance {
     ///
     /// When there are too few bytes, or another number of devices.
     pub fn put_together(table: Table, bytes: &[u8], devices: Vec<OwnedFd>) -> io::Result<Self> {
-        let torn = || io::Error::new(io::ErrorKind::InvalidData, "what was handed over is not whole");
+        Self::assemble(table, bytes, devices.into_iter().map(Some).collect()).map(|(all, _)| all)
+    }
+
+    /// The same where devices may have been lost on the way, in whose places there is `None`, and mounts may have been ended. Tells
+    /// the member and the folder of each mount that is gone.
+    ///
+    /// # Errors
+    ///
+    /// When there are too few bytes, or another number of places.
+    pub fn put_together_without(
+        table: Table,
+        bytes: &[u8],
+        devices: Vec<Option<OwnedFd>>,
+    ) -> io::Result<(Self, Vec<(String, PathBuf)>)> {
+        let is_there = |device: Option<OwnedFd>| device.filter(ishigaki_fuse::is_mounted);
+        Self::assemble(table, bytes, devices.into_iter().map(is_there).collect())
+    }
+
+    fn assemble(
+        table: Table,
+        bytes: &[u8],
+        devices: Vec<Option<OwnedFd>>,
+    ) -> io::Result<(Self, Vec<(String, PathBuf)>)> {
         if table.0.len() != devices.len() {
             return Err(torn());
         }
-        let (mut mounts, mut rest) = (Vec::new(), bytes);
+        let (mut mounts, mut lost, mut rest) = (Vec::new(), Vec::new(), bytes);
         for (WrittenMount { member, path, handed, bytes }, device) in table.0.into_iter().zip(devices) {
             let (mine, others) = rest.split_at_checked(bytes).ok_or_else(torn)?;
             rest = others;
-            mounts.push(HandedMount { member, path, device, handed, bytes: mine.to_vec() });
+            match device {
+                Some(device) => mounts.push(HandedMount { member, path, device, handed, bytes: mine.to_vec() }),
+                None => lost.push((member, path)),
+            }
         }
-        Ok(Self { mounts })
+        Ok((Self { mounts }, lost))
     }
 
     /// The mount of that member on that folder.
     pub(crate) fn take(&mut self, member: &str, path: &Path) -> Option<HandedMount> {
         let place = self.mounts.iter().position(|mount| mount.member == member && mount.path == path)?;
         Some(self.mounts.swap_remove(place))
+    }
+
+    /// The member whose mount is on that folder.
+    pub(crate) fn at(&self, path: &Path) -> Option<&str> {
+        self.mounts.iter().find(|mount| mount.path == path).map(|mount| mount.member.as_str())
     }
 
     /// Ends what is left of it: programs get `ENOTCONN`, and the folders are free.

@@ -81,17 +81,23 @@ impl Service {
     /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at. A member
     /// that is quarantined is no error: the others are served.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
-        Self::go_on(pool, members, Inheritance::default())
+        Self::go_on(pool, members, Inheritance::default(), || Ok(()))
     }
 
     /// The same, going on with the mounts that another service has handed over: their programs have waited, and notice nothing
-    /// else. Mounts of members that are not to be served there are ended.
+    /// else. Mounts of members that are not to be served there are ended. `before_answers` is called when nothing of what was
+    /// handed over has been answered for, and all else is done; after it no other process can go on with the mounts.
     ///
     /// # Errors
     ///
-    /// As of [`start`](Self::start). No mount that was handed over is touched then. A member that is quarantined is no error: its
-    /// mount is ended, and the others go on.
-    pub fn go_on(pool: Pool, members: &[Served], mut inheritance: Inheritance) -> Result<Self> {
+    /// As of [`start`](Self::start), and that of `before_answers`. No mount that was handed over is touched then. A member that is
+    /// quarantined is no error: its mount is ended, and the others go on.
+    pub fn go_on<E: From<Error>>(
+        pool: Pool,
+        members: &[Served],
+        mut inheritance: Inheritance,
+        before_answers: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
         let mut service = Self { attached: Vec::new(), known: members.to_vec(), pool };
         let quarantined = service.pool.quarantined();
         // The mount of a quarantined member stays in the inheritance, which ends it below; the others are served all the same.
@@ -99,14 +105,23 @@ impl Service {
             members.iter().partition(|served| quarantined.iter().any(|(name, _)| *name == served.name));
         let mut handed = Vec::new();
         for served in &open {
-            if let Some(mount) = inheritance.take(&served.name, served.place.path()) {
+            if matches!(served.place, Place::Mount(_))
+                && let Some(mount) = inheritance.take(&served.name, served.place.path())
+            {
                 handed.push((*served, service.open_handed(served, mount)?));
             }
         }
         let is_handed = |served: &Served| handed.iter().any(|(other, _)| other.name == served.name);
+        let others = || open.iter().filter(|served| !is_handed(served));
+        // No process answers for what is mounted there yet, so nothing may be asked of it.
+        let taken = others().find_map(|served| Some((served, inheritance.at(served.place.path())?)));
+        if let Some((Served { name, place, .. }, other)) = taken {
+            let (name, place, other) = (name.clone(), place.clone(), other.to_owned());
+            return Err(Error::Occupied { name, place, other }.into());
+        }
         // Before anybody is taken in.
-        open.iter().filter(|served| !is_handed(served)).try_for_each(|served| served.place.prepare())?;
-        for served in open.iter().filter(|served| !is_handed(served)) {
+        others().try_for_each(|served| served.place.prepare())?;
+        for served in others() {
             service.add(served)?;
         }
         for Served { name, place, .. } in refused {
@@ -114,6 +129,7 @@ impl Service {
                 tracing::error!(member = name, "is not served at {place}: {why}");
             }
         }
+        before_answers()?;
         for (served, (member, fs, device)) in handed {
             let mount = Mount::go_on(fs, device, served.place.path(), &served.mount)?;
             let (place, access) = (served.place.clone(), served.mount.access);

@@ -159,7 +159,7 @@ fn a_member_that_is_damaged_at_a_takeover_is_refused_alone_and_the_others_go_on(
         bytes[30] ^= 1;
         device.write_at(0, &bytes).unwrap();
     }
-    let service = Service::go_on(open(), &members, inheritance).unwrap();
+    let service = Service::go_on(open(), &members, inheritance, || Ok::<_, Error>(())).unwrap();
     let served: Vec<_> = service.attached().iter().map(|attached| attached.member().name()).collect();
     assert_eq!(served, ["b"]);
     let (_, why) = service.pool().quarantined().remove(0);

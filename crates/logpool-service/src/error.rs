@@ -102,6 +102,16 @@ pub enum Error {
         /// Why it does not go on itself.
         reason: String,
     },
+    /// Mounts could not be left with the service manager.
+    #[error(
+        "{}: the folders are not kept for the next start, and are unmounted: {cause}; start the servers again when the service runs", data.display()
+    )]
+    Keep {
+        /// The data directory.
+        data: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
     /// The service is about to end.
     #[error("the service is ending")]
     Ending,
@@ -125,6 +135,7 @@ impl Error {
             | Self::Metrics { .. }
             | Self::NotServed { .. }
             | Self::TakeOver { .. }
+            | Self::Keep { .. }
             | Self::Answer { .. }
             | Self::Ending => ErrorKind::Unavailable,
             Self::Thread(_) => ErrorKind::Exhausted,

@@ -18,6 +18,8 @@
 //! - `warning` says what should be seen to before a server gets errors.
 //! - [`ask`] puts a [`Request`] to the service of a data directory; `control` has both sides.
 //! - `takeover` has both sides of a service that takes the place of another under working servers.
+//! - [`Supervisor`] is the service manager, which keeps descriptors for the next process; `restart` is what it keeps, under working
+//!   servers.
 //! - `door` is what lets visitors in, not too many and not for too long.
 //!
 //! Arguments, text for people and exit codes are `cli`'s.
@@ -30,8 +32,10 @@ mod error;
 mod mending;
 mod metrics;
 mod owner;
+mod restart;
 mod serving;
 mod status;
+mod supervisor;
 mod takeover;
 mod warning;
 
@@ -43,3 +47,4 @@ pub use mending::{Changed, DamagedStatus, QuarantinedStatus, RebuiltFiles, Scrub
 pub use owner::Owner;
 pub use serving::{LimitsSet, Serving};
 pub use status::{LogStatus, MemberStatus, QuotaStatus, Spread, Status};
+pub use supervisor::{Kept, Supervisor};

@@ -19,9 +19,10 @@ use crate::door::Door;
 use crate::mending::{QuarantinedStatus, ScrubStatus};
 use crate::metrics;
 use crate::status::{LogStatus, MemberStatus, owner, problem};
-use crate::{Config, Error, MemberConfig, Result, Status, added, takeover, warning};
+use crate::{Config, Error, MemberConfig, Result, Status, added, restart, takeover, warning};
 
 mod handing;
+mod keeping;
 mod limits;
 mod mending;
 
@@ -32,7 +33,8 @@ pub use limits::LimitsSet;
 /// *Threads*: everything takes `&self`. *Drop* does as [`stop`](Self::stop) does. *A crash* leaves folders that answer
 /// `ENOTCONN` and sockets that nobody hears; the next start on the same directory puts all of them right.
 ///
-/// Another process that [takes over](Self::take_over) has this one end without unmounting.
+/// Another process that [takes over](Self::take_over) has this one end without unmounting, and so does a service manager that is to
+/// [keep](Self::keep) the mounts for its next process.
 #[derive(Debug)]
 pub struct Serving {
     // No client comes in any more before the folders end.
@@ -71,7 +73,7 @@ impl Serving {
     /// Of any of it; nothing is served then.
     pub fn start(config: &Config) -> Result<Self> {
         config.check()?;
-        Self::begin(config, Inheritance::default())
+        Self::begin(config, Inheritance::default(), None)
     }
 
     /// Takes the place of the service that serves the directory, under its working servers: these wait for as long as it takes to
@@ -81,20 +83,30 @@ impl Serving {
     ///
     /// Of any of it; the other one goes on serving then.
     pub fn take_over(config: &Config) -> Result<Self> {
+        Self::try_take_over(config)?.map_or_else(|| Self::start(config), Ok)
+    }
+
+    /// The same, and `None` where none serves the directory.
+    ///
+    /// # Errors
+    ///
+    /// Of any of it; the other one goes on serving then.
+    pub fn try_take_over(config: &Config) -> Result<Option<Self>> {
         config.check()?;
         let (inheritance, predecessor) = match takeover::take(&config.data) {
             Ok(taken) => taken,
-            Err(Error::NotServed { .. }) => return Self::start(config),
+            Err(Error::NotServed { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let serving = Self::begin(config, inheritance)?;
+        let serving = Self::begin(config, inheritance, None)?;
         if let Err(error) = predecessor.release() {
             tracing::warn!(%error, "the service before this one has died");
         }
-        Ok(serving)
+        Ok(Some(serving))
     }
 
-    fn begin(config: &Config, inheritance: Inheritance) -> Result<Self> {
+    /// Begins with mounts that were handed over, and with the ticket that they hold with, if there is one.
+    fn begin(config: &Config, inheritance: Inheritance, ticket: Option<&str>) -> Result<Self> {
         open_more_files();
         let directory = FileDirectory::open(&config.data)?;
         let lock = directory.lock()?;
@@ -125,7 +137,7 @@ impl Serving {
             serving.core.let_scrapers_in(listener)?;
         }
         // Last of all: a mount that was taken over is answered for then, and can not be given back.
-        *serving.core.service.lock() = Some(open(config, &serving.core.data, directory, inheritance)?);
+        *serving.core.service.lock() = Some(open(config, &serving.core.data, directory, inheritance, ticket)?);
         control::publish(&serving.core.data)?;
         serving.is_published = true;
         Ok(serving)
@@ -219,7 +231,13 @@ fn open_more_files() {
 }
 
 /// Opens the pool of a directory, whose lock the caller holds, and serves those of the configuration and those that were added.
-fn open(config: &Config, data: &Path, directory: FileDirectory, inheritance: Inheritance) -> Result<Service> {
+fn open(
+    config: &Config,
+    data: &Path,
+    directory: FileDirectory,
+    inheritance: Inheritance,
+    ticket: Option<&str>,
+) -> Result<Service> {
     let members = together(&config.members, added::load(data)?, data)?;
     let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
     let pool = Pool::open_together(Arc::new(directory), config.settings())?;
@@ -231,7 +249,9 @@ fn open(config: &Config, data: &Path, directory: FileDirectory, inheritance: Inh
             tracing::warn!("{says}");
         }
     }
-    Ok(Service::go_on(pool, &served, inheritance)?)
+    Service::go_on(pool, &served, inheritance, || {
+        restart::take_ticket(data, ticket).map_err(|cause| Error::File { path: data.to_owned(), cause })
+    })
 }
 
 /// The configuration's members, and those that were added and that it does not have.

@@ -34,7 +34,7 @@ use crate::control::{self, Reply, Request};
 use crate::{Error, Result};
 
 /// Of this conversation and of the table.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// Descriptors that are sent at once. The kernel takes 253.
 const BATCH: usize = 64;
@@ -49,7 +49,7 @@ const WORD: Duration = Duration::from_secs(10);
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The most bytes that are taken from another process.
-const MOST: u64 = 4 << 30;
+pub(crate) const MOST: u64 = 4 << 30;
 
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +83,19 @@ impl Parcel {
     pub(crate) fn write(&mut self) -> io::Result<()> {
         self.written = serde_json::to_vec(&self.table).map_err(io::Error::other)?;
         Ok(())
+    }
+
+    /// What was [written](Self::write).
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.written
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn devices(&self) -> &[OwnedFd] {
+        &self.devices
     }
 
     pub(crate) fn heading(&self) -> Heading {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
@@ -22,11 +22,13 @@ pub(super) fn say(line: &str) -> Result<(), Failure> {
 }
 
 /// SIGINT and SIGTERM, caught: some are told, and one more ends the process at once, whatever the command is at. SIGHUP asks to
-/// start again, where that is heard.
+/// start again, and SIGUSR1 to end for a restart by the service manager, where that is heard.
 pub(super) struct Ends {
     signals: Receiver<()>,
     /// SIGHUP has come.
     restart: Arc<AtomicBool>,
+    /// SIGUSR1 has come.
+    keep: Arc<AtomicBool>,
     /// How many more are told.
     told: Arc<AtomicUsize>,
 }
@@ -37,7 +39,7 @@ impl Ends {
         Self::catch(told, false)
     }
 
-    /// The same, and SIGHUP is [told](Self::is_to_restart).
+    /// The same, and SIGHUP is [told](Self::is_to_restart). SIGUSR1 ends as SIGTERM does, and is [told](Self::is_to_keep) apart.
     pub(super) fn with_restart(told: usize) -> Result<Self, Failure> {
         Self::catch(told, true)
     }
@@ -49,9 +51,10 @@ impl Ends {
         let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
         let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
         let mut hangups = restarts.then(|| signal(SignalKind::hangup())).transpose().map_err(deaf)?;
+        let mut keeps = restarts.then(|| signal(SignalKind::user_defined1())).transpose().map_err(deaf)?;
         drop(entered);
-        let restart = Arc::new(AtomicBool::new(false));
-        let asked = restart.clone();
+        let (restart, keep) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (asked, to_keep) = (restart.clone(), keep.clone());
         let (tell, signals) = mpsc::channel();
         let told = Arc::new(AtomicUsize::new(told));
         let left = told.clone();
@@ -59,12 +62,8 @@ impl Ends {
         std::thread::spawn(move || {
             runtime.block_on(async {
                 loop {
-                    let hangup = async {
-                        match &mut hangups {
-                            Some(hangups) => drop(hangups.recv().await),
-                            None => std::future::pending().await,
-                        }
-                    };
+                    let hangup = heard(&mut hangups);
+                    let kept = heard(&mut keeps);
                     tokio::select! {
                         _ = interrupts.recv() => {}
                         _ = terminations.recv() => {}
@@ -72,6 +71,7 @@ impl Ends {
                             asked.store(true, Ordering::SeqCst);
                             continue;
                         }
+                        () = kept => to_keep.store(true, Ordering::SeqCst),
                     }
                     let is_told = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
                     if is_told.is_err() {
@@ -82,7 +82,7 @@ impl Ends {
                 }
             });
         });
-        Ok(Self { signals, restart, told })
+        Ok(Self { signals, restart, keep, told })
     }
 
     /// Waits until the next one comes.
@@ -101,8 +101,21 @@ impl Ends {
         self.restart.swap(false, Ordering::SeqCst)
     }
 
+    /// Whether SIGUSR1 has come.
+    pub(super) fn is_to_keep(&self) -> bool {
+        self.keep.load(Ordering::SeqCst)
+    }
+
     /// From now on the next one ends the process at once.
     pub(super) fn end_the_process(self) {
         self.told.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Waits for the next one, for ever where it is not heard.
+async fn heard(signals: &mut Option<Signal>) {
+    match signals {
+        Some(signals) => drop(signals.recv().await),
+        None => std::future::pending().await,
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Takes root and `/dev/fuse`, as mounting does.
 
+mod manager;
+mod restart;
 mod stage;
 
 use std::fs::{self, File, OpenOptions};

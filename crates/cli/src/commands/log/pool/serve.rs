@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::Waiting;
-use ishigaki_logpool_service::{Config, MemberConfig, Place, Serving, Status};
+use ishigaki_logpool_service::{Config, Kept, MemberConfig, Place, Serving, Status, Supervisor};
 use serde_json::{Value, json};
 
 use super::refused;
@@ -53,12 +51,15 @@ const TAKEOVER: &str = "--takeover";
 
 const REPLACED: &str = "Ended: another process serves now.";
 
+const KEPT: &str = "Ended: the service manager keeps the folders for the next start.";
+
 /// Serve one log to many database servers, each with a folder for its own
 ///
 /// Every member has a folder, and its server has its log there; or a socket, by which a virtual machine has the folder; or a ring in shared memory, for a database of ours.
 /// Ctrl-C or SIGTERM unmounts all and ends; a second one ends at once, and loses nothing either. Members that `log add` has taken in are served as well.
 /// With `--takeover` it goes on with the folders of the service that runs there, which ends: their servers wait for a moment, and get no error.
 /// SIGHUP has a service start its own program again in that way, which may be a newer one by then.
+/// SIGUSR1 ends it for a restart by systemd, which keeps the folders for the next process: their servers wait for that one.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
@@ -101,7 +102,23 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     // Before anybody can know of the service, so that no signal finds it unprepared.
     let ends = Ends::with_restart(1)?;
     let wrong = |error| refused(&error, &config.data);
-    let serving = if takes_over { Serving::take_over(&config) } else { Serving::start(&config) }.map_err(wrong)?;
+    let unclear = |what: &str, error: io::Error| tracing::warn!("nothing of systemd is used: {what}: {error}");
+    let supervisor = Supervisor::of_environment().unwrap_or_else(|error| {
+        unclear("NOTIFY_SOCKET", error);
+        None
+    });
+    let kept = Kept::of_environment().unwrap_or_else(|error| {
+        unclear("LISTEN_FDS", error);
+        Kept::default()
+    });
+    let taken = if takes_over { Serving::try_take_over(&config).map_err(wrong)? } else { None };
+    let serving = match taken {
+        Some(serving) => {
+            Serving::decline(kept, supervisor.as_ref());
+            serving
+        }
+        None => Serving::start_again(&config, kept, supervisor.as_ref()).map_err(wrong)?,
+    };
     let status = serving.status().map_err(wrong)?;
     let said = say(&if json { begun_json(&status).to_string() } else { begun_text(&status) });
     if !takes_over {
@@ -109,7 +126,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     // From here on servers depend on this process: it ends when it is told to, or can serve nothing.
     let mut told = BTreeSet::new();
-    if let Err(error) = tell_supervisor() {
+    if let Some(Err(error)) = supervisor.as_ref().map(Supervisor::ready) {
         tracing::warn!("systemd is not told that this process serves: NOTIFY_SOCKET: {error}");
     }
     let mut successor: Option<Child> = None;
@@ -147,22 +164,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         serving.stop().map_err(wrong)?;
         return say(&if json { json!({ "ended": true, "replaced": true }).to_string() } else { REPLACED.to_owned() });
     }
+    if ends.is_to_keep() {
+        if let Some(supervisor) = &supervisor {
+            serving.keep(supervisor).map_err(wrong)?;
+            return say(&if json { json!({ "ended": true, "kept": true }).to_string() } else { KEPT.to_owned() });
+        }
+        tracing::warn!("SIGUSR1: there is no service manager that could keep the folders, and they are unmounted");
+    }
     let status = serving.status().map_err(wrong)?;
     serving.stop().map_err(wrong)?;
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
-}
-
-/// Tells systemd, if that has started us, that we serve, and that it is this process now.
-fn tell_supervisor() -> io::Result<()> {
-    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match place.as_encoded_bytes() {
-        // One that is in no file system.
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
-        _ => SocketAddr::from_pathname(&place),
-    };
-    let socket = UnixDatagram::unbound()?;
-    let words = format!("READY=1\nMAINPID={}\n", std::process::id());
-    socket.send_to_addr(words.as_bytes(), &address?).map(drop)
 }
 
 /// Starts this program once more, to take over. If that fails, this process serves on.
