@@ -4,8 +4,10 @@ mod mending;
 mod metrics;
 mod offline;
 mod refused;
+mod restart;
 mod ring;
 mod served;
+mod systemd;
 mod takeover;
 
 use std::collections::BTreeMap;

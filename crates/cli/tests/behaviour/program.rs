@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// An empty directory that goes away with its test.
@@ -40,6 +42,7 @@ impl Program {
         command
             .env_remove("RUST_LOG")
             .env_remove("NOTIFY_SOCKET")
+            .env_remove("LISTEN_FDS")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -59,6 +62,25 @@ impl Program {
     /// A variable of its environment.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Descriptors that it has from its start on, from 3 on.
+    #[allow(unsafe_code, reason = "descriptors get their numbers between fork and exec")]
+    pub(crate) fn give(mut self, descriptors: Vec<OwnedFd>) -> Self {
+        // None of them has a number that another is to get.
+        let high = |descriptor| rustix::io::fcntl_dupfd_cloexec(&descriptor, 100).expect("copied");
+        let descriptors: Vec<OwnedFd> = descriptors.into_iter().map(high).collect();
+        let number = move || {
+            for (descriptor, number) in descriptors.iter().zip(3..) {
+                // SAFETY: in the child only this has the number, and never closes it.
+                let mut place = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+                rustix::io::dup2(descriptor, &mut place)?;
+            }
+            Ok(())
+        };
+        // SAFETY: it calls nothing but the kernel.
+        unsafe { self.command.pre_exec(number) };
         self
     }
 

@@ -1,11 +1,12 @@
 //! A service manager as systemd is one to a service: it hears words, keeps descriptors, and gives them to the next process.
 
+use std::cell::RefCell;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 
 use ishigaki_logpool_service::{Kept, Supervisor};
@@ -13,6 +14,30 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 /// Descriptors with their names.
 type Store = Arc<Mutex<Vec<(String, OwnedFd)>>>;
+
+thread_local! {
+    /// Of the managers of a test.
+    static STORES: RefCell<Vec<Store>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Has a test that fails close what its managers keep. Else it would wait for ever when it closes files of a mount that is kept, and
+/// for which no service answers.
+fn close_at_a_failure() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |why| {
+            before(why);
+            let _ = STORES.try_with(|stores| {
+                for store in stores.borrow().iter() {
+                    if let Ok(mut store) = store.try_lock() {
+                        store.clear();
+                    }
+                }
+            });
+        }));
+    });
+}
 
 pub(crate) struct Manager {
     supervisor: Supervisor,
@@ -25,6 +50,8 @@ impl Manager {
     pub(crate) fn new(path: &Path, most: usize) -> Self {
         let socket = UnixDatagram::bind(path).unwrap();
         let store = Store::default();
+        close_at_a_failure();
+        STORES.with_borrow_mut(|stores| stores.push(store.clone()));
         let kept = store.clone();
         let listener = socket.try_clone().unwrap();
         let hears = std::thread::spawn(move || while hear(&listener, &kept, most) {});
