@@ -20,6 +20,7 @@
 //! - `takeover` has both sides of a service that takes the place of another under working servers.
 //! - [`Supervisor`] is the service manager, which keeps descriptors for the next process; `restart` is what it keeps, under working
 //!   servers.
+//! - `progress` has others hear that a pool is being opened, however long that takes.
 //! - `door` is what lets visitors in, not too many and not for too long.
 //!
 //! Arguments, text for people and exit codes are `cli`'s.
@@ -32,6 +33,7 @@ mod error;
 mod mending;
 mod metrics;
 mod owner;
+mod progress;
 mod restart;
 mod serving;
 mod status;

@@ -233,6 +233,11 @@ fn ticket(data: &Path) -> io::Result<Option<String>> {
     }
 }
 
+/// Whether that ticket is in a data directory.
+pub(crate) fn fits(data: &Path, wanted: &str) -> bool {
+    ticket(data).is_ok_and(|found| found.as_deref() == Some(wanted))
+}
+
 fn store_ticket(data: &Path, ticket: &str) -> io::Result<()> {
     let new = data.join(NEW);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -18,6 +18,7 @@ use crate::control::{self, Added, Removed, Reply, Request};
 use crate::door::Door;
 use crate::mending::{QuarantinedStatus, ScrubStatus};
 use crate::metrics;
+use crate::progress::{Progress, Voice};
 use crate::status::{LogStatus, MemberStatus, owner, problem};
 use crate::{Config, Error, MemberConfig, Result, Status, added, restart, takeover, warning};
 
@@ -73,7 +74,7 @@ impl Serving {
     /// Of any of it; nothing is served then.
     pub fn start(config: &Config) -> Result<Self> {
         config.check()?;
-        Self::begin(config, Inheritance::default(), None)
+        Self::begin(config, Inheritance::default(), None, None)
     }
 
     /// Takes the place of the service that serves the directory, under its working servers: these wait for as long as it takes to
@@ -98,15 +99,23 @@ impl Serving {
             Err(Error::NotServed { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let serving = Self::begin(config, inheritance, None)?;
+        let progress = Progress::default();
+        let voice = predecessor.inform(&progress).map_err(Error::Thread)?.map(|voice| (progress, voice));
+        let serving = Self::begin(config, inheritance, None, voice)?;
         if let Err(error) = predecessor.release() {
             tracing::warn!(%error, "the service before this one has died");
         }
         Ok(Some(serving))
     }
 
-    /// Begins with mounts that were handed over, and with the ticket that they hold with, if there is one.
-    fn begin(config: &Config, inheritance: Inheritance, ticket: Option<&str>) -> Result<Self> {
+    /// Begins with mounts that were handed over, and with the ticket that they hold with, if there is one. A voice is raised until the
+    /// pool is open.
+    fn begin(
+        config: &Config,
+        inheritance: Inheritance,
+        ticket: Option<&str>,
+        voice: Option<(Progress, Voice)>,
+    ) -> Result<Self> {
         open_more_files();
         let directory = FileDirectory::open(&config.data)?;
         let lock = directory.lock()?;
@@ -137,7 +146,7 @@ impl Serving {
             serving.core.let_scrapers_in(listener)?;
         }
         // Last of all: a mount that was taken over is answered for then, and can not be given back.
-        *serving.core.service.lock() = Some(open(config, &serving.core.data, directory, inheritance, ticket)?);
+        *serving.core.service.lock() = Some(open(config, &serving.core.data, directory, inheritance, ticket, voice)?);
         control::publish(&serving.core.data)?;
         serving.is_published = true;
         Ok(serving)
@@ -237,10 +246,17 @@ fn open(
     directory: FileDirectory,
     inheritance: Inheritance,
     ticket: Option<&str>,
+    voice: Option<(Progress, Voice)>,
 ) -> Result<Service> {
     let members = together(&config.members, added::load(data)?, data)?;
     let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
-    let pool = Pool::open_together(Arc::new(directory), config.settings())?;
+    let directory: Arc<dyn Directory> = match &voice {
+        Some((progress, _)) => progress.over(directory),
+        None => Arc::new(directory),
+    };
+    let pool = Pool::open_together(directory, config.settings())?;
+    // From here on the pool is at work by itself.
+    drop(voice);
     for member in &members {
         // One that is new or quarantined has no limits that could differ.
         if let Ok(has) = pool.member(&member.name)

@@ -65,6 +65,11 @@ impl Supervisor {
         self.send(&format!("READY=1\nMAINPID={}\n", std::process::id()), None)
     }
 
+    /// Has it wait at least so long from now until this process serves.
+    pub(crate) fn extend(&self, time: Duration) -> io::Result<()> {
+        self.send(&format!("EXTEND_TIMEOUT_USEC={}\n", time.as_micros()), None)
+    }
+
     /// Has it keep a descriptor for the next process. It does not say whether it does.
     pub(crate) fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         // It must not watch the device of a mount: every request would wake it.

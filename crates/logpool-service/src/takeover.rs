@@ -8,11 +8,12 @@
 //!    go ────────────────────────────▶
 //!    ◀── devices (SCM_RIGHTS), table, bytes
 //!    opens the pool, goes on
+//!    working ───────────────────────▶   once a second in which something was done, until the pool is open
 //!    serving ───────────────────────▶   ends, and unmounts nothing
 //! ```
 //!
 //! Until the last word the one that has served keeps the devices, too. If the next one hangs up instead, because it can not serve
-//! or was killed, the first opens the pool again and goes on itself. Neither waits for ever: a next one that hangs is ended by the
+//! or was killed, the first opens the pool again and goes on itself. Neither waits for ever: a next one that hangs, and is not at work, is ended by the
 //! first, since it has the devices and perhaps the directory's lock.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -31,6 +32,7 @@ use rustix::process::{PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal}
 use serde::{Deserialize, Serialize};
 
 use crate::control::{self, Reply, Request};
+use crate::progress::{PERIOD, Progress, Voice};
 use crate::{Error, Result};
 
 /// Of this conversation and of the table.
@@ -41,11 +43,13 @@ const BATCH: usize = 64;
 
 const GO: &[u8] = b"go\n";
 const SERVING: &[u8] = b"serving\n";
+const WORKING: &[u8] = b"working\n";
 
 /// How long the one that serves waits for `go`. No program is answered meanwhile.
 const WORD: Duration = Duration::from_secs(10);
 
-/// How long the next one may take from `go` until it serves, unless the configuration says otherwise, and the first until all is sent.
+/// How long the next one may take from `go` until it serves, or from one word to the next, unless the configuration says otherwise,
+/// and the first until all is sent.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The most bytes that are taken from another process.
@@ -58,6 +62,9 @@ pub struct Heading {
     devices: usize,
     table: u64,
     bytes: u64,
+    /// Whether it hears that the next one is at work. One that does not takes that word for a wrong one.
+    #[serde(default)]
+    hears_work: bool,
 }
 
 /// An inheritance, ready to be sent.
@@ -100,10 +107,10 @@ impl Parcel {
 
     pub(crate) fn heading(&self) -> Heading {
         let (table, bytes) = (self.written.len() as u64, self.bytes.len() as u64);
-        Heading { version: VERSION, devices: self.devices.len(), table, bytes }
+        Heading { version: VERSION, devices: self.devices.len(), table, bytes, hears_work: true }
     }
 
-    /// Sends it, and waits until the other side serves, for so long. After an error that side has nothing any more, but where it
+    /// Sends it, and waits until the other side serves, for so long since it was last heard to be at work. After an error that side has nothing any more, but where it
     /// hangs ([`io::ErrorKind::TimedOut`]): it may still have the devices.
     pub(crate) fn send(&self, stream: &UnixStream, patience: Duration) -> io::Result<()> {
         let mut timed = Timed::new(stream, patience);
@@ -119,13 +126,32 @@ impl Parcel {
         }
         timed.write_all(&self.written)?;
         timed.write_all(&self.bytes)?;
-        expect(&mut timed, SERVING)
+        await_serving(stream, patience)
     }
 
     /// What it was made of.
     pub(crate) fn open(self) -> io::Result<Inheritance> {
         Inheritance::put_together(self.table, &self.bytes, self.devices)
     }
+}
+
+/// Waits until the next one serves, and for as long as it is heard to be at work.
+fn await_serving(stream: &UnixStream, patience: Duration) -> io::Result<()> {
+    // Both words are of one length.
+    let mut heard = [0; SERVING.len()];
+    loop {
+        Timed::new(stream, patience).read_exact(&mut heard)?;
+        if heard == SERVING {
+            return Ok(());
+        }
+        if heard != WORKING {
+            return Err(unexpected());
+        }
+    }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "another word was expected")
 }
 
 /// Waits until the next one asks for what follows.
@@ -202,17 +228,30 @@ impl Write for Timed<'_> {
 fn expect(stream: &mut Timed<'_>, words: &[u8]) -> io::Result<()> {
     let mut heard = vec![0; words.len()];
     stream.read_exact(&mut heard)?;
-    if heard == words { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "another word was expected")) }
+    if heard == words { Ok(()) } else { Err(unexpected()) }
 }
 
 /// The service that was, for as long as it waits for the next one.
 #[derive(Debug)]
-pub(crate) struct Predecessor(UnixStream);
+pub(crate) struct Predecessor {
+    stream: UnixStream,
+    hears_work: bool,
+}
 
 impl Predecessor {
+    /// Has it hear that this process is at work. `None` where it does not.
+    pub(crate) fn inform(&self, progress: &Progress) -> io::Result<Option<Voice>> {
+        if !self.hears_work {
+            return Ok(None);
+        }
+        let stream = self.stream.try_clone()?;
+        let say = move || Timed::new(&stream, WORD).write_all(WORKING);
+        Voice::raise(progress, PERIOD, say).map(Some)
+    }
+
     /// Tells it that we serve, and waits until it knows. It ends then, and leaves alone what is ours.
     pub(crate) fn release(self) -> io::Result<()> {
-        let mut timed = Timed::new(&self.0, WORD);
+        let mut timed = Timed::new(&self.stream, WORD);
         timed.write_all(SERVING)?;
         timed.read_to_end(&mut Vec::new()).map(drop)
     }
@@ -230,7 +269,7 @@ pub(crate) fn take(data: &Path) -> Result<(Inheritance, Predecessor)> {
     let Reply::HandingOver(heading) = reply else {
         return Err(wrong(io::Error::other("the service has answered another question")));
     };
-    let Heading { version, devices: wanted, table, bytes } = heading;
+    let Heading { version, devices: wanted, table, bytes, hears_work } = heading;
     if version != VERSION {
         let reason = format!(
             "it hands over in version {version}, and this program takes version {VERSION}; stop it, and start this one"
@@ -254,7 +293,7 @@ pub(crate) fn take(data: &Path) -> Result<(Inheritance, Predecessor)> {
         Inheritance::put_together(serde_json::from_slice(&written)?, &beside, devices)
     };
     let inheritance = receive(&stream).map_err(wrong)?;
-    Ok((inheritance, Predecessor(stream)))
+    Ok((inheritance, Predecessor { stream, hears_work }))
 }
 
 /// Those of one message.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_device::{Directory, Fault, SimDirectory};
+use ishigaki_device::{Directory, Fault, FileDirectory, SimDirectory};
 use ishigaki_logpool::{Durability, Error, File, Pool, Profile, Result, Settings};
 use ishigaki_testkit::seeded_runs;
 
@@ -296,4 +296,49 @@ fn a_pool_that_has_lost_its_roster_is_refused_and_not_taken_for_a_new_one() {
     medium.rename("kept-pool-roster", "pool-roster").unwrap();
     let pool = open(&medium).unwrap();
     assert_eq!(bytes(&pool.member("a").unwrap().open("f").unwrap()), expected);
+}
+
+/// Other hands have given a file of a member a length that no device can have.
+#[test]
+fn a_file_of_a_member_that_does_not_end_with_a_block_concerns_that_member_alone_until_it_has_its_length_again() {
+    let place = tempfile::tempdir().unwrap();
+    let open = || Pool::open_together(Arc::new(FileDirectory::open(place.path()).unwrap()), settings());
+    let pool = open().unwrap();
+    let expected = work(&pool).unwrap();
+    pool.bring_home().unwrap();
+    pool.close().unwrap();
+    drop(pool);
+    let mut names: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.retain(|name| name.to_string_lossy().starts_with("m.a."));
+    names.sort();
+    assert!(names.len() > 3, "{names:?}");
+    for name in names {
+        let path = place.path().join(&name);
+        let name = name.to_string_lossy().into_owned();
+        for is_cut in [false, true] {
+            let whole = std::fs::read(&path).unwrap();
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+            let length = if is_cut { whole.len() - 100 } else { whole.len() + 100 };
+            file.set_len(length as u64).unwrap();
+            let pool = open().unwrap_or_else(|error| panic!("{name} {is_cut}: {error}"));
+            let other = pool.member("b").unwrap().open("f").unwrap();
+            other.write(0, name.as_bytes(), Durability::Now).unwrap();
+            drop(other);
+            match pool.member("a") {
+                Ok(a) => assert_eq!(bytes(&a.open("f").unwrap()), expected, "{name} {is_cut}"),
+                Err(error) => {
+                    let words = error.to_string();
+                    assert!(matches!(error, Error::Quarantined { .. }), "{words}");
+                    for part in [name.as_str(), "is not a multiple of", "log repair a"] {
+                        assert!(words.contains(part), "{name} {is_cut}: {part} in {words}");
+                    }
+                    // With its length again it is served again.
+                    std::fs::write(&path, &whole).unwrap();
+                    pool.repair("a").unwrap();
+                    assert_eq!(bytes(&pool.member("a").unwrap().open("f").unwrap()), expected, "{name} {is_cut}");
+                }
+            }
+            pool.close().unwrap();
+        }
+    }
 }

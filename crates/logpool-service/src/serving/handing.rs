@@ -109,7 +109,7 @@ impl Core {
         let inheritance = parcel.open().map_err(|cause| Error::File { path: self.data.clone(), cause })?;
         let directory = FileDirectory::open(&self.data)?;
         let lock = lock_soon(&directory)?;
-        let service = open(&self.config, &self.data, directory, inheritance, None)?;
+        let service = open(&self.config, &self.data, directory, inheritance, None, None)?;
         *self.lock.lock() = Some(lock);
         Ok(service)
     }

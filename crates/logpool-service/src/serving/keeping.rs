@@ -1,10 +1,18 @@
 //! How a service ends for a restart by its service manager, and how the next one begins.
 
+use std::io;
+use std::time::Duration;
+
+use ishigaki_logpool_fs::Inheritance;
+
 use super::Serving;
+use crate::progress::{PERIOD, Progress, Voice};
 use crate::restart::{self, Left};
 use crate::supervisor::{Kept, Supervisor};
 use crate::{Config, Error, Result};
-use ishigaki_logpool_fs::Inheritance;
+
+/// How long a start may go on after each sign of work.
+const MORE: Duration = Duration::from_mins(2);
 
 impl Serving {
     /// Starts as [`start`](Self::start) does, and goes on with the mounts that the service before this one has [left](Self::keep)
@@ -15,11 +23,17 @@ impl Serving {
     /// As of [`start`](Self::start). What was left stays with the service manager, for the next start.
     pub fn start_again(config: &Config, kept: Kept, supervisor: Option<&Supervisor>) -> Result<Self> {
         config.check()?;
-        let Some(left) = Left::find(kept) else { return Self::begin(config, Inheritance::default(), None) };
+        let voice = supervisor.map(extend).transpose().map_err(Error::Thread)?;
+        let Some(left) = Left::find(kept) else { return Self::begin(config, Inheritance::default(), None, voice) };
         let (names, opened) = left.open(&config.data);
         match opened {
             Ok((inheritance, ticket)) => {
-                let serving = Self::begin(config, inheritance, Some(&ticket))?;
+                let serving = Self::begin(config, inheritance, Some(&ticket), voice).inspect_err(|_| {
+                    // What was answered for is of no use any more, and was ended.
+                    if !restart::fits(&config.data, &ticket) {
+                        restart::release(supervisor, names.clone());
+                    }
+                })?;
                 // Else servers would wait for an answer when this process dies, and get none.
                 restart::release(supervisor, names);
                 Ok(serving)
@@ -29,7 +43,7 @@ impl Serving {
                     "what the service manager has kept is not used ({error}); every member's folder is mounted anew, and servers that ran before must be started again"
                 );
                 restart::release(supervisor, names);
-                Self::begin(config, Inheritance::default(), None)
+                Self::begin(config, Inheritance::default(), None, voice)
             }
         }
     }
@@ -63,4 +77,11 @@ impl Serving {
         drop(self.core.lock.lock().take());
         kept.map_err(|cause| Error::Keep { data: data.clone(), cause })
     }
+}
+
+/// Has a service manager wait as long as this process is at work.
+fn extend(supervisor: &Supervisor) -> io::Result<(Progress, Voice)> {
+    let (progress, supervisor) = (Progress::default(), supervisor.clone());
+    let voice = Voice::raise(&progress, PERIOD, move || supervisor.extend(MORE))?;
+    Ok((progress, voice))
 }

@@ -344,6 +344,19 @@ fn a_service_goes_on_when_the_one_that_takes_over_hangs_and_ends_that_one() {
     assert_eq!(hanging.wait().unwrap().signal(), Some(9));
     log.write_all_at(b" after", 10).unwrap();
     assert_eq!(bytes(&log), b"before and after");
+    // One that is heard to be at work is waited for, for as long as it takes, and no longer.
+    let mut working = ask_for_everything(&config.data);
+    std::io::Write::write_all(&mut working, b"go\n").unwrap();
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(300));
+        std::io::Write::write_all(&mut working, b"working\n").unwrap();
+    }
+    working.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let error = working.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "the first one has not hung up");
+    log.write_all_at(b" all", 16).unwrap();
+    assert_eq!((members(&config), serving.failure().is_none()), (1, true));
+    drop(working);
     assert_eq!((members(&config), serving.failure().is_none()), (1, true));
     drop(log);
     // A whole one still can.

@@ -37,9 +37,12 @@ impl Manager {
             Program::of("sh").args(["-c", "LISTEN_PID=$$ exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_ishigaki")]);
         let program = program.args(["log", "serve", "--data"]).arg(site.data()).args(arguments);
         let program = program.env("LISTEN_FDS", given.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
-        let service = Served::start(program.env("NOTIFY_SOCKET", site.path("notify")).give(given));
-        self.hear("READY=1");
-        service
+        let program = program.env("NOTIFY_SOCKET", site.path("notify")).give(given);
+        std::thread::scope(|scope| {
+            let starts = scope.spawn(|| Served::start(program));
+            self.hear("READY=1");
+            starts.join().expect("it starts")
+        })
     }
 
     /// Does as it is told until it is told that.

@@ -93,7 +93,7 @@ impl Systemd {
         write(at("units/ishigaki-log.service"), &docs("ishigaki-log.service"));
         let program = format!("{} log serve --config {}", env!("CARGO_BIN_EXE_ishigaki"), at("pool.toml").display());
         let drop_in = format!(
-            "{alone}[Service]\nExecStart=\nExecStart={program}\nStandardOutput=file:{}\nStandardError=inherit\n",
+            "{alone}StartLimitIntervalSec=0\n[Service]\nExecStart=\nExecStart={program}\nStandardOutput=append:{}\nStandardError=inherit\n",
             at("words").display()
         );
         write(at("units/ishigaki-log.service.d/here.conf"), &drop_in);
@@ -139,7 +139,11 @@ impl Systemd {
     fn wait(&mut self, what: &str, is_so: impl Fn(&mut Self) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
-            assert!(began.elapsed() < Duration::from_mins(1), "{what}, within a minute: {}", self.note("../words"));
+            if began.elapsed() > Duration::from_mins(1) {
+                let status = self.inside(&["systemctl", "--no-pager", "status", "ishigaki-log", "server"]).output();
+                let status = String::from_utf8_lossy(&status.expect("it starts").stdout).into_owned();
+                panic!("{what}, within a minute: {}\n{status}", self.note("../words"));
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
