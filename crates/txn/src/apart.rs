@@ -73,9 +73,14 @@ pub(crate) fn refuse_note(directory: &dyn Directory) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`Error::LogPlace`] if what the directory remembers of it is damaged.
+/// [`Error::CorruptLogPlace`] if what the directory remembers of it is damaged.
 pub fn log_place(directory: &dyn Directory) -> Result<Option<String>> {
     Ok(read(directory)?.map(|note| note.place))
+}
+
+/// The log that the database in that directory has elsewhere, if its directory remembers that it was made.
+pub(crate) fn made_log(directory: &dyn Directory) -> Option<LogId> {
+    read(directory).ok().flatten().filter(|note| note.made).map(|note| note.log)
 }
 
 /// Sees that the log at that place is the database's own; makes an empty one for a database that has none. Both directories

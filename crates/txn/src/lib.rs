@@ -26,6 +26,7 @@ mod backup;
 mod checkpoint;
 mod copied;
 mod database;
+mod ending;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzz;
@@ -67,6 +68,8 @@ pub use database::{Database, LoadedCheckpoint, Recovery};
 pub use error::{ConflictReason, Error, Result};
 /// A place where stored bytes are not what was written.
 pub use ishigaki_wal::Damage;
+/// What says where the log of a database ended.
+pub use ishigaki_wal::LogEnd;
 /// How far the reading of the log has come while a database is opened.
 pub use ishigaki_wal::Progress;
 pub use key::{MAX_KEY, MAX_VALUE};

@@ -14,7 +14,8 @@
 //! What a whole page of the current checkpoint says is final as of where that checkpoint's log begins. For rows between two
 //! whole pages ([`Gap`]) the previous checkpoint is asked, and the log behind it; without either they are missing. Records of
 //! the log that lie in a damaged chunk are missing, too: their commits are named by LSN ([`ishigaki_wal::Survey`] says which
-//! may have been there). Other rows may then be older than they were, or be back although they were deleted.
+//! may have been there). Other rows may then be older than they were, or be back although they were deleted. Where nothing says
+//! where the log ended ([`LogEnd::Unknown`](crate::LogEnd)), commits behind the last one that is there may be missing, too.
 //!
 //! Parts: [`rows`] keeps what was found, [`report`] says what is missing, [`write`](mod@write) makes the new database.
 
@@ -30,8 +31,10 @@ use ishigaki_wal::{Damage, Progress, Rescued, Start, Survey};
 
 pub use report::{Missing, SalvageReport, SalvagedTable};
 
+use crate::apart;
 use crate::checkpoint::Manifest;
 use crate::checkpoint::leftovers::{self, Gap, Leftovers, Manifests};
+use crate::ending;
 use crate::redo::Decoder;
 use crate::table::TableId;
 use crate::{Error, Result};
@@ -78,7 +81,7 @@ impl Salvage {
         wanted: impl Fn(TableId) -> bool,
     ) -> Result<Self> {
         let manifests = Manifests::of(tables)?;
-        let hint = manifests.current.as_ref().or(manifests.previous.as_ref()).map(|manifest| manifest.log);
+        let hint = manifests.log().or_else(|| apart::made_log(tables));
         let survey = Survey::of(log, hint, progress)?;
         let mut rows = Rows::new(wanted);
         let mut report = SalvageReport { damages: manifests.damages.clone(), ..SalvageReport::default() };
@@ -92,7 +95,9 @@ impl Salvage {
         } else {
             replay(log, &survey, &ground, &mut rows, &mut report)?
         };
+        let log_end = ending::of(tables, &manifests, &survey, rescued.end);
         report.judge(&ground.gaps, ground.can_fill, ground.start, ground.end, &rescued);
+        report.judge_end(log_end, ground.end);
         rows.settle();
         report.count(&rows);
         Ok(Self { rows: rows.owned(), report })

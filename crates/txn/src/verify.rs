@@ -1,15 +1,18 @@
 //! Verification: everything of a database is read and checked, and nothing is changed.
 
+use ishigaki_base::Lsn;
 use ishigaki_device::Directory;
-use ishigaki_wal::{Damage, Progress, Start, Survey};
+use ishigaki_wal::{Damage, LogEnd, Progress, Start, Survey};
 
+use crate::apart;
 use crate::checkpoint::leftovers::{self, Manifests};
+use crate::ending;
 use crate::redo::{Decoder, Operation};
 use crate::table::TableId;
 use crate::{Error, Result};
 
 /// What a database's files hold, and where they are damaged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Verification {
     /// The number of the current checkpoint, if there is one that can be read.
     pub checkpoint: Option<u64>,
@@ -19,6 +22,10 @@ pub struct Verification {
     pub rows: u64,
     /// Records of the log that can be read, from where the checkpoint begins.
     pub records: u64,
+    /// The last LSN that was read from the log.
+    pub end: Lsn,
+    /// What says where the log ended. Where nothing does, that is among the damages.
+    pub log_end: LogEnd,
     /// Every damage that was found.
     pub damages: Vec<Damage>,
 }
@@ -55,11 +62,17 @@ pub fn verify_rows(
 ) -> Result<Verification> {
     let manifests = Manifests::of(tables)?;
     let (current, previous) = (manifests.current.as_ref(), manifests.previous.as_ref());
-    let survey = Survey::of(log, current.or(previous).map(|manifest| manifest.log), progress)?;
+    let survey = Survey::of(log, manifests.log().or_else(|| apart::made_log(tables)), progress)?;
     let number = |manifest: &crate::checkpoint::Manifest| manifest.number;
-    let mut found =
-        Verification { checkpoint: current.map(number), previous: previous.map(number), ..Default::default() };
-    found.damages.clone_from(&manifests.damages);
+    let mut found = Verification {
+        checkpoint: current.map(number),
+        previous: previous.map(number),
+        rows: 0,
+        records: 0,
+        end: Lsn::ZERO,
+        log_end: survey.end().clone(),
+        damages: manifests.damages.clone(),
+    };
     for manifest in [current, previous].into_iter().flatten() {
         let pages = leftovers::read(tables, manifest, |table, _, key, value| show(table, key, value));
         found.damages.extend(pages.damages);
@@ -110,6 +123,10 @@ pub fn verify_rows(
         damage("wal-*", format!("the log ends at {}, and was durable up to {}", rescued.end, manifest.end));
     }
     found.damages.extend_from_slice(survey.damages());
-    found.records = records;
+    (found.records, found.end) = (records, rescued.end);
+    found.log_end = ending::of(tables, &manifests, &survey, rescued.end);
+    if let (LogEnd::Unknown(why), true) = (&found.log_end, found.damages.is_empty()) {
+        found.damages.push(Damage { file: "wal-control".to_owned(), offset: None, what: why.clone() });
+    }
     Ok(found)
 }

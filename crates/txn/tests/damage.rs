@@ -6,12 +6,14 @@ mod kit;
 #[path = "damage/random.rs"]
 mod random;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ishigaki_base::Lsn;
 use ishigaki_device::{Directory, MemoryDirectory};
-use ishigaki_txn::{Progress, Salvage, verify};
+use ishigaki_txn::{LogEnd, Progress, Salvage, SalvageReport, verify};
 
-use kit::{Image, Sample, contents, open};
+use kit::{Contents, Image, Sample, contents, open};
 
 #[test]
 fn of_a_sound_database_everything_is_salvaged_and_nothing_is_missing() {
@@ -45,6 +47,97 @@ fn nothing_is_salvaged_into_a_directory_that_holds_something() {
     let salvage = Salvage::read(directory.as_ref(), directory.as_ref(), &Progress::default()).unwrap();
     let error = salvage.write_to(directory, &kit::settings(1), |_| ()).unwrap_err().to_string();
     assert!(error.contains("empty directory"), "{error}");
+}
+
+/// What salvage makes of it and says; verification must say the same of the log's end.
+fn saved(image: &Image) -> (SalvageReport, Contents) {
+    let directory = image.directory();
+    let found = verify(directory.as_ref(), directory.as_ref(), &Progress::default()).unwrap();
+    let salvage = Salvage::read(directory.as_ref(), directory.as_ref(), &Progress::default()).unwrap();
+    let report = salvage.report().clone();
+    assert_eq!(found.log_end, report.log_end);
+    assert_eq!(matches!(report.log_end, LogEnd::Unknown(_)), report.lost_behind.is_some(), "{report:?}");
+    assert!(found.is_sound() == (report.is_complete() && report.damages.is_empty()), "{found:?} and {report:?}");
+    let to: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    salvage.write_to(to.clone(), &kit::settings(1), |_| ()).unwrap();
+    (report, contents(&open(&to).unwrap()))
+}
+
+fn is_of_log(name: &str) -> bool {
+    name.starts_with("wal-")
+}
+
+/// Removes the last segment of each stream.
+fn cut_log(image: &mut Image) -> bool {
+    let streams: BTreeSet<String> =
+        image.0.keys().filter(|name| name.starts_with("wal-0")).map(|name| name[..8].to_owned()).collect();
+    for stream in &streams {
+        let last = image.0.keys().rfind(|name| name.starts_with(stream.as_str())).unwrap().clone();
+        image.0.remove(&last);
+    }
+    !streams.is_empty()
+}
+
+#[test]
+fn without_its_control_block_a_log_does_not_say_where_it_ended_whatever_else_is_gone() {
+    for sample in [Sample::closed(), Sample::killed()] {
+        let mut image = sample.image().clone();
+        image.0.remove("wal-control");
+        let mut is_older = false;
+        loop {
+            let (report, found) = saved(&image);
+            assert!(matches!(report.log_end, LogEnd::Unknown(_)) && !report.is_complete(), "{report:?}");
+            let behind = report.lost_behind.unwrap();
+            let unsaid = sample.history.iter().filter(|(lsn, _)| *lsn > behind).count();
+            is_older |= found != sample.contents() && unsaid > 0;
+            if !cut_log(&mut image) {
+                break;
+            }
+        }
+        assert!(is_older, "commits were lost that nothing but the unknown end tells of");
+        // There is a checkpoint, and no log at all.
+        image.0.retain(|name, _| !is_of_log(name));
+        let (report, _) = saved(&image);
+        assert!(matches!(report.log_end, LogEnd::Unknown(_)), "{report:?}");
+    }
+}
+
+#[test]
+fn of_a_closed_log_whose_last_segments_are_gone_the_lost_commits_are_named() {
+    let sample = Sample::closed();
+    let (last, _) = sample.history.last().unwrap();
+    let mut image = sample.image().clone();
+    let mut named = Lsn::ZERO;
+    while cut_log(&mut image) {
+        let (report, found) = saved(&image);
+        assert_eq!(report.log_end, LogEnd::Closed(*last));
+        assert!(found == sample.contents() || !report.lost.is_empty(), "{report:?}");
+        named = report.lost.last().map_or(named, |(_, lost)| *lost);
+    }
+    assert_eq!(named, *last, "in the end all of them are lost");
+}
+
+#[test]
+fn an_older_log_is_told_from_that_of_the_database() {
+    for sample in [Sample::closed(), Sample::killed()] {
+        let (mut refused, mut consistent) = (0, 0);
+        for older in &sample.images[..sample.images.len() - 1] {
+            let mut image = sample.image().clone();
+            image.0.retain(|name, _| !is_of_log(name));
+            let of_log = older.0.iter().filter(|(name, _)| is_of_log(name));
+            image.0.extend(of_log.map(|(name, bytes)| (name.clone(), bytes.clone())));
+            let (report, found) = saved(&image);
+            if matches!(report.log_end, LogEnd::Unknown(_)) {
+                refused += 1;
+                assert!(open(&image.directory()).is_err());
+                continue;
+            }
+            // The checkpoint was there already when the log was like this: the whole is an older copy of the whole database.
+            consistent += 1;
+            assert_eq!(found, contents(&open(&image.directory()).unwrap()), "as recovery has it");
+        }
+        assert!(refused >= 5 && consistent <= 8, "{refused} refused, {consistent} as consistent as ever");
+    }
 }
 
 #[test]

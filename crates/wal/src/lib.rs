@@ -64,7 +64,7 @@ pub use herald::Settled;
 pub use inspect::{GenerationReport, Inspection, StreamReport, inspect};
 pub use log::Log;
 pub use recovery::{Progress, Recovery, Replay, Sink};
-pub use rescue::{Damage, Rescued, Survey};
+pub use rescue::{Damage, LogEnd, Rescued, Survey};
 pub use settings::{CommitRule, Group, LogKind, Settings};
 pub use space::Space;
 pub use start::Start;

@@ -24,7 +24,7 @@ use std::fmt;
 use ishigaki_base::{Generation, LogId, Lsn, Position, StreamId};
 use ishigaki_device::{Directory, SECTOR};
 
-use crate::format::{CONTROL, ChunkHeader, Control, Kind, parse_segment_name, segment_name};
+use crate::format::{CONTROL, ChunkHeader, Control, Kind, parse_segment_name, parse_spare_name, segment_name};
 use crate::{CommitRule, Error, Progress, Replay, Result, Start, control, inspect};
 use records::StreamRecords;
 pub(crate) use scan::Sheet;
@@ -58,12 +58,25 @@ pub struct Survey {
     control: Option<Control>,
     streams: Vec<Scanned>,
     damages: Vec<Damage>,
+    end: LogEnd,
     /// What opening the log would say.
     refusal: Option<Error>,
     /// Records are missing, and the bytes do not show of which stream.
     is_vague: bool,
     /// By generation: what its chunks say of it.
     generations: BTreeMap<Generation, Traits>,
+}
+
+/// What says where a log ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogEnd {
+    /// The control block: the log was closed, and this is its last LSN.
+    Closed(Lsn),
+    /// Only the chunks that are there, since the log was not closed. The control block is whole. What the loss of the very last
+    /// ones looks like stands in `docs/format/wal.md`, under its limits.
+    Open,
+    /// Nothing: what should say it is missing or can not be trusted, for this reason.
+    Unknown(String),
 }
 
 /// What the chunks of a generation say of it.
@@ -84,7 +97,8 @@ pub struct Rescued {
     pub dropped: u64,
     /// Records that are missing and may have been acknowledged: first and last LSN of each run.
     pub lost: Vec<(Lsn, Lsn)>,
-    /// The log's end is damaged: records behind this one may have been acknowledged, and are missing, too.
+    /// The log's end is damaged, or nothing says where it was: records behind this one may have been acknowledged, and are
+    /// missing, too.
     pub lost_behind: Option<Lsn>,
     /// The largest LSN that was seen, of whatever record; the one before the start if there was none.
     pub end: Lsn,
@@ -116,6 +130,10 @@ impl Survey {
             damages.extend(stream.damages(is_clean));
         }
         let generations = traits(&streams);
+        let mut end = match control {
+            Some(control) => control.clean.map_or(LogEnd::Open, LogEnd::Closed),
+            None => LogEnd::Unknown(damages.first().map_or_else(|| "there is no log".to_owned(), Damage::to_string)),
+        };
         if let (Some(control), Some((&newest, _))) = (control, generations.last_key_value())
             && newest > control.generation
         {
@@ -123,7 +141,9 @@ impl Survey {
             let what = format!(
                 "it knows generation {known}, and there are chunks of generation {newest}: it is an older copy"
             );
-            damages.push(Damage { file: CONTROL.to_owned(), offset: Some(0), what });
+            let damage = Damage { file: CONTROL.to_owned(), offset: Some(0), what };
+            end = LogEnd::Unknown(damage.to_string());
+            damages.push(damage);
         }
         let refusal = match (control, inspect(directory)) {
             (None, _) => damages.first().map(|damage| Error::Corrupt { stream: None, what: damage.what.clone() }),
@@ -140,7 +160,7 @@ impl Survey {
                 damages.push(Damage { file: "wal-*".to_owned(), offset: None, what: reason(error) });
             }
         }
-        Ok(Self { log, control, streams, damages, refusal, is_vague, generations })
+        Ok(Self { log, control, streams, damages, end, refusal, is_vague, generations })
     }
 
     /// Whether there is a log at all, or anything of one.
@@ -161,6 +181,20 @@ impl Survey {
     /// The last LSN, of a log that was closed cleanly and whose control block can be read.
     pub fn clean(&self) -> Option<Lsn> {
         self.control.and_then(|control| control.clean)
+    }
+
+    /// What says where the log ended, as far as the log itself can tell.
+    pub fn end(&self) -> &LogEnd {
+        &self.end
+    }
+
+    /// Refuses a start that the log can not have, if its control block can be read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if the log ends in an older generation than that of `start`: it is an older one.
+    pub fn check_reached(&self, start: Start) -> Result<()> {
+        self.control.map_or(Ok(()), |control| control.check_reached(start))
     }
 
     /// Every damage that was found.
@@ -221,7 +255,8 @@ impl Survey {
 
 fn read_control(directory: &dyn Directory, names: &[String], damages: &mut Vec<Damage>) -> Option<Control> {
     let is_there = names.iter().any(|name| name == CONTROL);
-    if !is_there && names.iter().all(|name| parse_segment_name(name).is_none()) {
+    let is_of_log = |name: &String| parse_segment_name(name).is_some() || parse_spare_name(name).is_some();
+    if !is_there && !names.iter().any(is_of_log) {
         return None;
     }
     let read = directory.open(CONTROL).map_err(Error::from).and_then(|device| control::find(device.as_ref()));

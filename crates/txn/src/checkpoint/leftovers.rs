@@ -64,6 +64,16 @@ impl Manifests {
         }
         Ok(found)
     }
+
+    /// The log that the checkpoints belong to.
+    pub(crate) fn log(&self) -> Option<LogId> {
+        self.current.as_ref().or(self.previous.as_ref()).map(|manifest| manifest.log)
+    }
+
+    /// Whether there is nothing of a checkpoint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.current.is_none() && self.previous.is_none() && self.numbers.is_empty() && self.damages.is_empty()
+    }
 }
 
 fn read_manifest(directory: &dyn Directory, name: &str) -> Result<Manifest, String> {

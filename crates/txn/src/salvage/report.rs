@@ -1,14 +1,14 @@
 //! What a salvage has found, and what is missing.
 
 use ishigaki_base::Lsn;
-use ishigaki_wal::{Damage, Rescued, Start};
+use ishigaki_wal::{Damage, LogEnd, Rescued, Start};
 
 use super::rows::Rows;
 use crate::checkpoint::leftovers::{Gap, Place};
 use crate::table::TableId;
 
 /// What was found in a damaged database.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SalvageReport {
     /// The number of the checkpoint whose rows were read, if there was one.
     pub checkpoint: Option<u64>,
@@ -21,10 +21,12 @@ pub struct SalvageReport {
     /// Commits that were in damaged places of the log: first and last LSN of each run. Not every LSN in it need have been a
     /// commit.
     pub lost: Vec<(Lsn, Lsn)>,
-    /// The end of the log is damaged: commits behind this LSN may be missing, too.
+    /// The end of the log is damaged, or nothing says where it was: commits behind this LSN may be missing, too.
     pub lost_behind: Option<Lsn>,
     /// The last LSN that was read from the log.
     pub end: Lsn,
+    /// What says where the log ended.
+    pub log_end: LogEnd,
 }
 
 /// A table that was found.
@@ -49,6 +51,21 @@ pub struct Missing {
     pub damage: Damage,
     /// The log or the checkpoint before had rows for this place, but perhaps not all or not their newest values.
     pub partly: bool,
+}
+
+impl Default for SalvageReport {
+    fn default() -> Self {
+        Self {
+            checkpoint: None,
+            tables: Vec::new(),
+            damages: Vec::new(),
+            missing: Vec::new(),
+            lost: Vec::new(),
+            lost_behind: None,
+            end: Lsn::ZERO,
+            log_end: LogEnd::Closed(Lsn::ZERO),
+        }
+    }
 }
 
 impl SalvageReport {
@@ -87,6 +104,19 @@ impl SalvageReport {
             });
             self.missing = missing.collect();
         }
+    }
+
+    /// Says what may be missing where nothing says where the log ended. It was durable up to `durable` once.
+    pub(super) fn judge_end(&mut self, log_end: LogEnd, durable: Lsn) {
+        if let LogEnd::Unknown(why) = &log_end {
+            let missing = self.lost.last().map_or(Lsn::ZERO, |(_, last)| *last);
+            let known = self.end.max(durable).max(missing);
+            self.lost_behind = Some(self.lost_behind.map_or(known, |behind| behind.max(known)));
+            if self.damages.is_empty() {
+                self.damages.push(Damage { file: "wal-control".to_owned(), offset: None, what: why.clone() });
+            }
+        }
+        self.log_end = log_end;
     }
 
     pub(super) fn count(&mut self, rows: &Rows<'_>) {

@@ -178,10 +178,74 @@ fn a_missing_segment_costs_its_records_and_no_others() {
 }
 
 #[test]
-fn without_a_control_block_all_records_are_given() {
+fn without_a_control_block_all_records_are_given_and_nothing_says_where_the_log_ended() {
     let (directory, all) = sample();
     directory.remove(CONTROL).expect("removed");
-    let (survey, records, _) = rescue(directory.as_ref());
+    let (survey, records, rescued) = rescue(directory.as_ref());
     assert_eq!(records, all);
     assert_eq!(survey.damages()[0].to_string(), "wal-control: is missing");
+    assert_eq!(*survey.end(), LogEnd::Unknown("wal-control: is missing".to_owned()));
+    assert_eq!(rescued.lost_behind, all.keys().last().copied());
+}
+
+#[test]
+fn without_a_control_block_the_loss_of_the_last_segments_is_told() {
+    let (directory, all) = sample();
+    let kept = |records: &Records| records.keys().last().copied().expect("some");
+    directory.remove(CONTROL).expect("removed");
+    let mut before = kept(&all);
+    for stream in 0..3 {
+        let of_stream = |name: &String| parse_segment_name(name).is_some_and(|(of, _)| of == StreamId(stream));
+        let last = directory.list().expect("listed").into_iter().rfind(of_stream).expect("a segment");
+        directory.remove(&last).expect("removed");
+        let (survey, records, rescued) = rescue(directory.as_ref());
+        let missing = all.keys().rfind(|lsn| !records.contains_key(lsn) && **lsn > kept(&records));
+        assert!(matches!(survey.end(), LogEnd::Unknown(_)));
+        let behind = rescued.lost_behind.expect("the end is unknown");
+        assert!(missing.is_none_or(|lsn| *lsn > behind || rescued.lost.iter().any(|(first, last)| first <= lsn && lsn <= last)));
+        before = before.min(behind);
+    }
+    assert!(before < kept(&all), "the last records are gone with the last segments");
+}
+
+#[test]
+fn an_older_control_block_does_not_say_where_the_log_ended() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let mut old = Vec::new();
+    for round in 0..2 {
+        let (log, _) = open(&directory);
+        fill(&log, round, 50);
+        log.close().expect("closed");
+        let device = directory.open(CONTROL).expect("there");
+        let mut bytes = AlignedBuffer::zeroed(device.len() as usize);
+        device.read_at(0, &mut bytes).expect("read");
+        old.push(bytes);
+    }
+    assert!(matches!(rescue(directory.as_ref()).0.end(), LogEnd::Closed(_)));
+    directory.open(CONTROL).and_then(|device| device.write_durable(0, &old[0])).expect("written");
+    let (survey, records, rescued) = rescue(directory.as_ref());
+    assert!(matches!(survey.end(), LogEnd::Unknown(why) if why.contains("an older copy")), "{:?}", survey.end());
+    assert_eq!(rescued.lost_behind, records.keys().last().copied());
+}
+
+#[test]
+fn of_a_closed_log_that_has_lost_all_of_its_newest_generation_the_records_are_named() {
+    let (directory, all) = sample();
+    let base = rescue(directory.as_ref()).0.control.expect("whole").base;
+    // Each segment whose first chunk is of the second generation, and the end of those that the first one shares.
+    for name in directory.list().expect("listed").into_iter().filter(|name| name.starts_with("wal-0")) {
+        let device = directory.open(&name).expect("opened");
+        let mut bytes = AlignedBuffer::zeroed(device.len() as usize);
+        device.read_at(0, &mut bytes).expect("read");
+        let is_new = |sector: &[u8]| ChunkHeader::decode(sector).is_ok_and(|header| header.generation == Generation(2));
+        if let Some(at) = bytes.chunks(SECTOR).position(is_new) {
+            bytes[at * SECTOR..].fill(0);
+            device.write_durable(0, &bytes).expect("written");
+        }
+    }
+    let (survey, records, rescued) = rescue(directory.as_ref());
+    let last = *all.keys().last().expect("some");
+    assert!(records.keys().all(|lsn| *lsn < base) && records.len() == 150, "{}", records.len());
+    assert_eq!((survey.end(), survey.damages().is_empty()), (&LogEnd::Closed(last), false));
+    assert_eq!((rescued.lost, rescued.lost_behind), (vec![(base, last)], None));
 }

@@ -8,7 +8,7 @@
 use ishigaki_base::{Generation, Lsn, Position};
 
 use super::records::StreamRecords;
-use super::{Rescued, Survey, Traits};
+use super::{LogEnd, Rescued, Survey, Traits};
 use crate::recovery::Keeping;
 use crate::{CommitRule, Start};
 
@@ -67,10 +67,25 @@ impl<'a> Verdict<'a> {
     pub(super) fn finish(&mut self, readers: &[StreamRecords<'_>], rescued: &mut Rescued) {
         rescued.end = rescued.end.max(self.from.lsn.previous());
         self.end_generation(rescued);
-        let is_open = self.survey.clean().is_none();
-        if is_open && !self.is_sound && readers.iter().any(StreamRecords::lacks_end) {
-            let last = readers.iter().map(|reader| reader.last().1).max().unwrap_or_default();
-            rescued.lost_behind = Some(last.max(self.from.lsn.previous()));
+        self.end_unseen(rescued);
+        let lacks_end = match self.survey.end() {
+            LogEnd::Closed(_) => false,
+            LogEnd::Open => !self.is_sound && readers.iter().any(StreamRecords::lacks_end),
+            LogEnd::Unknown(_) => true,
+        };
+        if lacks_end {
+            let read = readers.iter().map(|reader| reader.last().1).max().unwrap_or_default();
+            let missing = rescued.lost.last().map_or(Lsn::ZERO, |(_, last)| *last);
+            rescued.lost_behind = Some(read.max(missing).max(self.from.lsn.previous()));
+        }
+    }
+
+    /// What the newest generation has written, if nothing of it is there.
+    fn end_unseen(&self, rescued: &mut Rescued) {
+        let Some(control) = self.survey.control.filter(|_| !self.is_sound) else { return };
+        let seen = self.generation.unwrap_or(self.from.generation);
+        if let Some(end) = control.clean.filter(|end| seen < control.generation && control.base <= *end) {
+            push(&mut rescued.lost, control.base, end);
         }
     }
 
