@@ -81,11 +81,11 @@ impl Shell {
     /// Runs one statement and writes its result.
     fn statement(&mut self, sql: &str) -> Result<(), Failure> {
         let start = Instant::now();
-        let Self { session, runtime, out, format, .. } = self;
+        let Self { database, session, runtime, out, format, .. } = self;
         let told = runtime.block_on(async {
             let mut told = Vec::new();
             for statement in Statement::parse(sql)? {
-                let mut watch = Watch::new(session, sql, self.is_interactive)?;
+                let mut watch = Watch::new(database, session, sql, self.is_interactive)?;
                 let outcome = watch.until(session.run(&statement)).await;
                 told.push(match outcome? {
                     Outcome::Rows(rows) => human::counted(show(rows, &mut watch, *format, out).await?, "row"),
@@ -132,6 +132,7 @@ async fn show(mut rows: Rows, watch: &mut Watch, format: Format, out: &mut dyn W
     let mut count = 0;
     while let Some(batch) = watch.until(rows.next()).await {
         let batch = batch?;
+        watch.rows_come();
         count += batch.num_rows() as u64;
         writer.batch(&batch)?;
     }

@@ -28,7 +28,7 @@ use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow, TextsAsBytes};
-use crate::spill::SpillFolder;
+use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
 use crate::{Error, Result, Session, Settings, functions, planning};
@@ -68,7 +68,7 @@ pub(crate) struct Inner {
     store: Arc<Store>,
     state: SessionState,
     /// Where statements spill to; after the state, which has files there.
-    _spill: Option<SpillFolder>,
+    spill: Option<SpillHold>,
     /// Taken out when it is shut down, which must not wait: the last clone may be dropped in async code.
     runtime: Option<Runtime>,
 }
@@ -78,6 +78,7 @@ impl Database {
     ///
     /// Fails when another process has it open, when memory or disk do not suffice, and when the log is damaged.
     pub fn open(path: impl AsRef<Path>, mut settings: Settings) -> Result<Self> {
+        settings.validate()?;
         let engine = ishigaki_txn::Database::open(&path, settings.txn.clone())?;
         settings.spill_directory.get_or_insert_with(|| path.as_ref().join("spill"));
         Self::over(engine, &settings)
@@ -86,12 +87,14 @@ impl Database {
     /// Opens the database in a directory of any kind: a raw device, memory, a modelled medium.
     /// `progress` tells meanwhile how much of the log has been read.
     pub fn open_in(directory: Arc<dyn Directory>, settings: &Settings, progress: &Progress) -> Result<Self> {
+        settings.validate()?;
         let engine = ishigaki_txn::Database::open_with_progress(directory, settings.txn.clone(), progress)?;
         Self::over(engine, settings)
     }
 
     /// SQL over tables of an engine that is open already.
     pub fn over(engine: ishigaki_txn::Database, settings: &Settings) -> Result<Self> {
+        settings.validate()?;
         let threads = match settings.threads {
             Some(threads) => threads.get(),
             None => std::thread::available_parallelism().map_or(2, usize::from),
@@ -103,7 +106,7 @@ impl Database {
             .enable_all()
             .build()
             .map_err(|error| Error::from(datafusion::error::DataFusionError::IoError(error)))?;
-        let spill = spill_folder(settings)?;
+        let spill = spill_files(settings);
         let state = state(settings, threads, spill.as_ref())?;
         let catalog = Catalog::open(&engine.session())?;
         let store = Arc::new(Store::new(settings.page_memory));
@@ -120,7 +123,7 @@ impl Database {
                 catalog,
                 store,
                 state,
-                _spill: spill,
+                spill: spill.map(SpillHold),
                 runtime: Some(runtime),
             }),
         })
@@ -144,6 +147,11 @@ impl Database {
 
     pub(crate) fn engine_settings(&self) -> &ishigaki_txn::Settings {
         &self.inner.engine_settings
+    }
+
+    /// What all statements that run now have spilled to disk.
+    pub fn spilled(&self) -> Spilled {
+        self.inner.spill.as_ref().map(|hold| hold.0.spilled()).unwrap_or_default()
     }
 
     /// How many pieces of work storage nodes have refused since this database was opened, so that their pages were fetched
@@ -185,16 +193,10 @@ impl Drop for Inner {
     }
 }
 
-/// The folder to spill to, if there is to be one.
-fn spill_folder(settings: &Settings) -> Result<Option<SpillFolder>> {
-    let Some(directory) = settings.spill_directory.as_ref().filter(|_| settings.spill_limit.0 > 0) else {
-        return Ok(None);
-    };
-    SpillFolder::make(directory).map(Some).map_err(|error| Error::File {
-        path: directory.clone(),
-        reason: format!("rows can not be spilled to this folder: {error}"),
-        source: Some(error),
-    })
+/// Where statements spill to, if they may.
+fn spill_files(settings: &Settings) -> Option<Arc<SpillFiles>> {
+    let directory = settings.spill_directory.clone().filter(|_| settings.spill_limit.0 > 0)?;
+    Some(Arc::new(SpillFiles::new(directory, settings.spill_limit.as_u64())))
 }
 
 /// How many rows a batch has. What was spilled is merged with two batches of each run in memory, so in little memory batches
@@ -203,18 +205,16 @@ fn batch_rows(memory: usize, threads: usize) -> usize {
     (memory / threads.max(1) / (32 << 10)).clamp(512, BATCH_ROWS)
 }
 
-fn state(settings: &Settings, threads: usize, spill: Option<&SpillFolder>) -> Result<SessionState> {
+fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -> Result<SessionState> {
     let memory = usize::try_from(settings.query_memory.as_u64()).unwrap_or(usize::MAX);
-    let spill_mode = spill
-        .map_or(DiskManagerMode::Disabled, |folder| DiskManagerMode::Directories(vec![folder.path().to_path_buf()]));
+    let spill_mode = match spill {
+        Some(files) => DiskManagerMode::Custom(Arc::clone(files) as _),
+        None => DiskManagerMode::Disabled,
+    };
     let largest = std::num::NonZeroUsize::new(3).expect("three is not zero");
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(SharedPool::new(memory), largest)))
-        .with_disk_manager_builder(
-            DiskManagerBuilder::default()
-                .with_mode(spill_mode)
-                .with_max_temp_directory_size(settings.spill_limit.as_u64()),
-        )
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spill_mode))
         .build_arc()?;
     let mut config = SessionConfig::new()
         // The catalog has its own, which knows NOT NULL.

@@ -58,7 +58,8 @@ pub use error::{Error, Result};
 pub use interrupt::{CancelHandle, Progress};
 pub use outcome::{Outcome, Rows};
 pub use session::{Session, TransactionStatus};
-pub use settings::Settings;
+pub use settings::{MAX_THREADS, Settings};
+pub use spill::Spilled;
 pub use statement::Statement;
 
 /// The Arrow types that results are made of.

@@ -152,7 +152,7 @@ pub(crate) async fn collect(context: &Context<'_>, plans: &[LogicalPlan], what: 
             outcome => outcome?,
         }
     }
-    Ok(Collected { batches, _reservation: reservation })
+    Ok(Collected { batches, reservation })
 }
 
 async fn collect_one(
@@ -173,5 +173,16 @@ async fn collect_one(
 /// Rows in memory, and the memory that is set aside for them.
 pub(crate) struct Collected {
     pub(crate) batches: Vec<RecordBatch>,
-    _reservation: MemoryReservation,
+    reservation: MemoryReservation,
+}
+
+impl Collected {
+    /// Sets memory aside for what is made of the rows, as long as they live.
+    ///
+    /// # Errors
+    ///
+    /// If there is not so much.
+    pub(crate) fn set_aside(&self, bytes: usize) -> Result<()> {
+        Ok(self.reservation.try_grow(bytes)?)
+    }
 }

@@ -8,6 +8,11 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use ishigaki_base::ByteSize;
 use ishigaki_txn::ProtocolKind;
 
+use crate::Result;
+
+/// The most threads that run statements. A query is planned in as many parts as there are threads.
+pub const MAX_THREADS: usize = 1024;
+
 /// Settings of a [`Database`](crate::Database). The defaults work.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -28,7 +33,7 @@ pub struct Settings {
     pub spill_directory: Option<PathBuf>,
     /// What pages of paged tables may take in memory that were read and may be needed again, beside `query_memory`.
     pub page_memory: ByteSize,
-    /// Threads that run statements; `None` takes as many as the machine has cores.
+    /// Threads that run statements, [`MAX_THREADS`] at most; `None` takes as many as the machine has cores.
     pub threads: Option<NonZeroUsize>,
     /// Who runs plans on other hosts: the last rule that a physical plan goes through. With one, plans are made such that
     /// their pieces need not know of each other while they run, and scans are pushed unless a session says otherwise.
@@ -46,5 +51,35 @@ impl Default for Settings {
             threads: None,
             distribute: None,
         }
+    }
+}
+
+impl Settings {
+    /// Says what about the settings can not be, as opening a database with them does.
+    ///
+    /// # Errors
+    ///
+    /// One of the kind `Invalid`, which names the limit.
+    pub fn validate(&self) -> Result<()> {
+        if let Some(threads) = self.threads.filter(|threads| threads.get() > MAX_THREADS) {
+            let reason = format!("statements are run by 1 to {MAX_THREADS} threads, not {threads}");
+            return Err(ishigaki_txn::Error::InvalidSetting { reason }.into());
+        }
+        Ok(self.txn.log.validate().map_err(ishigaki_txn::Error::from)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_threads_than_there_may_be_are_refused_before_anything_is_opened() {
+        let with = |threads| Settings { threads: NonZeroUsize::new(threads), ..Settings::default() };
+        assert!(with(MAX_THREADS).validate().is_ok());
+        let directory = tempfile::tempdir().unwrap();
+        let error = crate::Database::open(directory.path(), with(100_000)).unwrap_err().to_string();
+        assert!(error.contains("1 to 1024 threads, not 100000"), "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

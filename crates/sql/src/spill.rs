@@ -5,13 +5,18 @@
 //!  <directory>/spill-<process>-<number>/       one file for each run of rows that was spilled
 //! ```
 //!
-//! The folder goes when the database is closed, and the directory with it if nothing else is in it and it was not there
+//! The folder is made when something is spilled for the first time ([`files`]). It goes when the database is closed, and the directory with it if nothing else is in it and it was not there
 //! before. A process that was killed leaves its own behind, with a lock that no process holds any more: the next one that
 //! opens a database with the same directory removes it. So databases may share a directory.
+
+mod files;
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use files::Spilled;
+pub(crate) use files::{SpillFiles, SpillHold};
 
 /// What names of ours begin with.
 const PREFIX: &str = "spill-";

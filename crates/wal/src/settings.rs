@@ -174,8 +174,12 @@ impl Default for Group {
 }
 
 impl Settings {
-    /// Says what about the settings can not be.
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Says what about the settings can not be, as opening a log with them does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`].
+    pub fn validate(&self) -> Result<()> {
         let invalid = |reason: String| Err(Error::Invalid { reason });
         if self.streams == 0 || usize::from(self.streams.saturating_add(self.relief)) > MAX_DEPENDENCIES {
             let Self { streams, relief, .. } = self;

@@ -1,4 +1,4 @@
-//! An eye on a running statement: a bar for COPY, and Ctrl-C.
+//! An eye on a running statement: a bar for COPY, what others spill to disk, and Ctrl-C.
 //!
 //! Only the interactive shell catches Ctrl-C, because only there does anything go on after it. Elsewhere it ends the
 //! process at once, which the database is made for.
@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ishigaki_sql::{CancelHandle, Progress, Session};
+use ishigaki_base::ByteSize;
+use ishigaki_sql::{CancelHandle, Database, Progress, Session, Spilled};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -21,17 +22,27 @@ const TICK: Duration = Duration::from_millis(100);
 pub(super) struct Watch {
     cancel: CancelHandle,
     interrupt: Option<Signal>,
-    bar: Option<Bar>,
+    bar: Bar,
 }
 
 impl Watch {
     /// Of a statement that begins now.
-    pub(super) fn new(session: &Session, sql: &str, catches_interrupts: bool) -> Result<Self, Failure> {
+    pub(super) fn new(
+        database: &Database,
+        session: &Session,
+        sql: &str,
+        catches_interrupts: bool,
+    ) -> Result<Self, Failure> {
         let interrupt = catches_interrupts.then(|| signal(SignalKind::interrupt())).transpose();
         let interrupt = interrupt.map_err(|error| Failure::invalid(format!("Ctrl-C can not be caught: {error}")))?;
         let is_copy = sql.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("copy"));
-        let bar = is_copy.then(|| Bar::new(session.progress()));
+        let bar = Bar::new(database, is_copy.then(|| session.progress()));
         Ok(Self { cancel: session.cancel_handle(), interrupt, bar })
+    }
+
+    /// The statement's rows come: from here on the terminal is theirs.
+    pub(super) fn rows_come(&mut self) {
+        self.bar.end();
     }
 
     /// Waits for `work`, and cancels the statement when Ctrl-C is pressed meanwhile; `work` then ends by itself, with an
@@ -47,7 +58,7 @@ impl Watch {
                     let _ = writeln!(io::stderr());
                     self.cancel.cancel();
                 }
-                () = tick(self.bar.as_mut()) => {}
+                () = self.bar.tick() => {}
             }
         }
     }
@@ -61,48 +72,68 @@ async fn pressed(interrupt: Option<&mut Signal>) {
     }
 }
 
-async fn tick(bar: Option<&mut Bar>) {
-    match bar {
-        Some(bar) => bar.tick().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// How far a COPY is, on stderr; invisible when that is no terminal.
+/// How far a statement is, on stderr; invisible when that is no terminal.
 struct Bar {
-    progress: Progress,
-    /// What the counters of the session said before the statement began.
-    before: (u64, u64),
+    database: Database,
+    /// Of a COPY: its counters, and what they said before the statement began.
+    copy: Option<(Progress, (u64, u64))>,
     interval: Interval,
     shown: Option<ProgressBar>,
+    /// Nothing is shown any more: the terminal belongs to the rows.
+    is_over: bool,
 }
 
 impl Bar {
-    fn new(progress: Progress) -> Self {
+    fn new(database: &Database, copy: Option<Progress>) -> Self {
         let mut interval = interval(TICK);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let before = (progress.bytes(), progress.rows());
-        Self { progress, before, interval, shown: None }
+        let copy = copy.map(|progress| {
+            let before = (progress.bytes(), progress.rows());
+            (progress, before)
+        });
+        Self { database: database.clone(), copy, interval, shown: None, is_over: false }
     }
 
     async fn tick(&mut self) {
         self.interval.tick().await;
-        if self.shown.is_none() && (self.progress.bytes(), self.progress.rows()) == self.before {
+        if self.is_over {
             return;
         }
-        let total = self.progress.total_bytes();
-        let bar = self.shown.get_or_insert_with(|| begin(total));
-        bar.set_length(total);
-        bar.set_position(self.progress.bytes());
-        bar.set_message(counted(self.progress.rows(), "row"));
+        match &self.copy {
+            Some((progress, before)) if self.shown.is_some() || (progress.bytes(), progress.rows()) != *before => {
+                let total = progress.total_bytes();
+                let bar = self.shown.get_or_insert_with(|| begin(total));
+                bar.set_length(total);
+                bar.set_position(progress.bytes());
+                bar.set_message(counted(progress.rows(), "row"));
+            }
+            _ => self.spilled(),
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        if let Some(bar) = self.shown.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// What a statement has spilled by now. Nothing is shown before the first byte.
+    fn spilled(&mut self) {
+        let Spilled { bytes, limit, .. } = self.database.spilled();
+        if bytes == 0 && self.shown.is_none() {
+            return;
+        }
+        let bar = self.shown.get_or_insert_with(|| styled(ProgressBar::new_spinner(), "{spinner} {msg}"));
+        let size = |bytes| ByteSize(bytes).display().iec();
+        bar.set_message(format!("{} spilled to disk, of {} that may be", size(bytes), size(limit)));
+        bar.tick();
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.shown {
-            bar.finish_and_clear();
-        }
+        self.end();
     }
 }
 
@@ -112,6 +143,10 @@ fn begin(total: u64) -> ProgressBar {
     } else {
         (ProgressBar::new_spinner(), "{spinner} {binary_bytes}, {msg}")
     };
+    styled(bar, template)
+}
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,

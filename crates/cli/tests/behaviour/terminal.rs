@@ -34,8 +34,14 @@ struct Terminal {
 impl Terminal {
     /// Opens the shell on the directory `data` below `home`, which is the person's home, too.
     fn open(home: &Path) -> Self {
+        Self::open_with(home, "")
+    }
+
+    /// The same with further arguments.
+    fn open_with(home: &Path, arguments: &str) -> Self {
         // In the place of the `sh` that `script` starts: that one would be ended by Ctrl-C, too.
-        let shell = format!("exec {} sql --data {}", env!("CARGO_BIN_EXE_ishigaki"), home.join("data").display());
+        let program = env!("CARGO_BIN_EXE_ishigaki");
+        let shell = format!("exec {program} sql --data {} {arguments}", home.join("data").display());
         let mut child = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", &shell, "/dev/null"])
             .env("TERM", "xterm")
@@ -157,6 +163,19 @@ fn ctrl_c_cancels_the_statement_and_neither_the_shell_nor_the_transaction() {
     terminal.press("SELECT id + 1 AS next FROM t; COMMIT;\r");
     terminal.see("|    8 |");
     terminal.see("COMMIT (");
+    terminal.see("ishigaki> ");
+    terminal.press(CTRL_D);
+    terminal.ends();
+}
+
+#[test]
+fn a_long_statement_that_spills_says_how_much() {
+    let home = database();
+    let mut terminal = Terminal::open_with(home.path(), "--query-memory 32MiB --threads 2 --spill-limit 1GiB");
+    terminal.see("ishigaki> ");
+    terminal.press("SELECT length(t) AS n FROM (SELECT repeat('x', 900) || value AS t FROM generate_series(100001, 350000)) ORDER BY t OFFSET 249999;\r");
+    terminal.see(" spilled to disk, of 1.0 GiB that may be");
+    terminal.see("| 906 |");
     terminal.see("ishigaki> ");
     terminal.press(CTRL_D);
     terminal.ends();

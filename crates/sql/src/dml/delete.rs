@@ -13,6 +13,9 @@ use crate::{Error, Outcome, Result, query};
 use super::Prepared;
 use super::target::Target;
 
+/// Bytes that a key that was seen takes beside its own.
+const SEEN: usize = size_of::<Vec<u8>>() * 2;
+
 /// Runs a DELETE.
 pub(crate) async fn run(context: &Context<'_>, delete: &Delete) -> Result<Outcome> {
     let (definition, prepared) = prepare(context, delete).await?;
@@ -25,8 +28,11 @@ pub(crate) async fn run(context: &Context<'_>, delete: &Delete) -> Result<Outcom
         context.shared.cancel.check()?;
         context.current.with(|transaction| {
             for key in keys.iter().flatten() {
-                if delete.using.is_some() && !seen.insert(key.to_vec()) {
-                    continue;
+                if delete.using.is_some() {
+                    if !seen.insert(key.to_vec()) {
+                        continue;
+                    }
+                    found.set_aside(key.len() + SEEN)?;
                 }
                 transaction.delete(definition.id(), key)?;
                 rows += 1;

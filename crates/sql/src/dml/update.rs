@@ -10,6 +10,7 @@ use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::sql::sqlparser::ast::{Assignment, AssignmentTarget, Expr, ObjectName, Update, UpdateTableFromKind};
 use ishigaki_txn::Transaction;
 
+use crate::query::Collected;
 use crate::row::RowEncoder;
 use crate::statement::identifier;
 use crate::table::TableDefinition;
@@ -19,12 +20,15 @@ use crate::{Error, Outcome, Result, query};
 use super::target::Target;
 use super::{Prepared, defaults};
 
+/// Bytes that a row that was seen takes beside its key and its values.
+const SEEN: usize = size_of::<(Vec<u8>, OwnedRow)>() * 2;
+
 /// Runs an UPDATE.
 pub(crate) async fn run(context: &Context<'_>, update: &Update) -> Result<Outcome> {
     let (definition, prepared) = prepare(context, update).await?;
     let mut found = query::collect(context, &prepared.plans, "rows to update").await?;
     if update.from.is_some() {
-        found.batches = each_once(&definition, &found.batches)?;
+        found.batches = each_once(&definition, &found)?;
     }
     // Every new row is checked before the first is stored.
     let changes: Vec<Change> =
@@ -103,13 +107,13 @@ pub(crate) async fn prepare(context: &Context<'_>, update: &Update) -> Result<(A
 
 /// The rows of `UPDATE … FROM`, each once: the other tables may match a row several times, as long as it becomes the same.
 /// (`PostgreSQL` takes any match, and says that it can not be told which.)
-fn each_once(definition: &TableDefinition, found: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-    let Some(first) = found.first() else { return Ok(Vec::new()) };
+fn each_once(definition: &TableDefinition, found: &Collected) -> Result<Vec<RecordBatch>> {
+    let Some(first) = found.batches.first() else { return Ok(Vec::new()) };
     let fields = first.schema().fields()[1..].iter().map(|field| SortField::new(field.data_type().clone())).collect();
     let converter = RowConverter::new(fields)?;
     let mut seen: HashMap<Vec<u8>, OwnedRow> = HashMap::new();
-    let mut once = Vec::with_capacity(found.len());
-    for batch in found {
+    let mut once = Vec::with_capacity(found.batches.len());
+    for batch in &found.batches {
         let keys = batch.column(0).as_binary_view();
         let rows = converter.convert_columns(&batch.columns()[1..])?;
         let mut is_first = Vec::with_capacity(batch.num_rows());
@@ -125,6 +129,7 @@ fn each_once(definition: &TableDefinition, found: &[RecordBatch]) -> Result<Vec<
             }
             is_first.push(earlier.is_none());
             if earlier.is_none() {
+                found.set_aside(keys.value(at).len() + row.data().len() + SEEN)?;
                 seen.insert(keys.value(at).to_vec(), row.owned());
             }
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_sql::{Database, Session, Settings};
+use ishigaki_sql::{Database, Session, Settings, Spilled, Statement};
 use tempfile::TempDir;
 
 use crate::shell::{error, rows, run};
@@ -82,6 +82,7 @@ fn a_sort_larger_than_memory_gives_all_rows_in_order() {
 fn a_grouping_and_a_join_larger_than_memory_give_what_a_small_one_would() {
     let large = Large::with(ByteSize::gib(1));
     assert_eq!(large.rows(AGGREGATE), [format!("{ROWS}|{ROWS}|{}", 900 + (ROWS - 1).to_string().len())]);
+    assert_eq!(large.database.spilled().bytes, 0, "nothing stays of a statement that has ended");
     let sum = (ROWS - 1) * ROWS / 2;
     let joined = "SELECT count(*), sum(a.id), sum(b.mixed) FROM large a JOIN large b ON a.mixed = b.id AND a.pad <> b.pad || 'z'";
     assert_eq!(large.rows(joined), [format!("{ROWS}|{sum}|{sum}")]);
@@ -90,6 +91,45 @@ fn a_grouping_and_a_join_larger_than_memory_give_what_a_small_one_would() {
     let Large { directory: _directory, database, session } = large;
     drop((database, session));
     assert_eq!(files(&folder), [] as [String; 0], "nothing stays, the lock neither");
+}
+
+#[test]
+fn the_folder_is_made_for_the_first_rows_that_are_spilled_and_says_how_much_there_is() {
+    let large = Large::of(ROWS / 8, ByteSize::mib(8), ByteSize::gib(1));
+    let folder = large.directory.path().join("spill");
+    large.rows("SELECT count(*) FROM large");
+    assert!(!folder.exists(), "nothing was spilled yet");
+    assert_eq!(large.database.spilled(), Spilled { bytes: 0, files: 0, limit: 1 << 30 });
+    let sort = Statement::parse("SELECT mixed, id, pad FROM large ORDER BY mixed, pad").unwrap().pop().unwrap();
+    let mut sorted = large.session.run_blocking(&sort).unwrap().into_rows().unwrap();
+    sorted.next_blocking().unwrap().unwrap();
+    let spilled = large.database.spilled();
+    assert!(spilled.bytes > 0 && spilled.files > 0 && large.spilled().len() >= spilled.files, "{spilled:?}");
+    drop(sorted);
+    drop(large.session);
+    drop(large.database);
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_folder_that_can_not_be_made_is_told_by_the_statement_that_needs_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let no_folder = directory.path().join("file");
+    fs::write(&no_folder, b"").unwrap();
+    let settings = Settings {
+        query_memory: ByteSize::mib(8),
+        spill_directory: Some(no_folder.join("spill")),
+        threads: 2.try_into().ok(),
+        ..Settings::default()
+    };
+    let database = Database::open(directory.path().join("data"), settings).unwrap();
+    let session = database.session();
+    assert_eq!(rows(&session, "SELECT 1"), ["1"]);
+    let sorted = "SELECT repeat('x', 900) || value AS t FROM generate_series(1, 40000) ORDER BY t";
+    let failed = error(&session, sorted);
+    let text = failed.to_string();
+    assert!(text.contains("rows can not be spilled to this folder") && text.contains("--spill-directory"), "{text}");
+    assert_eq!(failed.kind(), ErrorKind::Unavailable);
 }
 
 #[test]
@@ -104,4 +144,40 @@ fn a_statement_that_may_not_spill_fails_alone_and_says_which_setting_helps() {
         assert_eq!(large.rows("SELECT count(*) FROM large"), [(ROWS / 8).to_string()]);
         assert_eq!(large.spilled(), [] as [String; 0]);
     }
+}
+
+#[test]
+fn what_an_update_or_a_delete_remembers_of_its_rows_counts_as_memory_and_nothing_is_changed_without_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |query_memory| {
+        let settings = Settings { query_memory, threads: 2.try_into().ok(), ..Settings::default() };
+        Database::open(directory.path(), settings).unwrap()
+    };
+    let statements = [
+        ("UPDATE one SET n = two.n FROM two WHERE one.id = two.id", "rows to update needs ", 12),
+        ("DELETE FROM one USING two WHERE one.id = two.id", "rows to delete needs ", 5),
+    ];
+    let database = open(ByteSize::mib(512));
+    let session = database.session();
+    run(&session, "CREATE TABLE one (id BIGINT PRIMARY KEY, n BIGINT)");
+    run(&session, "CREATE TABLE two (id BIGINT PRIMARY KEY, n BIGINT)");
+    run(&session, "INSERT INTO two SELECT value, 1 FROM generate_series(1, 100000)");
+    run(&session, "INSERT INTO one SELECT id, 0 FROM two");
+    drop((session, database));
+    for (statement, what, memory) in statements {
+        let database = open(ByteSize::mib(memory));
+        let session = database.session();
+        let failed = error(&session, statement);
+        assert_eq!(failed.kind(), ErrorKind::Exhausted, "{failed}");
+        let text = failed.to_string();
+        let wanted = text.split_once(what).and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok());
+        assert!(wanted.is_some_and(|bytes| bytes < 1000), "no memory to remember one more row: {text}");
+        assert_eq!(rows(&session, "SELECT count(*), sum(n) FROM one"), ["100000|0"]);
+    }
+    let database = open(ByteSize::mib(512));
+    let session = database.session();
+    run(&session, statements[0].0);
+    assert_eq!(rows(&session, "SELECT count(*), sum(n) FROM one"), ["100000|100000"]);
+    run(&session, statements[1].0);
+    assert_eq!(rows(&session, "SELECT count(*) FROM one"), ["0"]);
 }
