@@ -20,6 +20,17 @@ impl DirectoryLock {
     }
 }
 
+/// What keeps others from changing a directory while it is read.
+#[derive(Debug)]
+pub enum ReadLock {
+    /// The directory's lock: no other process has it open.
+    Sole(DirectoryLock),
+    /// This process can write nothing there. No other process can lock the directory meanwhile; others may read it, too.
+    Shared(DirectoryLock),
+    /// This process can write nothing there, and there is no lock to be taken, since none was ever made.
+    Nothing,
+}
+
 /// A flat set of named devices.
 ///
 /// Names are ASCII letters, digits, `.`, `-` and `_`, at most 100 bytes, do not begin with a dot, and are not `LOCK`. A
@@ -53,6 +64,12 @@ pub trait Directory: Send + Sync + Debug {
     /// Returns when every creation, rename and removal before it is durable.
     fn sync(&self) -> Result<()>;
 
-    /// Takes the directory for one user alone, over all processes. A second one gets [`crate::Error::Locked`] at once.
+    /// Takes the directory for one user alone, over all processes. A second one gets [`crate::Error::Locked`] at once, and
+    /// [`crate::Error::ReadOnly`] a user who can write nothing there.
     fn lock(&self) -> Result<DirectoryLock>;
+
+    /// The same for a user who only reads, also where nothing can be written.
+    fn lock_to_read(&self) -> Result<ReadLock> {
+        self.lock().map(ReadLock::Sole)
+    }
 }

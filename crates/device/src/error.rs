@@ -24,7 +24,7 @@ pub enum Error {
         name: String,
     },
     /// Another user holds the directory.
-    #[error("{directory}: in use by another process{}; stop that one first, or choose another directory", holder.as_ref().map(|h| format!(" ({h})")).unwrap_or_default())]
+    #[error("{directory}: in use by {}, or choose another directory", user(holder.as_deref()))]
     Locked {
         /// The directory.
         directory: String,
@@ -65,6 +65,16 @@ pub enum Error {
         /// The operating system's word for it.
         source: io::Error,
     },
+    /// Nothing can be written there: the medium is read-only, or this process may only read what lies there.
+    #[error("{name}: {operation} failed, since nothing can be written there: {source}")]
+    ReadOnly {
+        /// The device or directory.
+        name: String,
+        /// What was being done: `lock`, `write`, `create`, ….
+        operation: &'static str,
+        /// The operating system's word for it.
+        source: io::Error,
+    },
     /// The operating system gives this process no `io_uring`.
     #[error("{name}: io_uring can not be used here ({source}): {remedy}")]
     NoRing {
@@ -83,15 +93,44 @@ pub enum Error {
     },
 }
 
+/// Who holds a lock, and what to do about it.
+fn user(holder: Option<&str>) -> String {
+    match holder {
+        None => "another process; stop that one first".to_owned(),
+        Some(holder) if holder == format!("pid {}", std::process::id()) => {
+            format!("this process itself ({holder}); close it there first")
+        }
+        Some(holder) => format!("another process ({holder}); stop that one first"),
+    }
+}
+
 impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::AlreadyExists { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::NoSpace { .. } => ErrorKind::Exhausted,
-            Self::Locked { .. } | Self::Io { .. } | Self::NoRing { .. } => ErrorKind::Unavailable,
+            Self::Locked { .. } | Self::Io { .. } | Self::ReadOnly { .. } | Self::NoRing { .. } => {
+                ErrorKind::Unavailable
+            }
             Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::PowerCut { .. } => ErrorKind::Closed,
+        }
+    }
+
+    /// Whether it says, of a device that an engine made itself and asked for rightly, that it is not as the engine left it: it is
+    /// gone, it has another length, or other bytes.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            // A request that is right for the device as it was left reaches past the end of one that was cut short.
+            Self::NotFound { .. } | Self::Invalid { .. } | Self::Damaged { .. } => true,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::UnexpectedEof,
+            Self::AlreadyExists { .. }
+            | Self::Locked { .. }
+            | Self::NoSpace { .. }
+            | Self::ReadOnly { .. }
+            | Self::NoRing { .. }
+            | Self::PowerCut { .. } => false,
         }
     }
 }

@@ -24,7 +24,7 @@ use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFla
 use rustix::io::Errno;
 
 use crate::request::{check_name, whole_blocks};
-use crate::{AlignedBuffer, Device, Directory, DirectoryLock, Error, Result};
+use crate::{AlignedBuffer, Device, Directory, DirectoryLock, Error, ReadLock, Result};
 use access::Caching;
 
 mod access;
@@ -116,7 +116,14 @@ impl FileDirectory {
     fn open_file(&self, name: &str, flags: OFlags) -> rustix::io::Result<(OwnedFd, Caching)> {
         let Shared { handle, access, caching: wanted, confined, .. } = &*self.shared;
         let flags = if *confined { flags | OFlags::NOFOLLOW } else { flags };
-        let (file, caching) = access::open(handle, Path::new(name), flags, *access, *wanted)?;
+        let open = |access| access::open(handle, Path::new(name), flags, access, *wanted);
+        let (file, caching) = match open(*access) {
+            // What lies where nothing can be written is there to be read.
+            Err(errno) if access::is_read_only(errno) && !flags.contains(OFlags::CREATE) && !self.is_writable() => {
+                open(Access::ReadOnly)
+            }
+            opened => opened,
+        }?;
         if caching != self.shared.caching && !self.shared.warned.swap(true, Ordering::Relaxed) {
             access::warn_about_cache(&self.shared.path);
         }
@@ -171,6 +178,18 @@ impl FileDirectory {
     /// Removes a temporary file. That it stays is no harm: the next one who locks the directory tries again.
     fn discard(&self, temporary: &str) {
         let _ = rustix::fs::unlinkat(&self.shared.handle, temporary, AtFlags::empty());
+    }
+
+    /// Whether this process may make and remove files there.
+    fn is_writable(&self) -> bool {
+        self.why_read_only().is_none()
+    }
+
+    /// Why this process may make and remove no files there.
+    fn why_read_only(&self) -> Option<Errno> {
+        let wanted = rustix::fs::Access::WRITE_OK;
+        let outcome = rustix::fs::accessat(&self.shared.handle, ".", wanted, AtFlags::EACCESS);
+        outcome.err().filter(|&errno| access::is_read_only(errno))
     }
 
     /// The names of all files.
@@ -266,6 +285,10 @@ impl Directory for FileDirectory {
     }
 
     fn lock(&self) -> Result<DirectoryLock> {
+        if let Some(errno) = self.why_read_only() {
+            // Also where the lock's own file could be written: no other can be made.
+            return Err(read_only(&self.shared.path, "lock", errno));
+        }
         let lock = lock::FileLock::take(&self.shared.handle, &self.shared.path)?;
         // Nobody else creates anything now, so whatever looks unfinished is abandoned.
         for name in self.files()? {
@@ -274,6 +297,14 @@ impl Directory for FileDirectory {
             }
         }
         Ok(DirectoryLock::new(lock))
+    }
+
+    fn lock_to_read(&self) -> Result<ReadLock> {
+        if self.is_writable() {
+            return self.lock().map(ReadLock::Sole);
+        }
+        let lock = lock::FileLock::share(&self.shared.handle, &self.shared.path)?;
+        Ok(lock.map_or(ReadLock::Nothing, |lock| ReadLock::Shared(DirectoryLock::new(lock))))
     }
 }
 
@@ -284,6 +315,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
         Some(parent) => parent,
         None => return Ok(()),
     };
+    let mut was_there = false;
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700);
     match builder.create(path) {
@@ -291,16 +323,24 @@ fn make_directory(path: &Path) -> io::Result<()> {
             make_directory(parent)?;
             builder.create(path)?;
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => was_there = true,
         outcome => outcome?,
     }
     // Even if it was there: whoever made it may have died before this.
     match fs::File::open(parent) {
-        Ok(parent) => parent.sync_all(),
+        Ok(parent) => match parent.sync_all() {
+            // A medium that is only read has nothing to sync, and some say so.
+            Err(error) if was_there && has_nothing_to_sync(&error) => Ok(()),
+            synced => synced,
+        },
         // Then it is not ours to sync, and was not ours to make.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+fn has_nothing_to_sync(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::InvalidInput)
 }
 
 /// The operating system's error as one of ours, for what it says about the request.
@@ -316,5 +356,14 @@ fn refused(path: &Path, operation: &'static str, needed: u64, errno: Errno) -> E
 
 /// The operating system's error as a failure of the medium.
 fn failed(path: &Path, operation: &'static str, source: impl Into<io::Error>) -> Error {
-    Error::Io { name: path.display().to_string(), operation, source: source.into() }
+    let (name, source) = (path.display().to_string(), source.into());
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { name, operation, source },
+        _ => Error::Io { name, operation, source },
+    }
+}
+
+/// What can not be done where nothing can be written.
+fn read_only(path: &Path, operation: &'static str, source: impl Into<io::Error>) -> Error {
+    Error::ReadOnly { name: path.display().to_string(), operation, source: source.into() }
 }

@@ -31,7 +31,7 @@ mod vigilant;
 
 pub use buffer::AlignedBuffer;
 pub use device::{Device, MAX_BLOCK_SIZE, Promise, SECTOR};
-pub use directory::{Directory, DirectoryLock};
+pub use directory::{Directory, DirectoryLock, ReadLock};
 pub use error::{Error, Result};
 pub use file::{Access, FileDevice, FileDirectory};
 pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};

@@ -139,7 +139,7 @@ pub fn probe(
     settings: &ProbeSettings,
     tell: &mut dyn FnMut(ProbeStep) -> ControlFlow<()>,
 ) -> Result<ProbeReport> {
-    check(settings)?;
+    settings.validate()?;
     let most = settings.threads.iter().copied().max().unwrap_or(0);
     let largest = settings.sizes.iter().max().map_or(0, ByteSize::as_u64);
     let length = settings.region.as_u64().max(largest);
@@ -169,18 +169,25 @@ pub fn probe(
     Ok(ProbeReport { promise, writes_through, cases, left_out, complete })
 }
 
-fn check(settings: &ProbeSettings) -> Result<()> {
-    if settings.threads.is_empty() || settings.threads.iter().any(|threads| !(1..=MAX_THREADS).contains(threads)) {
-        return Err(invalid("threads", &format!("one or more numbers from 1 to {MAX_THREADS} are needed")));
+impl ProbeSettings {
+    /// Says what about the settings can not be, as a probe with them does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for settings that leave nothing to measure.
+    pub fn validate(&self) -> Result<()> {
+        if self.threads.is_empty() || self.threads.iter().any(|threads| !(1..=MAX_THREADS).contains(threads)) {
+            return Err(invalid("threads", &format!("one or more numbers from 1 to {MAX_THREADS} are needed")));
+        }
+        let sizes = ByteSize::b(1)..=ByteSize::gib(1);
+        if self.sizes.is_empty() || self.sizes.iter().any(|size| !sizes.contains(size)) {
+            return Err(invalid("sizes", "one or more sizes up to 1 GiB are needed, as in 4KiB"));
+        }
+        if self.rounds == 0 {
+            return Err(invalid("rounds", "at least one is needed"));
+        }
+        Ok(())
     }
-    let sizes = ByteSize::b(1)..=ByteSize::gib(1);
-    if settings.sizes.is_empty() || settings.sizes.iter().any(|size| !sizes.contains(size)) {
-        return Err(invalid("sizes", "one or more sizes up to 1 GiB are needed, as in 4KiB"));
-    }
-    if settings.rounds == 0 {
-        return Err(invalid("rounds", "at least one is needed"));
-    }
-    Ok(())
 }
 
 fn invalid(setting: &str, reason: &str) -> Error {

@@ -193,7 +193,7 @@ impl Directory for RawDirectory {
              smaller blocks",
             region.length()
         );
-        Err(Error::Invalid { name: name.to_owned(), reason })
+        Err(Error::Damaged { name: name.to_owned(), reason })
     }
 
     fn list(&self) -> Result<Vec<String>> {

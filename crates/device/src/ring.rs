@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::{Device, Directory, DirectoryLock, Error, FileDevice, FileDirectory, Promise, Result};
+use crate::{Device, Directory, DirectoryLock, Error, FileDevice, FileDirectory, Promise, ReadLock, Result};
 use pool::Pool;
 
 pub use reads::{Landed, Reads};
@@ -98,6 +98,10 @@ impl Directory for RingDirectory {
 
     fn lock(&self) -> Result<DirectoryLock> {
         self.files.lock()
+    }
+
+    fn lock_to_read(&self) -> Result<ReadLock> {
+        self.files.lock_to_read()
     }
 }
 

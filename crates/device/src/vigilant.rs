@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Device, Directory, DirectoryLock, Error, Result};
+use crate::{Device, Directory, DirectoryLock, Error, ReadLock, Result};
 
 /// A [`Directory`] that fails for good with its first failed sync.
 #[derive(Debug)]
@@ -74,6 +74,10 @@ impl Directory for VigilantDirectory {
 
     fn lock(&self) -> Result<DirectoryLock> {
         self.inner.lock()
+    }
+
+    fn lock_to_read(&self) -> Result<ReadLock> {
+        self.inner.lock_to_read()
     }
 }
 

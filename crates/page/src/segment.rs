@@ -43,7 +43,12 @@ impl OpenSegment {
         if let Some(device) = self.device.get() {
             return Ok(device);
         }
-        let device = self.directory.open(&name::segment(&layout.file, self.entry.number))?;
+        let opened = self.directory.open(&name::segment(&layout.file, self.entry.number));
+        let device = opened.map_err(|error| match error {
+            ishigaki_device::Error::NotFound { .. } => self.damaged(layout, "it is missing"),
+            error if error.is_damage() => self.damaged(layout, "it has another length than it was made with"),
+            other => other.into(),
+        })?;
         let needed = self.zones_offset(layout) + u64::from(self.entry.zones);
         if device.len() < needed {
             return Err(self.damaged(layout, "it is shorter than the manifest says"));

@@ -134,7 +134,7 @@ fn read(directory: &dyn Directory) -> Result<Option<Note>> {
     let device = directory.open(NOTE)?;
     let mut bytes = AlignedBuffer::zeroed(device.len().min(2 * MAX_BLOCK_SIZE as u64) as usize);
     device.read_at(0, &mut bytes)?;
-    decode(&bytes).map(Some).map_err(refusal)
+    decode(&bytes).map(Some).map_err(|what| Error::CorruptLogPlace { what })
 }
 
 fn write(directory: &dyn Directory, note: &Note) -> Result<()> {

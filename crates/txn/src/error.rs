@@ -14,20 +14,26 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 const ADVICE: &str = "`ishigaki verify DIR` shows every damage, `ishigaki salvage DIR --to DIR2` gets all rows out that can \
                       be read; or restore the directory from a copy that `ishigaki backup` has made";
 
-/// Whether the log's words are about damage, which [`ADVICE`] helps.
-fn is_damage(error: &ishigaki_wal::Error) -> bool {
-    use ishigaki_device::Error as Device;
-    match error {
-        ishigaki_wal::Error::Device(cause) => {
-            matches!(**cause, Device::NotFound { .. } | Device::Invalid { .. } | Device::Damaged { .. })
-        }
-        other => other.kind() == ErrorKind::Corrupt,
-    }
-}
+/// What helps where nothing can be written.
+const READ_ONLY: &str = "an open database is written to: `ishigaki backup DIR --to DIR2` copies it to a place that can be \
+                         written, and that command, `ishigaki verify` and `ishigaki salvage` only read DIR";
 
 /// What helps, where the log's own words are not enough.
 fn advice(error: &ishigaki_wal::Error) -> String {
-    if is_damage(error) { format!("; {ADVICE}") } else { String::new() }
+    match error {
+        error if error.is_damage() => format!("; {ADVICE}"),
+        ishigaki_wal::Error::Device(cause) => advice_of_device(cause),
+        _ => String::new(),
+    }
+}
+
+/// What helps, where a device's own words are not enough.
+fn advice_of_device(error: &ishigaki_device::Error) -> String {
+    match error {
+        ishigaki_device::Error::ReadOnly { .. } => format!("; {READ_ONLY}"),
+        error if error.is_damage() => format!("; {ADVICE}"),
+        _ => String::new(),
+    }
 }
 
 /// Why a transaction had to give way.
@@ -173,8 +179,14 @@ pub enum Error {
     #[error("log: {error}{advice}", error = .0, advice = advice(.0))]
     Log(#[from] ishigaki_wal::Error),
     /// The directory could not be used.
-    #[error(transparent)]
+    #[error("{error}{advice}", error = .0, advice = advice_of_device(.0))]
     Device(Arc<ishigaki_device::Error>),
+    /// What a database's directory remembers of the place of its log is not what was written.
+    #[error("the database is not opened: {what}")]
+    CorruptLogPlace {
+        /// What is wrong, and what to do.
+        what: String,
+    },
     /// A record that the log gave back whole is not one of this database's.
     #[error("the redo record with LSN {lsn} can not be applied: {reason}; {ADVICE}")]
     Corrupt {
@@ -211,18 +223,40 @@ impl Error {
             | Self::TimestampsExhausted => ErrorKind::Exhausted,
             Self::Interrupted => ErrorKind::Cancelled,
             Self::Log(error) => error.kind(),
+            // A database asks rightly for what is its own.
+            Self::Device(error) if error.is_damage() => ErrorKind::Corrupt,
             Self::Device(error) => error.kind(),
-            Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } | Self::CorruptLogPlace { .. } => ErrorKind::Corrupt,
         }
     }
 
-    /// Whether its words name the commands that help a damaged database.
-    pub fn names_remedy(&self) -> bool {
+    /// Whether it says that stored bytes, or a file of the database's, are not what was written.
+    pub fn is_damage(&self) -> bool {
         match self {
-            Self::Log(error) => is_damage(error),
-            Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } => true,
-            _ => false,
+            Self::Log(error) => error.is_damage(),
+            Self::Device(error) => error.is_damage(),
+            Self::Corrupt { .. } | Self::CorruptCheckpoint { .. } | Self::CorruptLogPlace { .. } => true,
+            Self::Conflict { .. }
+            | Self::DuplicateKey { .. }
+            | Self::NoSuchTable { .. }
+            | Self::TableExists { .. }
+            | Self::TooManyTables
+            | Self::MemoryExhausted { .. }
+            | Self::SnapshotTooOld { .. }
+            | Self::KeyTooLong { .. }
+            | Self::ValueTooLong { .. }
+            | Self::TimestampsExhausted
+            | Self::InvalidSetting { .. }
+            | Self::LogPlace { .. }
+            | Self::Unfinished
+            | Self::BackupOvertaken
+            | Self::Interrupted => false,
         }
+    }
+
+    /// Whether its words name the commands that help.
+    pub fn names_remedy(&self) -> bool {
+        self.is_damage()
     }
 
     /// The error of a transaction that gives way.

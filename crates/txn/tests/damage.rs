@@ -9,9 +9,9 @@ mod random;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ishigaki_base::Lsn;
-use ishigaki_device::{Directory, MemoryDirectory};
-use ishigaki_txn::{LogEnd, Progress, Salvage, SalvageReport, verify};
+use ishigaki_base::{ErrorKind, Lsn};
+use ishigaki_device::{Directory, Error as DeviceError, MemoryDirectory};
+use ishigaki_txn::{Error, LogEnd, Progress, Salvage, SalvageReport, verify};
 
 use kit::{Contents, Image, Sample, contents, open};
 
@@ -138,6 +138,26 @@ fn an_older_log_is_told_from_that_of_the_database() {
         }
         assert!(refused >= 5 && consistent <= 8, "{refused} refused, {consistent} as consistent as ever");
     }
+}
+
+#[test]
+fn a_file_that_is_gone_or_has_another_length_is_damage_and_one_that_can_not_be_written_is_none() {
+    let name = || "wal-000-00000000".to_owned();
+    let invalid = || DeviceError::Invalid { name: name(), reason: "4096 bytes reach past the end".to_owned() };
+    let errors: [Error; 4] = [
+        invalid().into(),
+        DeviceError::NotFound { name: name() }.into(),
+        Error::Log(invalid().into()),
+        Error::Log(DeviceError::Damaged { name: name(), reason: "its length".to_owned() }.into()),
+    ];
+    for error in errors {
+        assert!(error.is_damage() && error.names_remedy() && error.kind() == ErrorKind::Corrupt, "{error:?}");
+        assert!(error.to_string().contains("`ishigaki salvage DIR --to DIR2`"), "{error}");
+    }
+    let source = std::io::ErrorKind::ReadOnlyFilesystem.into();
+    let error = Error::from(DeviceError::ReadOnly { name: name(), operation: "lock", source });
+    assert!(!error.is_damage() && error.kind() == ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("`ishigaki backup DIR --to DIR2`"), "{error}");
 }
 
 #[test]

@@ -98,7 +98,25 @@ impl Error {
             Self::Version { .. } | Self::Invalid { .. } | Self::Trimmed { .. } | Self::Replay { .. } => {
                 ErrorKind::Invalid
             }
+            // Whatever the log asks its devices for it has asked for rightly: they are its own.
+            Self::Device(cause) if cause.is_damage() => ErrorKind::Corrupt,
             Self::Device(cause) => cause.kind(),
+        }
+    }
+
+    /// Whether it says that stored bytes, or a device of the log's, are not what was written.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } | Self::Missing { .. } => true,
+            Self::Device(cause) => cause.is_damage(),
+            // After a failure the log is opened again, and then it is seen what is damaged.
+            Self::Failed { .. }
+            | Self::Closed
+            | Self::Version { .. }
+            | Self::Invalid { .. }
+            | Self::Full { .. }
+            | Self::Trimmed { .. }
+            | Self::Replay { .. } => false,
         }
     }
 

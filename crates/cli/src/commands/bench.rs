@@ -243,7 +243,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn run_commit(arguments: CommitArguments) -> Result<(), Failure> {
     let CommitArguments { data, sessions, seconds: duration, rounds, value, both } = arguments;
     let Both { log, report } = both;
-    let log = log.settings();
+    let log = log.settings()?;
     let settings =
         commit::Settings { sessions, duration, rounds, value, log, ..commit::Settings::new(data, report.origin()) };
     report.measure(|bar| commit::run(&settings, bar))
@@ -260,7 +260,7 @@ fn run_checkpoint(arguments: CheckpointArguments) -> Result<(), Failure> {
 
 fn run_bank(arguments: BankArguments) -> Result<(), Failure> {
     let BankArguments { data, sessions, accounts, seconds, check, acknowledge, both } = arguments;
-    let (origin, log) = (both.report.origin(), both.log.settings());
+    let (origin, log) = (both.report.origin(), both.log.settings()?);
     let duration = Some(seconds);
     let settings = bank::Settings { sessions, accounts, duration, log, ..bank::Settings::new(data, origin) };
     if check {
@@ -319,6 +319,10 @@ impl Progress for Bar {
 
 impl From<ishigaki_bench::Error> for Failure {
     fn from(error: ishigaki_bench::Error) -> Self {
-        Self::of(error.kind(), error)
+        match error {
+            // Settings of workloads are arguments of the command.
+            ishigaki_bench::Error::Invalid { .. } => Self::usage(error.to_string()),
+            error => Self::of(error.kind(), error),
+        }
     }
 }

@@ -1,15 +1,16 @@
 //! The files of a database that a command reads without opening it: where they are, and whether they are in use.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use ishigaki_base::ErrorKind;
-use ishigaki_device::{Directory, DirectoryLock, Error as DeviceError, Place};
+use ishigaki_device::{Directory, Error as DeviceError, Place, ReadLock};
 use ishigaki_remote::Anywhere;
 use ishigaki_sql::Target;
-use ishigaki_txn::{Damage, Source, is_database};
+use ishigaki_txn::{Damage, LogEnd, Source, is_database};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -33,20 +34,23 @@ pub(super) struct Files {
     log: Arc<dyn Directory>,
     /// Another process has it open.
     pub(super) is_in_use: bool,
-    /// No other process opens it meanwhile.
-    _locks: Vec<DirectoryLock>,
+    /// No other process opens it meanwhile, as far as there are locks to be had.
+    _locks: Vec<ReadLock>,
 }
 
 impl Which {
     /// Finds the files; nothing is made or changed.
     pub(super) fn find(&self) -> Result<Files, Failure> {
+        if let Some(log) = &self.log_at {
+            check_apart(&self.place, log)?;
+        }
         let (tables, name) = there(&self.place)?;
         let failed = |error: ishigaki_txn::Error| {
             Failure::of(error.kind(), format_args!("{name}: {error}")).without_hint_if(error.names_remedy())
         };
         let (mut locks, mut is_in_use) = (Vec::new(), false);
-        match tables.lock() {
-            Ok(lock) => locks.push(lock),
+        match tables.lock_to_read() {
+            Ok(lock) => locks.push(noted(lock, &name)),
             Err(DeviceError::Locked { .. }) => is_in_use = true,
             Err(error) => return Err(failed(error.into())),
         }
@@ -63,7 +67,8 @@ impl Which {
             (None, Err(error)) => return Err(failed(error).with_hint("`--log-at PLACE` says where its log is")),
         };
         if let Some(log) = log.as_ref().filter(|_| !is_in_use) {
-            locks.push(log.lock().map_err(|error| failed(error.into()))?);
+            let lock = log.lock_to_read().map_err(|error| failed(error.into()))?;
+            locks.push(noted(lock, &format!("the log of {name}")));
         }
         let log = log.unwrap_or_else(|| tables.clone());
         Ok(Files { name, tables, log, is_in_use, _locks: locks })
@@ -100,6 +105,42 @@ impl Files {
     }
 }
 
+/// Says on stderr what keeps others from writing where this process can not write.
+fn noted(lock: ReadLock, name: &str) -> ReadLock {
+    let note = match &lock {
+        ReadLock::Sole(_) => return lock,
+        ReadLock::Shared(_) => "other processes may read it meanwhile, and none may open it",
+        ReadLock::Nothing => {
+            "it has no lock file, so it is read without a lock; nothing else should write there meanwhile"
+        }
+    };
+    // Where stderr is closed there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "note: {name}: nothing can be written there: {note}");
+    lock
+}
+
+/// Refuses the place of a log that is the directory of the tables: a log beside its tables is given no place.
+pub(super) fn check_apart(tables: &Anywhere, log: &Anywhere) -> Result<(), Failure> {
+    let path = |place: &Anywhere| match place {
+        Anywhere::Here(Place::File(path) | Place::Ring(path) | Place::Raw(path) | Place::RawRing(path)) => {
+            path.canonicalize().or_else(|_| std::path::absolute(path)).ok()
+        }
+        _ => None,
+    };
+    let is_same = match (path(tables), path(log)) {
+        (Some(tables), Some(log)) => tables == log,
+        // Memory is another one each time.
+        _ => tables == log && !matches!(tables, Anywhere::Here(_)),
+    };
+    if !is_same {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--log-at {log} is the directory of the tables itself; leave --log-at away for a log that lies beside its tables, \
+         or give it a directory of its own"
+    )))
+}
+
 /// Where a new database goes.
 pub(super) fn target(path: &Path) -> Result<Target, Failure> {
     Target::folder(path).map_err(Failure::from)
@@ -117,6 +158,15 @@ pub(super) fn damage_lines<'a>(damages: impl Iterator<Item = &'a Damage>) -> Str
 
 pub(super) fn damage_json(damage: &Damage) -> Value {
     json!({"file": damage.file, "offset": damage.offset, "what": damage.what})
+}
+
+/// What says where the log ended, in one word: `closed`, `open` or `unknown`.
+pub(super) fn log_end_json(log_end: &LogEnd) -> Value {
+    match log_end {
+        LogEnd::Closed(_) => json!("closed"),
+        LogEnd::Open => json!("open"),
+        LogEnd::Unknown(_) => json!("unknown"),
+    }
 }
 
 /// The directory and its name. It is not made if it is not there.

@@ -4,6 +4,8 @@ use clap::Args;
 use ishigaki_base::ByteSize;
 use ishigaki_wal::{CommitRule, LogKind, Settings};
 
+use crate::failure::Failure;
+
 /// Settings of the log. What is not given keeps its default.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Write-ahead log")]
@@ -27,13 +29,14 @@ pub(crate) struct LogArguments {
 }
 
 impl LogArguments {
-    /// The settings that were given, over the defaults.
-    pub(crate) fn settings(&self) -> Settings {
+    /// The settings that were given, over the defaults. Values that can not be are an error of the command line.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         settings.kind = self.log.unwrap_or(settings.kind);
         settings.commit = self.commit.unwrap_or(settings.commit);
         settings.streams = self.streams.unwrap_or(settings.streams);
         settings.segment = self.segment.unwrap_or(settings.segment);
-        settings
+        settings.validate().map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(settings)
     }
 }

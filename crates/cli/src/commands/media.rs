@@ -134,10 +134,11 @@ fn format(FormatArguments { path, force }: &FormatArguments) -> Result<(), Failu
 fn run_probe(arguments: ProbeArguments) -> Result<(), Failure> {
     let ProbeArguments { place, threads, sizes, seconds, rounds, seed, json, .. } = arguments;
     let place = place.ok_or_else(|| Failure::usage("what is to be measured?"))?;
-    let site = Site::of(&place)?;
-    let directory = site.place.open().map_err(|error| Failure::of(error.kind(), error).without_hint())?;
     let seed = seed.unwrap_or_else(Seed::from_entropy);
     let settings = ProbeSettings { threads, sizes, duration: seconds, rounds, seed, ..ProbeSettings::default() };
+    settings.validate().map_err(|error| Failure::usage(error.to_string()))?;
+    let site = Site::of(&place)?;
+    let directory = site.place.open().map_err(|error| Failure::of(error.kind(), error).without_hint())?;
     let bar = ProgressBar::no_length();
     bar.set_style(
         ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use clap::Args;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_sql::{Salvaged, SalvagedPages, Settings, salvage};
+use ishigaki_txn::LogEnd;
 use serde_json::{Value, json};
 
-use super::database::{Which, damage_json, damage_lines, target};
+use super::database::{Which, damage_json, damage_lines, log_end_json, target};
 use super::progress::watched;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::counted;
@@ -101,9 +102,22 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
         writeln!(text, "missing  commits with LSN {first} to {last}, as far as these were commits")?;
     }
     if let Some(last) = saved.engine.lost_behind {
-        writeln!(text, "missing  commits behind LSN {last}, if there were any")?;
+        writeln!(text, "missing  commits behind LSN {last}, if there were any{}", unknown_end(&saved.engine.log_end))?;
+    } else if saved.engine.log_end == LogEnd::Open {
+        let last = saved.engine.end;
+        writeln!(
+            text,
+            "note     the log was not closed; it was read up to LSN {last}, and the loss of its very end would not show"
+        )?;
     }
     Ok(())
+}
+
+fn unknown_end(log_end: &LogEnd) -> String {
+    match log_end {
+        LogEnd::Unknown(why) => format!(": nothing says where the log ended ({why})"),
+        LogEnd::Closed(_) | LogEnd::Open => String::new(),
+    }
 }
 
 fn object(saved: &Salvaged) -> String {
@@ -132,6 +146,7 @@ fn object(saved: &Salvaged) -> String {
         "lost_definitions": saved.unreadable.iter().map(|(name, why)| json!({"table": name, "why": why})).collect::<Vec<_>>(),
         "lost_commits": saved.engine.lost.iter().map(|(first, last)| json!([first.0, last.0])).collect::<Vec<_>>(),
         "lost_behind": saved.engine.lost_behind.map(|lsn| lsn.0),
+        "log_end": log_end_json(&saved.engine.log_end),
     });
     format!("{object}\n")
 }

@@ -13,6 +13,7 @@ use ishigaki_remote::Anywhere;
 use ishigaki_sql::{Database, Settings};
 use ishigaki_txn::{LogPlace, ProtocolKind, Release};
 
+use super::database::check_apart;
 use super::log_arguments::LogArguments;
 use super::progress::watched;
 use crate::failure::{EXIT_CODES, Failure};
@@ -76,7 +77,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     spill_directory: Option<PathBuf>,
 
-    /// Threads that run statements; all cores if it is not given
+    /// Threads that run statements, 1024 at most; all cores if it is not given
     #[arg(long, value_name = "NUMBER")]
     threads: Option<NonZeroUsize>,
 
@@ -102,9 +103,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Read before the database is opened: a wrong name should leave nothing behind.
     let source = Source::of(arguments)?;
+    if let Some(log) = &arguments.log_at {
+        check_apart(&arguments.data, log)?;
+    }
+    let settings = settings(arguments)?;
     let directory = arguments.data.open().map_err(|error| Failure::of(error.kind(), error))?;
     let is_new = directory.list().is_ok_and(|names| names.is_empty());
-    let database = open(directory, arguments)?;
+    let database = open(directory, arguments, settings)?;
     let mut shell = Shell::new(&database, arguments.format, matches!(source, Source::Person))?;
     let outcome = match source {
         Source::Commands(texts) => texts.iter().try_for_each(|text| shell.script("", text.as_bytes())),
@@ -144,8 +149,8 @@ impl Source {
     }
 }
 
-/// Opens the database; a long recovery shows that it is at work.
-fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database, Failure> {
+/// The settings that were given. Values that can not be are an error of the command line.
+fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     let mut settings = Settings { threads: arguments.threads, ..Settings::default() };
     if let Some(memory) = arguments.memory {
         settings.txn.memory = memory;
@@ -165,8 +170,14 @@ fn open(directory: Arc<dyn Directory>, arguments: &Arguments) -> Result<Database
     if let Some(scheduler) = &arguments.cluster {
         settings.distribute = Some(Arc::new(ishigaki_cluster::Distribute::new(scheduler)));
     }
-    settings.txn.log = arguments.log.settings();
+    settings.txn.log = arguments.log.settings()?;
     (settings.txn.protocol, settings.txn.release) = (arguments.protocol, arguments.release);
+    settings.validate().map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(settings)
+}
+
+/// Opens the database; a long recovery shows that it is at work.
+fn open(directory: Arc<dyn Directory>, arguments: &Arguments, settings: Settings) -> Result<Database, Failure> {
     let of_log = arguments.log_at.as_ref().map(log_place).transpose()?;
     let database = watched("opening the database", |progress| match &of_log {
         None => Database::open_in(directory, &settings, progress),

@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use clap::Args;
 use ishigaki_base::ErrorKind;
 use ishigaki_sql::{Verification, verify};
+use ishigaki_txn::LogEnd;
 use serde_json::json;
 
-use super::database::{Which, damage_json, damage_lines};
+use super::database::{Which, damage_json, damage_lines, log_end_json};
 use super::progress::watched;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, counted};
@@ -64,7 +65,19 @@ fn summary(text: &mut String, found: &Verification) -> std::fmt::Result {
     if let Some(number) = engine.previous {
         writeln!(text, "previous    checkpoint {number}, which is kept beside it")?;
     }
-    writeln!(text, "log         {} behind the checkpoint", counted(engine.records, "record"))?;
+    let records = counted(engine.records, "record");
+    match &engine.log_end {
+        LogEnd::Closed(_) => writeln!(text, "log         {records} behind the checkpoint")?,
+        LogEnd::Open => writeln!(
+            text,
+            "log         {records} behind the checkpoint; it was not closed, and the loss of its very end would not show"
+        )?,
+        LogEnd::Unknown(why) => {
+            writeln!(text, "log         {records} behind the checkpoint")?;
+            let end = engine.end;
+            writeln!(text, "unknown     where the log ended; commits behind LSN {end} may be missing ({why})")?;
+        }
+    }
     for table in &found.tables {
         let state = if table.damaged == 0 { "sound".to_owned() } else { counted(table.damaged, "damage") };
         match table.pages {
@@ -89,6 +102,7 @@ fn object(found: &Verification) -> String {
         "previous": found.engine.previous,
         "checkpoint_rows": found.engine.rows,
         "log_records": found.engine.records,
+        "log_end": log_end_json(&found.engine.log_end),
         "tables": found.tables.iter().map(table).collect::<Vec<_>>(),
         "damages": found.all_damages().map(damage_json).collect::<Vec<_>>(),
     });

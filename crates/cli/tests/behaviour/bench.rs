@@ -103,6 +103,6 @@ fn the_books_of_a_bank_are_right_and_can_be_checked_again() {
 fn a_setting_that_makes_no_sense_is_refused() {
     let directory = database();
     let answer =
-        Program::new().args(["bench", "commit", "--sessions", "0", "--data"]).arg(directory.path()).fails_with(1);
+        Program::new().args(["bench", "commit", "--sessions", "0", "--data"]).arg(directory.path()).fails_with(2);
     assert!(answer.stderr.starts_with("error: sessions: "), "{}", answer.stderr);
 }

@@ -86,6 +86,110 @@ fn a_damaged_database_names_the_commands_and_they_help() {
     assert!(ishigaki("verify", saved.path()).succeeds().stderr.is_empty());
 }
 
+/// Removes the files of the log for which that holds.
+fn remove_log(directory: &Path, goes: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("wal-") && goes(&name) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_log_that_does_not_say_where_it_ended_is_told_of_and_ends_with_4() {
+    for all in [false, true] {
+        let directory = quarry();
+        let found = json(&ishigaki("verify", directory.path()).arg("--json").succeeds());
+        assert_eq!(found["log_end"], "closed", "{found}");
+        // With the segments goes the commit behind the checkpoint.
+        remove_log(directory.path(), |name| all || name == "wal-control");
+        let (verified, saved) = (ishigaki("verify", directory.path()).fails_with(4), database());
+        assert!(
+            verified.stdout.contains("unknown     where the log ended; commits behind LSN "),
+            "{}",
+            verified.stdout
+        );
+        let found = json(&ishigaki("verify", directory.path()).arg("--json").fails_with(4));
+        assert_eq!((&found["sound"], &found["log_end"]), (&Value::Bool(false), &Value::from("unknown")), "{found}");
+        let answer = to("salvage", directory.path(), saved.path()).fails_with(4);
+        assert!(answer.stdout.contains("missing  commits behind LSN "), "{}", answer.stdout);
+        assert!(answer.stdout.contains("nothing says where the log ended ("), "{}", answer.stdout);
+        let count = sql(saved.path()).args(["--format", "csv", "-c", COUNT]).succeeds().stdout;
+        assert_eq!(count.contains("\n19995,"), !all, "{count}");
+        let report = json(&to("salvage", directory.path(), database().path()).arg("--json").fails_with(4));
+        assert_eq!(
+            (&report["complete"], &report["log_end"]),
+            (&Value::Bool(false), &Value::from("unknown")),
+            "{report}"
+        );
+        assert!(report["lost_behind"].is_u64(), "{report}");
+    }
+}
+
+#[test]
+fn a_log_that_was_not_closed_is_noted_and_is_no_damage() {
+    let (directory, saved) = (quarry(), database());
+    let mut running = sql(directory.path()).args(["--format", "csv", "-"]).start();
+    running.say("INSERT INTO stones VALUES (-2, 'before it was killed', 1);\nSELECT count(*) AS n FROM stones;\n");
+    assert_eq!((running.hear(), running.hear()), ("n".to_owned(), "19996".to_owned()));
+    running.kill();
+    let verified = ishigaki("verify", directory.path()).succeeds();
+    assert!(
+        verified.stdout.contains("it was not closed, and the loss of its very end would not show"),
+        "{}",
+        verified.stdout
+    );
+    let answer = to("salvage", directory.path(), saved.path()).succeeds();
+    assert!(answer.stdout.contains("note     the log was not closed; it was read up to LSN "), "{}", answer.stdout);
+    let report = json(&to("salvage", directory.path(), database().path()).arg("--json").succeeds());
+    assert_eq!((&report["complete"], &report["log_end"]), (&Value::Bool(true), &Value::from("open")), "{report}");
+}
+
+#[test]
+fn a_file_of_a_wrong_length_is_harmless_or_damage_with_its_exit_code() {
+    let directory = stones();
+    sql(directory.path())
+        .args([
+            "--segment",
+            "64KiB",
+            "-c",
+            "INSERT INTO stones SELECT value, 'stone ' || value, 1 FROM generate_series(10, 900)",
+        ])
+        .args(["-c", "CHECKPOINT", "-c", "INSERT INTO stones VALUES (-1, 'behind the checkpoint', 1)"])
+        .succeeds();
+    let count = |data: &Path| sql(data).args(["--format", "csv", "-c", COUNT]);
+    let expected = count(directory.path()).succeeds().stdout;
+    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut damaged = 0;
+    for name in names.iter().filter(|name| *name != "LOCK") {
+        for change in [i64::MIN, -1, -512, 100, 4096] {
+            let copy = database();
+            for other in &names {
+                fs::copy(directory.path().join(other), copy.path().join(other)).unwrap();
+            }
+            let file = fs::File::options().write(true).open(copy.path().join(name)).unwrap();
+            let length = file.metadata().unwrap().len();
+            file.set_len(length.saturating_add_signed(change)).unwrap();
+            drop(file);
+            let verified = ishigaki("verify", copy.path()).start().ends();
+            let answer = count(copy.path()).start().ends();
+            let context = format!("{} by {change}: {}{}", name.display(), answer.stdout, answer.stderr);
+            match answer.code {
+                Some(0) => assert_eq!(answer.stdout, expected, "{context}"),
+                Some(4) => {
+                    damaged += 1;
+                    assert!(answer.stderr.contains("`ishigaki salvage DIR --to DIR2`"), "{context}");
+                    assert_eq!(verified.code, Some(4), "{context}: {}", verified.stdout);
+                }
+                _ => panic!("{context}"),
+            }
+        }
+    }
+    assert!(damaged > 10, "{damaged}");
+}
+
 #[test]
 fn a_damaged_checkpoint_costs_nothing_while_the_one_before_is_kept() {
     let directory = quarry();

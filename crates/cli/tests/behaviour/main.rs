@@ -1,5 +1,6 @@
 //! Drives the real binary as people and scripts do.
 
+mod arguments;
 mod bench;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -10,6 +11,7 @@ mod media;
 mod node;
 mod pool;
 mod program;
+mod read_only;
 mod sql;
 mod terminal;
 mod tpch;

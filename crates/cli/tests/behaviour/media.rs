@@ -86,7 +86,7 @@ fn only_a_directory_can_be_probed_and_only_with_settings_that_make_sense() {
     assert_eq!(fs::read(&file).expect("read"), b"precious");
     let answer = probe().arg(directory.path().join("missing")).fails_with(1);
     assert!(answer.stderr.contains("missing"), "{}", answer.stderr);
-    let answer = Program::new().args(["media", "probe", "--threads", "0"]).arg(directory.path()).fails_with(1);
+    let answer = Program::new().args(["media", "probe", "--threads", "0"]).arg(directory.path()).fails_with(2);
     assert!(answer.stderr.starts_with("error: threads: "), "{}", answer.stderr);
     assert_eq!(fs::read_dir(directory.path()).expect("listed").count(), 1, "the file alone");
 }

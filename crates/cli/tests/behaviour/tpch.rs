@@ -119,7 +119,7 @@ fn a_node_that_is_there_is_used_and_one_with_other_rows_gives_no_figure() {
 #[test]
 fn what_can_not_be_run_is_refused_with_the_remedy() {
     let (_kept, data) = data();
-    let answer = tpch(&data).args(["--placement", "fetch,fetch"]).fails_with(1);
+    let answer = tpch(&data).args(["--placement", "fetch,fetch"]).fails_with(2);
     assert!(answer.stderr.contains("placement: give one or more, each once"), "{}", answer.stderr);
     let answer = tpch(&data).args(["--placement", "far"]).fails_with(2);
     assert!(answer.stderr.contains("auto, local, fetch or push"), "{}", answer.stderr);

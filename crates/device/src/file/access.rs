@@ -64,6 +64,16 @@ pub(super) fn open(
     Ok((open(again)?, Caching::Used))
 }
 
+/// Whether an operating system says by it that nothing can be written there.
+pub(super) fn is_read_only(errno: Errno) -> bool {
+    matches!(errno, Errno::ROFS | Errno::ACCESS | Errno::PERM)
+}
+
+/// Whether a file was opened for reading alone.
+pub(super) fn only_reads(file: &OwnedFd) -> bool {
+    rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDONLY)
+}
+
 /// Says that the page cache is in the way.
 pub(super) fn warn_about_cache(path: &Path) {
     tracing::warn!(

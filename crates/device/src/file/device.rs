@@ -14,7 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::access::{self, Access, Caching};
 use super::lock;
 use super::queue::Queue;
-use super::{Calls, Run, Transfer, failed, refused};
+use super::{Calls, Run, Transfer, failed, read_only, refused};
 use crate::request::Bounds;
 use crate::{Device, DirectoryLock, Error, MAX_BLOCK_SIZE, Promise, Result};
 
@@ -38,6 +38,8 @@ pub struct FileDevice {
     synchronous_writes: AtomicBool,
     /// The medium has refused a trim that its description promised.
     trim_refused: AtomicBool,
+    /// It was opened for reading alone.
+    only_reads: bool,
 }
 
 impl FileDevice {
@@ -55,11 +57,16 @@ impl FileDevice {
             FileType::BlockDevice => OFlags::EXCL,
             _ => OFlags::empty(),
         };
-        let (file, caching) =
-            access::open(CWD, path, flags, Access::ReadWrite, Caching::Avoided).map_err(|errno| match errno {
-                Errno::BUSY => Error::Locked { directory: path.display().to_string(), holder: None },
-                errno => refused(path, "open", 0, errno),
-            })?;
+        let open = |access| access::open(CWD, path, flags, access, Caching::Avoided);
+        let opened = match open(Access::ReadWrite) {
+            // What lies where nothing can be written is there to be read.
+            Err(errno) if access::is_read_only(errno) => open(Access::ReadOnly),
+            opened => opened,
+        };
+        let (file, caching) = opened.map_err(|errno| match errno {
+            Errno::BUSY => Error::Locked { directory: path.display().to_string(), holder: None },
+            errno => refused(path, "open", 0, errno),
+        })?;
         if caching == Caching::Used {
             access::warn_about_cache(path);
         }
@@ -86,7 +93,7 @@ impl FileDevice {
                         "its length of {length} bytes is not a multiple of the medium's block size {block}; it was cut \
                          short or comes from a medium with smaller blocks"
                     );
-                    return Err(Error::Invalid { name, reason });
+                    return Err(Error::Damaged { name, reason });
                 }
                 Ok(Self::new(file, name, length, promise, transfer))
             }
@@ -98,7 +105,8 @@ impl FileDevice {
     pub(super) fn new(file: OwnedFd, name: String, length: u64, promise: Promise, transfer: Arc<dyn Transfer>) -> Self {
         let writes_through = Queue::of(&file).ok().and_then(|queue| queue.writes_through());
         let (synchronous_writes, trim_refused) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { file, name, length, promise, transfer, writes_through, synchronous_writes, trim_refused }
+        let only_reads = access::only_reads(&file);
+        Self { file, name, length, promise, transfer, writes_through, synchronous_writes, trim_refused, only_reads }
     }
 
     /// Makes everything durable, the length included.
@@ -162,6 +170,10 @@ impl FileDevice {
         self.synchronous_writes.load(Ordering::Relaxed) && (count == 1 || self.writes_through == Some(true))
     }
 
+    fn check_writable(&self, operation: &'static str) -> Result<()> {
+        if self.only_reads { Err(read_only(Path::new(&self.name), operation, Errno::ROFS)) } else { Ok(()) }
+    }
+
     fn write_failed(&self, writes: &[(u64, &[u8])]) -> impl FnOnce(Errno) -> Error {
         let needed = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         move |errno| refused(Path::new(&self.name), "write", needed, errno)
@@ -192,6 +204,7 @@ impl Device for FileDevice {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.bounds().check_transfer(offset, bytes)?;
+        self.check_writable("write")?;
         let writes = [(offset, bytes)];
         self.write(&writes, ReadWriteFlags::empty()).map_err(self.write_failed(&writes))
     }
@@ -205,6 +218,7 @@ impl Device for FileDevice {
         if writes.is_empty() {
             return Ok(());
         }
+        self.check_writable("write")?;
         if self.synchronously(writes.len()) {
             match self.write(writes, ReadWriteFlags::DSYNC) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) if !self.any_is_atomic(writes) => {

@@ -37,6 +37,27 @@ impl FileLock {
     }
 }
 
+impl FileLock {
+    /// Takes a share of the lock, for a reader who can write nothing there: others may have a share, and none has it alone.
+    /// `None` if there is no lock file.
+    pub(super) fn share(directory: &OwnedFd, path: &Path) -> Result<Option<Self>> {
+        let io = |errno: Errno| failed(path, "lock", errno);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = match rustix::fs::openat(directory, LOCK_NAME, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(io(errno)),
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(Some(Self { file })),
+            Err(Errno::WOULDBLOCK) => {
+                Err(Error::Locked { directory: path.display().to_string(), holder: holder(&file) })
+            }
+            Err(errno) => Err(io(errno)),
+        }
+    }
+}
+
 /// Takes a file or block device as a whole. Nothing is written there.
 pub(super) fn take_device(file: &OwnedFd, name: &str) -> Result<DirectoryLock> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {

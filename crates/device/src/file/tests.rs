@@ -124,7 +124,8 @@ fn a_file_cut_short_is_refused() {
     let error = device.read_at(4096, &mut AlignedBuffer::zeroed(4096)).expect_err("the end is gone");
     assert!(matches!(error, Error::Io { operation: "read", .. }), "{error:?}");
     file.set_len(1000).expect("cut");
-    assert!(matches!(directory.open("d"), Err(Error::Invalid { .. })));
+    let error = directory.open("d").expect_err("no device has such a length");
+    assert!(matches!(error, Error::Damaged { .. }) && error.is_damage(), "{error:?}");
 }
 
 #[test]
@@ -252,4 +253,39 @@ fn neither_a_terminal_nor_a_directory_is_a_device() {
     assert!(matches!(FileDevice::open_path("/dev/null"), Err(Error::Invalid { .. })));
     assert!(FileDevice::open_path("/").is_err());
     assert!(matches!(FileDevice::open_path("/no/such/thing"), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn what_can_only_be_read_is_read_and_a_lock_for_readers_is_shared() {
+    let (_place, directory) = in_temporary(Caching::Avoided);
+    let place = directory.path().to_owned();
+    drop(directory.create("d", 4096).expect("created"));
+    drop(directory.lock().expect("locked"));
+    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&place).output().expect("it runs");
+    let bound = mount(&["--bind", &place.display().to_string()]);
+    if !bound.status.success() {
+        return skipped(&format!("no mount of its own: {}", String::from_utf8_lossy(&bound.stderr).trim()));
+    }
+    let remounted = mount(&["-o", "remount,ro,bind"]).status.success();
+    let seen = remounted.then(|| {
+        let directory = FileDirectory::open(&place).expect("opened");
+        let device = directory.open("d").expect("opened");
+        let read = device.read_at(0, &mut AlignedBuffer::zeroed(4096));
+        let written = device.write_durable(0, &AlignedBuffer::zeroed(4096));
+        let readers = [directory.lock_to_read(), directory.lock_to_read()];
+        (read, written, device.promise().trim, directory.lock().err(), directory.create("e", 4096).err(), readers)
+    });
+    // Lazily, since the locks are still held.
+    assert!(Command::new("umount").arg("--lazy").arg(&place).status().expect("it runs").success());
+    let (read, written, trims, locked, created, readers) = seen.expect("mounted again, to be read");
+    assert!(read.is_ok() && !trims);
+    for error in [written.err(), locked, created] {
+        assert!(matches!(error, Some(Error::ReadOnly { .. })), "{error:?}");
+    }
+    assert!(readers.iter().all(|lock| matches!(lock, Ok(ReadLock::Shared(_)))), "{readers:?}");
+    assert!(matches!(directory.lock(), Err(Error::Locked { .. })), "readers keep a writer out");
+    assert!(matches!(directory.lock_to_read(), Err(Error::Locked { .. })));
+    drop(readers);
+    let writer = directory.lock_to_read().expect("free again");
+    assert!(matches!(writer, ReadLock::Sole(_)));
 }

@@ -127,7 +127,7 @@ fn judge(sample: &Sample, image: &Image, name: &str, what: &str) -> Outcome {
         }
         Err(error) => {
             let text = error.to_string();
-            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid), "{context}: {error:?}");
+            assert!(error.is_damage() && error.kind() == ErrorKind::Corrupt, "{context}: {error:?}");
             assert!(text.contains("ishigaki salvage"), "{context}: {text}");
             assert!(!verified.is_sound(), "{context}: verified, and {text}");
             let report = salvage.report().clone();

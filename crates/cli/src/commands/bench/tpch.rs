@@ -179,6 +179,11 @@ fn load(arguments: &TpchArguments) -> Result<(), Failure> {
 
 impl From<ishigaki_tpch::Error> for Failure {
     fn from(error: ishigaki_tpch::Error) -> Self {
-        Self::of(error.kind(), error)
+        match error {
+            // Settings of workloads are arguments of the command.
+            ishigaki_tpch::Error::Invalid { .. } => Self::usage(error.to_string()),
+            ishigaki_tpch::Error::Bench(error) => error.into(),
+            error => Self::of(error.kind(), error),
+        }
     }
 }
