@@ -252,7 +252,7 @@ fn run_commit(arguments: CommitArguments) -> Result<(), Failure> {
 fn run_checkpoint(arguments: CheckpointArguments) -> Result<(), Failure> {
     let CheckpointArguments { data, sessions, seconds: duration, rounds, filled, value, both } = arguments;
     let Both { log, report } = both;
-    let log = log.settings();
+    let log = log.settings()?;
     let defaults = checkpoint::Settings::new(data, report.origin());
     let settings = checkpoint::Settings { sessions, duration, rounds, filled, value, log, ..defaults };
     report.measure(|bar| checkpoint::run(&settings, bar))
