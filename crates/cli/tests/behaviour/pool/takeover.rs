@@ -23,9 +23,15 @@ impl Drop for Orphan {
 
 /// What systemd hears next: that a service is ready, and its number.
 fn ready(place: &UnixDatagram) -> u32 {
-    let mut words = [0; 256];
-    let length = place.recv(&mut words).expect("the service tells it");
-    let words = String::from_utf8_lossy(&words[..length]).into_owned();
+    let words = loop {
+        let mut words = [0; 256];
+        let length = place.recv(&mut words).expect("the service tells it");
+        let words = String::from_utf8_lossy(&words[..length]).into_owned();
+        // One that takes long to start says so.
+        if !words.starts_with("EXTEND_TIMEOUT_USEC=") {
+            break words;
+        }
+    };
     let number = words.strip_prefix("READY=1\nMAINPID=").and_then(|rest| rest.trim_end().parse().ok());
     number.unwrap_or_else(|| panic!("{words}"))
 }
