@@ -49,6 +49,12 @@ pub trait Directory: Send + Sync + Debug {
         self.create(name, length)
     }
 
+    /// How many bytes more its devices may take, as far as the medium tells: `None` where it does not. Another user of the medium may
+    /// take them first.
+    fn room(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Opens a device for reading and writing.
     fn open(&self, name: &str) -> Result<Arc<dyn Device>>;
 

@@ -259,6 +259,12 @@ impl Directory for FileDirectory {
         Ok(Arc::new(self.reserve_file(name, length)?))
     }
 
+    fn room(&self) -> Result<Option<u64>> {
+        let figures = rustix::fs::fstatvfs(&self.shared.handle)
+            .map_err(|errno| refused(&self.shared.path, "look at the free space of", 0, errno))?;
+        Ok(Some(figures.f_bavail.saturating_mul(figures.f_frsize)))
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(self.open_device(name)?))
     }

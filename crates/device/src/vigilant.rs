@@ -43,6 +43,10 @@ impl Directory for VigilantDirectory {
         self.inner.reserve(name, length)
     }
 
+    fn room(&self) -> Result<Option<u64>> {
+        self.inner.room()
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         self.inner.open(name)
     }

@@ -135,6 +135,7 @@ impl Keeper {
 
     /// Gives everything free that no member needs.
     pub(crate) fn trim(&self) -> Result<()> {
+        let _none_reads = self.core.shorten_log();
         // The end first: what is appended after this look is not given free.
         let here = self.core.log.here();
         let to = self.oldest().map_or(here.lsn, |oldest| oldest.min(here.lsn));

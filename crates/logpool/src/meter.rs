@@ -53,6 +53,10 @@ impl Directory for MeteredDirectory {
         Ok(self.metered(self.inner.reserve(name, length)?))
     }
 
+    fn room(&self) -> Result<Option<u64>> {
+        self.inner.room()
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         Ok(self.metered(self.inner.open(name)?))
     }

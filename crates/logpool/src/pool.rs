@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use ishigaki_base::{ByteSize, LogId, Lsn};
 use ishigaki_device::Directory;
 use ishigaki_wal::{Log, Stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::areas::Areas;
 use crate::format::{Roster, RosterMember};
@@ -88,10 +88,23 @@ pub(crate) struct Core {
     /// Bytes of entries appended since space was looked at.
     appended: AtomicU64,
     closed: AtomicBool,
+    /// Shared by those that read the log from its beginning: nothing of it is given free meanwhile.
+    reading: RwLock<()>,
     keeper: OnceLock<Weak<Keeper>>,
 }
 
 impl Core {
+    /// Has the log stay as long as it is, for one that reads it from its beginning, until what is returned is dropped. A member
+    /// whose writes fill the log meanwhile waits.
+    pub(crate) fn hold_log(&self) -> RwLockReadGuard<'_, ()> {
+        self.reading.read()
+    }
+
+    /// Waits for those that [read the log](Self::hold_log), and lets no other begin until what is returned is dropped.
+    pub(crate) fn shorten_log(&self) -> RwLockWriteGuard<'_, ()> {
+        self.reading.write()
+    }
+
     /// Fails once the pool was closed or its log has failed.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(failure) = self.log.failure() {

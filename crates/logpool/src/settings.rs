@@ -8,6 +8,9 @@ use ishigaki_base::ByteSize;
 
 use crate::{Error, Profile, Result};
 
+/// Segments that a log has at least.
+const SEGMENTS: u64 = 4;
+
 /// Settings of a [`Pool`](crate::Pool). The default works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -59,6 +62,13 @@ impl Settings {
     pub(crate) fn validate(&self) -> Result<()> {
         if self.region.0 == 0 || !self.region.0.is_multiple_of(crate::home::EXTENT) || self.region > ByteSize::gib(4) {
             let reason = format!("a home grows by a multiple of 64 KiB, 4 GiB at most, not by {}", self.region);
+            return Err(Error::invalid(reason));
+        }
+        let least = ByteSize(self.segment.0.saturating_mul(SEGMENTS));
+        if self.log < least {
+            let (log, segment) = (self.log, self.segment);
+            let reason =
+                format!("a log has {SEGMENTS} segments of {segment} at least; give it {least} or more, not {log}");
             return Err(Error::invalid(reason));
         }
         Ok(())

@@ -3,6 +3,8 @@
 mod stage;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
@@ -10,7 +12,7 @@ use ishigaki_device::{Directory, Fault, FileDirectory, SimDirectory};
 use ishigaki_logpool::{Durability, Error, File, Pool, Profile, Result, Settings};
 use ishigaki_testkit::seeded_runs;
 
-use stage::{Apart, member, memory, small};
+use stage::{Apart, Gate, member, memory, small};
 
 fn settings() -> Settings {
     Settings { cache: ByteSize(0), ..small(false) }
@@ -341,4 +343,33 @@ fn a_file_of_a_member_that_does_not_end_with_a_block_concerns_that_member_alone_
             pool.close().unwrap();
         }
     }
+
+#[test]
+fn a_member_comes_back_while_another_one_writes_the_log_over_and_over() {
+    // Read so slowly that the log is trimmed meanwhile, if it may be.
+    let medium = Gate::slow_reads(memory(), Duration::from_micros(300));
+    let pool = Pool::open_together(Arc::new(medium), Settings { background: true, ..settings() }).unwrap();
+    let [a, b] = ["a", "b"].map(|name| pool.add(name, member(Profile::GENERIC)).unwrap());
+    a.create("f").unwrap().write(0, &content(1, 50_000), Durability::Now).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = b.create("g").unwrap();
+            for turn in 0_u64.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                file.write(turn % 8 * 16_384, &content(turn as u8, 16_384), Durability::Now).unwrap();
+            }
+        });
+        let outcome = (0..20_u8).try_for_each(|turn| {
+            pool.quarantine("a", "for the test")?;
+            let file = pool.reopen("a")?.open("f")?;
+            assert_eq!(bytes(&file), content(turn + 1, 50_000), "{turn}");
+            file.write(0, &content(turn + 2, 50_000), Durability::Now)
+        });
+        is_over.store(true, Ordering::Relaxed);
+        outcome.unwrap();
+    });
+    pool.close().unwrap();
 }

@@ -3,10 +3,14 @@
 mod stage;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_device::{Directory, Fault, FileDirectory, MemoryDirectory, MemorySettings, SimDirectory};
+use ishigaki_device::{
+    Device, Directory, DirectoryLock, Error as DeviceError, Fault, FileDirectory, MemoryDirectory, MemorySettings,
+    SimDirectory,
+};
 use ishigaki_logpool::{Durability, Error, Pool, Profile, Quota, Settings, verify};
 
 use stage::{Apart, member, memory, quota, small};
@@ -124,6 +128,73 @@ fn limits_that_change_while_the_power_goes_are_the_old_ones_or_the_new_ones_and_
             }
         }
     });
+}
+
+/// A medium that says how little room it has, and counts what is made there all the same.
+#[derive(Debug)]
+struct Narrow {
+    inner: MemoryDirectory,
+    room: u64,
+    made: AtomicU64,
+}
+
+impl Directory for Narrow {
+    fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>, DeviceError> {
+        self.inner.create(name, length)
+    }
+
+    fn reserve(&self, name: &str, length: u64) -> Result<Arc<dyn Device>, DeviceError> {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        self.inner.reserve(name, length)
+    }
+
+    fn room(&self) -> Result<Option<u64>, DeviceError> {
+        Ok(Some(self.room))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Device>, DeviceError> {
+        self.inner.open(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, DeviceError> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DeviceError> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DeviceError> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.inner.sync()
+    }
+
+    fn lock(&self) -> Result<DirectoryLock, DeviceError> {
+        self.inner.lock()
+    }
+}
+
+#[test]
+fn more_than_the_medium_has_room_for_is_refused_before_anything_of_it_is_made() {
+    let narrow = |room: ByteSize| {
+        let (inner, made) = (MemoryDirectory::new(), AtomicU64::new(0));
+        Arc::new(Narrow { inner, room: room.0, made })
+    };
+    let directory = narrow(ByteSize::mib(1));
+    let refused = Pool::open_together(directory.clone(), reserving());
+    assert!(matches!(refused, Err(Error::NoRoom { .. })), "{refused:?}");
+    assert_eq!(directory.made.load(Ordering::Relaxed), 0, "the log");
+
+    let directory = narrow(ByteSize::mib(3));
+    let pool = Pool::open_together(directory.clone(), reserving()).unwrap();
+    let a = pool.add("a", member(Profile::GENERIC)).unwrap();
+    let before = directory.made.load(Ordering::Relaxed);
+    let refused = pool.set_quota("a", Quota { home: ByteSize::gib(1), ..quota() });
+    assert!(matches!(&refused, Err(Error::Full { .. })), "{refused:?}");
+    assert_eq!((a.quota(), directory.made.load(Ordering::Relaxed)), (quota(), before), "the home");
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Resident {
     }
 
     fn look_through_log(&self, candidates: &mut Candidates) -> Result<()> {
+        let _stays = self.core.hold_log();
         for record in self.core.log.changes(self.core.log.start().lsn)? {
             let (_, payload) = record?;
             candidates.take(&Entry::decode(&unpack(&payload)?)?);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ishigaki_base::{ByteSize, ErrorKind};
 use ishigaki_device::{Directory, VigilantDirectory};
 use ishigaki_wal::{CommitRule, Group, Log, LogKind, Settings as LogSettings};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::{Core, Pool, roster, spawn};
 use crate::format::Roster;
@@ -118,6 +118,7 @@ impl Pool {
             meter,
             appended: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            reading: RwLock::default(),
             keeper: OnceLock::new(),
         });
         let keeper = Arc::new(Keeper::new(core.clone()));

@@ -65,7 +65,9 @@ impl Pool {
             Err(error) => {
                 let error = quarantined(name, &error);
                 // What it needs is beside the log from now on, and the log is free of it.
+                let stays = self.core.hold_log();
                 aside::move_aside(self.directory.as_ref(), &self.core.log, &[member])?;
+                drop(stays);
                 self.keeper.move_out(name);
                 self.quarantined.lock().insert(name.to_owned(), error.clone());
                 Err(error)
@@ -108,6 +110,7 @@ impl Pool {
 
     /// A member after all that the log has of it, while others use that.
     fn replay(&self, roster: &crate::format::Roster, member: &RosterMember) -> Result<RebuiltMember> {
+        let _stays = self.core.hold_log();
         let mut alone = roster.clone();
         alone.members = vec![member.clone()];
         let rebuilt = self.replay_once(&alone)?;

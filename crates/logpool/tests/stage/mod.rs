@@ -76,6 +76,10 @@ impl Gate {
         Self { time, ..Self::new(inner) }
     }
 
+    pub(crate) fn slow_reads(inner: Arc<dyn Directory>, time: Duration) -> Self {
+        Self { time, ..Self::for_reads(inner) }
+    }
+
     pub(crate) fn for_reads(inner: Arc<dyn Directory>) -> Self {
         Self { for_reads: true, ..Self::new(inner) }
     }
