@@ -343,6 +343,7 @@ fn a_file_of_a_member_that_does_not_end_with_a_block_concerns_that_member_alone_
             pool.close().unwrap();
         }
     }
+}
 
 #[test]
 fn a_member_comes_back_while_another_one_writes_the_log_over_and_over() {
