@@ -101,6 +101,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it is the place where a member is to be served that is wrong, and nothing else.
+    pub(crate) fn is_of_place(&self) -> bool {
+        matches!(self, Self::Mount(_) | Self::Socket { .. } | Self::Ring { .. })
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {

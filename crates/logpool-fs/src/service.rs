@@ -78,8 +78,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Of any of them; the others are not served then. Nobody is taken in when one of the places can not be served at. A member
-    /// that is quarantined is no error: the others are served.
+    /// Of any of them; the others are not served then. None is taken in when one of the new ones' places can not be served at. A
+    /// member that is quarantined is no error, nor is one of the pool's whose place can not be served at: the others are served.
     pub fn start(pool: Pool, members: &[Served]) -> Result<Self> {
         Self::go_on(pool, members, Inheritance::default(), || Ok(()))
     }
@@ -119,10 +119,24 @@ impl Service {
             let (name, place, other) = (name.clone(), place.clone(), other.to_owned());
             return Err(Error::Occupied { name, place, other }.into());
         }
-        // Before anybody is taken in.
-        others().try_for_each(|served| served.place.prepare())?;
-        for served in others() {
+        let before = service.pool.members();
+        let (had, new): (Vec<&Served>, Vec<&Served>) =
+            others().copied().partition(|served| before.contains(&served.name));
+        // Before any is taken in.
+        new.iter().try_for_each(|served| served.place.prepare())?;
+        for served in new {
             service.add(served)?;
+        }
+        for served in had {
+            let Served { name, place, .. } = served;
+            match service.add(served) {
+                // That folder or socket is this member's alone.
+                Err(error) if error.is_of_place() => tracing::error!(
+                    member = name,
+                    "is not served at {place}: {error}; `ishigaki log remount {name}` serves it when that is put right"
+                ),
+                outcome => outcome?,
+            }
         }
         for Served { name, place, .. } in refused {
             if let Some((_, why)) = quarantined.iter().find(|(other, _)| other == name) {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::{Settings, Waiting};
+use ishigaki_logpool_fs::Place;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -147,19 +148,50 @@ fn check(members: &[MemberConfig]) -> Result<(), (usize, String)> {
             return Err((number, format!("member `{}` is there twice; a name is one server's alone", member.name)));
         }
         let path = member.place.path();
-        if let Some(other) = places.insert(path, &member.name) {
+        if let Some(other) = places.insert(tidy(path), &member.name) {
             let (path, name) = (path.display(), &member.name);
             let reason = format!("`{other}` and `{name}` are both at {path}; each needs a folder or socket of its own");
             return Err((number, reason));
         }
     }
-    Ok(())
+    inside(members).map_or(Ok(()), Err)
+}
+
+/// The first member whose place is in the folder of another one, where it would be one of that member's files.
+fn inside(members: &[MemberConfig]) -> Option<(usize, String)> {
+    let folders = || members.iter().filter(|member| matches!(member.place, Place::Mount(_)));
+    members.iter().enumerate().find_map(|(number, member)| {
+        let place = tidy(member.place.path());
+        let within = |other: &&MemberConfig| other.name != member.name && place.starts_with(tidy(other.place.path()));
+        let other = folders().find(within)?;
+        let (name, other, folder) = (&member.name, &other.name, other.place.path().display());
+        Some((
+            number,
+            format!(
+                "`{name}` is at {}, in the folder of `{other}` ({folder}), where that member's files are; give it a place elsewhere",
+                member.place.path().display()
+            ),
+        ))
+    })
+}
+
+/// A path without `.` and `..`, as far as that can be told from its words.
+fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if tidy.file_name().is_some() => {
+                tidy.pop();
+            }
+            part => tidy.push(part),
+        }
+    }
+    tidy
 }
 
 #[cfg(test)]
 mod tests {
-    use ishigaki_logpool_fs::Place;
-
     use super::*;
 
     const WHOLE: &str = r#"
@@ -243,6 +275,8 @@ ring = "ours.ring"
             (of_member(member), 6, "`a` is there twice"),
             (of_member(&member.replace("\"a\"", "\"b\"")), 6, "`a` and `b` are both at /m"),
             (of_member(&member.replace("\"a\"", "\"b\"").replace("mount", "socket")), 6, "both at /m"),
+            (of_member(&member.replace("\"a\"", "\"b\"").replace("/m", "/n/../m/./in")), 6, "in the folder of `a`"),
+            (of_member("").replace("/m\"", "/m/in\"") + &member.replace("\"a\"", "\"b\""), 2, "in the folder of `b`"),
             (of_member("socket = \"/s\""), 2, "member `a` has both `mount` and `socket`"),
             (of_member("ring = \"/s\""), 2, "member `a` has both `mount` and `ring`"),
             (of_member("").replace("mount = \"/m\"\n", ""), 2, "member `a` has neither `mount` nor `socket`"),

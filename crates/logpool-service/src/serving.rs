@@ -370,9 +370,11 @@ impl Core {
         if !is_new && !is_served {
             limits::check(&member, service.pool().member(&member.name)?.quota())?;
         }
-        service.add(&served)?;
         members.retain(|other| other.name != member.name);
         members.push(member.clone());
+        // The next start is to find nothing that it refuses.
+        together(&self.config.members, members.clone(), &self.data)?;
+        service.add(&served)?;
         if let Err(error) = added::store(&self.data, &members) {
             service.detach(&member.name);
             if is_new && let Err(stays) = service.pool().remove(&member.name) {

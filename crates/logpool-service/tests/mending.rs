@@ -99,6 +99,44 @@ fn a_member_that_can_not_be_opened_is_told_and_mended_and_the_others_are_served(
 }
 
 #[test]
+fn a_member_whose_place_is_gone_is_not_served_and_the_others_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = made(folder.path());
+    let place = folder.path().join("apart");
+    let moved = MEMBERS.replace("b.socket", "apart/b.socket");
+    let config =
+        Config::parse(&format!("data = \"{}\"\n{moved}", config.data.display()), &folder.path().join("pool.toml"));
+    let config = config.unwrap();
+    let serving = Serving::start(&config).unwrap();
+    assert_eq!((status(&config).members.len(), status(&config).not_served), (1, vec!["b".to_owned()]));
+    let remount = || ask(&config.data, &Request::Remount { name: "b".to_owned() });
+    assert!(remount().unwrap_err().to_string().contains("apart/b.socket"));
+    fs::create_dir(&place).unwrap();
+    remount().unwrap();
+    assert_eq!((status(&config).members.len(), place.join("b.socket").exists()), (2, true));
+    // One that is not there yet would be a mistake of the configuration.
+    serving.stop().unwrap();
+    let more = "[[member]]\nname = \"c\"\nprofile = \"generic\"\nsocket = \"gone/c.socket\"\n";
+    let text = format!("data = \"{}\"\n{moved}{more}", config.data.display());
+    let config = Config::parse(&text, &folder.path().join("pool.toml")).unwrap();
+    let error = Serving::start(&config).unwrap_err().to_string();
+    assert!(error.contains("gone/c.socket"), "{error}");
+}
+
+#[test]
+fn a_member_at_the_place_of_another_one_is_neither_added_nor_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = made(folder.path());
+    let serving = Serving::start(&config).unwrap();
+    let place = folder.path().join("not/../a.socket");
+    let member = format!("c:generic:{}", place.display()).parse().unwrap();
+    let error = ask(&config.data, &Request::Add(member)).unwrap_err().to_string();
+    assert!(error.contains("are both at"), "{error}");
+    assert_eq!((status(&config).members.len(), config.data.join("members.toml").exists()), (2, false));
+    serving.stop().unwrap();
+}
+
+#[test]
 fn a_quarantined_member_is_removed_with_all_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let config = made(folder.path());
