@@ -197,8 +197,9 @@ fn what_a_start_that_fails_has_not_used_is_there_for_the_next_one() {
     let error = again(&moved).unwrap_err().to_string();
     assert!(error.contains("where the mount of member `one` still is"), "{error}");
     // One whose folder is not empty.
-    fs::write(site.path("notempty"), b"").unwrap();
-    let full = site.config_with("[[member]]\nname = \"more\"\nprofile = \"generic\"\nmount = \".\"\n");
+    fs::create_dir(site.path("full")).unwrap();
+    fs::write(site.path("full").join("file"), b"").unwrap();
+    let full = site.config_with("[[member]]\nname = \"more\"\nprofile = \"generic\"\nmount = \"full\"\n");
     let error = again(&full).unwrap_err().to_string();
     assert!(error.contains("can not be mounted on"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(8), "nothing was asked of a mount that does not answer");
