@@ -105,7 +105,8 @@ fn right<'b>(field: &Field, parts: impl Iterator<Item = &'b ArrayRef>) -> Result
         width = part.iter().map(String::len).fold(width, usize::max);
         texts.push(part);
     }
-    let pad = |text: String| format!("{text:>width$}");
+    // A width of formatting is at most 65,535, and a name may be longer.
+    let pad = |text: String| " ".repeat(width.saturating_sub(text.chars().count())) + &text;
     Ok(texts
         .into_iter()
         .map(|part| Arc::new(StringArray::from_iter_values(part.into_iter().map(pad))) as ArrayRef)
@@ -143,5 +144,14 @@ mod tests {
         let text = written(Format::Table, &batches);
         assert_eq!(text.lines().filter(|line| line.contains("weight")).count(), 2);
         assert_eq!(text.lines().filter(|line| line.starts_with("| 300 ")).count(), batches.len());
+    }
+
+    #[test]
+    fn a_number_may_have_a_very_long_name() {
+        let name = "n".repeat(70_000);
+        let column: ArrayRef = Arc::new(ishigaki_sql::arrow::array::Int64Array::from(vec![7]));
+        let batch = RecordBatch::try_from_iter([(name.as_str(), column)]).unwrap();
+        let text = written(Format::Table, &[batch]);
+        assert!(text.contains(&name) && text.contains(&format!("{}7 |", " ".repeat(60_000))), "{}", text.len());
     }
 }
