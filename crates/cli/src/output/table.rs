@@ -151,7 +151,11 @@ mod tests {
         let name = "n".repeat(70_000);
         let column: ArrayRef = Arc::new(ishigaki_sql::arrow::array::Int64Array::from(vec![7]));
         let batch = RecordBatch::try_from_iter([(name.as_str(), column)]).unwrap();
-        let text = written(Format::Table, &[batch]);
+        let mut out = Vec::new();
+        let mut table = Table::new(&batch.schema(), &mut out);
+        table.batch(&batch).unwrap();
+        table.finish().unwrap();
+        let text = String::from_utf8(out).unwrap();
         assert!(text.contains(&name) && text.contains(&format!("{}7 |", " ".repeat(60_000))), "{}", text.len());
     }
 }
