@@ -218,7 +218,7 @@ impl Answer {
             Error::Invalid { reason, .. } => (Outcome::Invalid, 0, reason.clone()),
             Error::Damaged { reason, .. } => (Outcome::Damaged, 0, reason.clone()),
             Error::NoSpace { name, needed } => (Outcome::NoSpace, *needed, name.clone()),
-            Error::Io { source, .. } => {
+            Error::Io { source, .. } | Error::ReadOnly { source, .. } => {
                 let number = source.raw_os_error().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
                 (Outcome::Failed, number, source.to_string())
             }
@@ -245,7 +245,11 @@ impl Answer {
                     Ok(number) if number > 0 => io::Error::from_raw_os_error(number),
                     _ => io::Error::other(text),
                 };
-                Error::Io { name, operation: operation.name(), source }
+                let operation = operation.name();
+                match source.kind() {
+                    io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { name, operation, source },
+                    _ => Error::Io { name, operation, source },
+                }
             }
         }
     }

@@ -129,7 +129,7 @@ impl Failure {
             Error::Invalid { reason, .. } => Self::Invalid { reason: reason.clone() },
             Error::Damaged { reason, .. } => Self::Damaged { reason: reason.clone() },
             Error::NoSpace { needed, .. } => Self::NoSpace { needed: *needed },
-            Error::Io { operation, source, .. } => {
+            Error::Io { operation, source, .. } | Error::ReadOnly { operation, source, .. } => {
                 let number = OPERATIONS.iter().position(|known| known == operation).unwrap_or(0);
                 let errno = source.raw_os_error().unwrap_or(0);
                 Self::Io { operation: number as u8, errno, reason: source.to_string() }
@@ -160,7 +160,10 @@ impl Failure {
             Self::Io { operation, errno, reason } => {
                 let operation = OPERATIONS.get(usize::from(operation)).copied().unwrap_or("request");
                 let source = if errno > 0 { io::Error::from_raw_os_error(errno) } else { io::Error::other(reason) };
-                Error::Io { name, operation, source }
+                match source.kind() {
+                    io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { name, operation, source },
+                    _ => Error::Io { name, operation, source },
+                }
             }
             Self::PowerCut => Error::PowerCut { name },
         }

@@ -125,6 +125,7 @@ fn an_error_keeps_its_kind_over_the_wire_and_loses_the_nodes_paths() {
         Error::NoSpace { name: name(), needed: 4096 },
         io("read"),
         io("sync"),
+        Error::ReadOnly { name: name(), operation: "lock", source: std::io::Error::from_raw_os_error(30) },
         Error::PowerCut { name: name() },
     ] {
         let Some(Answer::Failed(failure)) = Answer::decode(&Answer::Failed(Failure::of(&error)).encode()) else {

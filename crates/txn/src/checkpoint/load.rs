@@ -63,7 +63,7 @@ impl Loading<'_> {
         let damaged = |why: &str| Error::damaged(format!("{}: {why}", part_name(self.manifest.number, place)));
         let device = self.directory.open(&part_name(self.manifest.number, place)).map_err(|error| match error {
             DeviceError::NotFound { .. } => damaged("is missing"),
-            DeviceError::Invalid { reason, .. } => damaged(&reason),
+            DeviceError::Invalid { reason, .. } | DeviceError::Damaged { reason, .. } => damaged(&reason),
             other => other.into(),
         })?;
         if device.len() < part.length {
