@@ -58,6 +58,13 @@ pub trait Directory: Send + Sync + Debug {
     /// Opens a device for reading and writing.
     fn open(&self, name: &str) -> Result<Arc<dyn Device>>;
 
+    /// Opens what is left of a device that something has cut short or made longer, to read it: its whole blocks, even where
+    /// its length is that of no device and [`open`](Self::open) refuses it as damaged. For getting out of a damaged device
+    /// what it still has; nothing can be written to it.
+    fn open_remains(&self, name: &str) -> Result<Arc<dyn Device>> {
+        self.open(name)
+    }
+
     /// The names, sorted.
     fn list(&self) -> Result<Vec<String>>;
 

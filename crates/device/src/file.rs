@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use crate::request::{check_name, whole_blocks};
 use crate::{AlignedBuffer, Device, Directory, DirectoryLock, Error, ReadLock, Result};
 use access::Caching;
+use device::Length;
 
 mod access;
 mod confined;
@@ -241,12 +242,16 @@ impl FileDirectory {
 
     /// [`Directory::open`] with its type.
     pub fn open_device(&self, name: &str) -> Result<FileDevice> {
+        self.open_as(name, Length::OfADevice)
+    }
+
+    fn open_as(&self, name: &str, length: Length) -> Result<FileDevice> {
         check_name(name)?;
         let path = self.path_of(name);
         self.check_confined(name)?;
         let (file, caching) =
             self.open_file(name, OFlags::empty()).map_err(|errno| refused(&path, "open", 0, errno))?;
-        FileDevice::opened(file, caching, &path, Arc::clone(&self.shared.transfer))
+        FileDevice::opened(file, caching, &path, length, Arc::clone(&self.shared.transfer))
     }
 }
 
@@ -267,6 +272,10 @@ impl Directory for FileDirectory {
 
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(self.open_device(name)?))
+    }
+
+    fn open_remains(&self, name: &str) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(self.open_as(name, Length::Any)?))
     }
 
     fn list(&self) -> Result<Vec<String>> {

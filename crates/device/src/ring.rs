@@ -80,6 +80,10 @@ impl Directory for RingDirectory {
         Ok(Arc::new(RingDevice { file: self.files.open_device(name)? }))
     }
 
+    fn open_remains(&self, name: &str) -> Result<Arc<dyn Device>> {
+        self.files.open_remains(name)
+    }
+
     fn list(&self) -> Result<Vec<String>> {
         self.files.list()
     }

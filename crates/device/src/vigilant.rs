@@ -51,6 +51,10 @@ impl Directory for VigilantDirectory {
         self.inner.open(name)
     }
 
+    fn open_remains(&self, name: &str) -> Result<Arc<dyn Device>> {
+        self.inner.open_remains(name)
+    }
+
     fn list(&self) -> Result<Vec<String>> {
         self.inner.list()
     }

@@ -9,7 +9,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use ishigaki_base::ByteSize;
-use ishigaki_device::Directory;
+use ishigaki_device::{Device, Directory};
 
 use crate::blocks;
 use crate::error::{Error, Result};
@@ -77,6 +77,23 @@ impl Reader {
     pub fn open(directory: Arc<dyn Directory>, file: &str) -> Result<Self> {
         let manifest = read_manifest(directory.as_ref(), file)?;
         Ok(Self::new(directory, file, manifest, &mut HashMap::new()))
+    }
+
+    /// Opens what is left of the page file of that name: pages are read as far as its segments go, whatever length they have.
+    /// Says what is wrong with its manifest's file, if that could be read all the same.
+    pub(crate) fn remains(directory: Arc<dyn Directory>, file: &str) -> Result<(Self, Option<String>)> {
+        name::check(file)?;
+        let name = name::manifest(file);
+        let (manifest, fault) = match directory.open(&name) {
+            Err(ishigaki_device::Error::Damaged { reason, .. }) => (directory.open_remains(&name), Some(reason)),
+            opened => (opened, None),
+        };
+        let manifest = manifest_in(file, manifest)?;
+        let mut reader = Self::new(Arc::clone(&directory), file, manifest, &mut HashMap::new());
+        let (entries, columns) = (&reader.manifest.segments, reader.layout.columns());
+        let remains = |&entry| Arc::new(OpenSegment::remains(&directory, entry, columns));
+        reader.segments = entries.iter().map(remains).collect();
+        Ok((reader, fault))
     }
 
     fn new(
@@ -157,6 +174,14 @@ impl Reader {
             offset: u64::from(within) * self.layout.page_size as u64,
             segment: segment.entry.identity,
             within,
+        })
+    }
+
+    /// Each segment's device, and what is wrong with it beside its pages. Reads all zone maps.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = (String, Option<&str>, Option<Error>)> {
+        self.segments.iter().map(|segment| {
+            let zones = segment.check_zones(&self.layout).err();
+            (name::segment(&self.layout.file, segment.entry.number), segment.fault(), zones)
         })
     }
 
@@ -250,7 +275,11 @@ pub(crate) fn layout_of(file: &str, manifest: &Manifest) -> Layout {
 /// Reads the current manifest.
 pub(crate) fn read_manifest(directory: &dyn Directory, file: &str) -> Result<Manifest> {
     name::check(file)?;
-    let device = directory.open(&name::manifest(file)).map_err(|error| match error {
+    manifest_in(file, directory.open(&name::manifest(file)))
+}
+
+fn manifest_in(file: &str, opened: ishigaki_device::Result<Arc<dyn Device>>) -> Result<Manifest> {
+    let device = opened.map_err(|error| match error {
         ishigaki_device::Error::NotFound { .. } => Error::NotFound { file: file.to_owned() },
         other => other.into(),
     })?;

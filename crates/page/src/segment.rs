@@ -14,12 +14,19 @@ use crate::page::Layout;
 use crate::sheet::{Header, Identity, Place, header_len};
 use crate::zones::{self, Zones};
 
+/// What is wrong with a part that a file should have behind its end.
+const CUT_OFF: Refusal = "behind the end of the file, which was cut short";
+
 /// Opens what it reads when it is first asked for, and keeps it.
 #[derive(Debug)]
 pub(crate) struct OpenSegment {
     pub(crate) entry: Segment,
     directory: Arc<dyn Directory>,
+    /// It is read around its damages: what is there counts, also of a file of another length.
+    remains: bool,
     device: OnceLock<Arc<dyn Device>>,
+    /// Why its file is none that can be opened, of one whose remains are read.
+    fault: OnceLock<String>,
     /// Where the chunks of the zone maps are.
     places: OnceLock<Vec<Place>>,
     rows: OnceLock<UInt32Array>,
@@ -31,26 +38,45 @@ impl OpenSegment {
         Self {
             entry,
             directory: Arc::clone(directory),
+            remains: false,
             device: OnceLock::new(),
+            fault: OnceLock::new(),
             places: OnceLock::new(),
             rows: OnceLock::new(),
             zones: (0..columns).map(|_| OnceLock::new()).collect(),
         }
     }
 
-    /// The device, which is as long as it should be.
-    fn device(&self, layout: &Layout) -> Result<&Arc<dyn Device>> {
+    /// The same, for who wants of it what is there.
+    pub(crate) fn remains(directory: &Arc<dyn Directory>, entry: Segment, columns: usize) -> Self {
+        Self { remains: true, ..Self::new(directory, entry, columns) }
+    }
+
+    /// The device, which is as long as it should be; of remains, at least up to that end.
+    fn device(&self, layout: &Layout, end: u64) -> Result<&Arc<dyn Device>> {
+        let device = self.opened(layout)?;
+        if device.len() < end { Err(self.damaged(layout, CUT_OFF)) } else { Ok(device) }
+    }
+
+    fn opened(&self, layout: &Layout) -> Result<&Arc<dyn Device>> {
         if let Some(device) = self.device.get() {
             return Ok(device);
         }
-        let opened = self.directory.open(&name::segment(&layout.file, self.entry.number));
+        let name = name::segment(&layout.file, self.entry.number);
+        let opened = match self.directory.open(&name) {
+            Err(ishigaki_device::Error::Damaged { reason, .. }) if self.remains => {
+                self.fault.get_or_init(|| reason);
+                self.directory.open_remains(&name)
+            }
+            opened => opened,
+        };
         let device = opened.map_err(|error| match error {
             ishigaki_device::Error::NotFound { .. } => self.damaged(layout, "it is missing"),
             error if error.is_damage() => self.damaged(layout, "it has another length than it was made with"),
             other => other.into(),
         })?;
         let needed = self.zones_offset(layout) + u64::from(self.entry.zones);
-        if device.len() < needed {
+        if device.len() < needed && !self.remains {
             return Err(self.damaged(layout, "it is shorter than the manifest says"));
         }
         Ok(self.device.get_or_init(|| device))
@@ -60,10 +86,21 @@ impl OpenSegment {
         u64::from(self.entry.pages) * layout.page_size as u64
     }
 
+    /// What is wrong with its file as a whole, as far as it was asked for.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.get().map(String::as_str)
+    }
+
+    /// Reads and checks all of its zone maps.
+    pub(crate) fn check_zones(&self, layout: &Layout) -> Result<()> {
+        self.rows(layout)?;
+        (0..layout.columns()).try_for_each(|column| self.zones(layout, column).map(drop))
+    }
+
     /// The bytes of some pages.
     pub(crate) fn read_pages(&self, layout: &Layout, first: u32, count: u32) -> Result<Bytes> {
-        let size = layout.page_size;
-        blocks::read(self.device(layout)?.as_ref(), u64::from(first) * size as u64, count as usize * size)
+        let (offset, length) = (u64::from(first) * layout.page_size as u64, count as usize * layout.page_size);
+        blocks::read(self.device(layout, offset + length as u64)?.as_ref(), offset, length)
     }
 
     /// The numbers of rows of its pages.
@@ -98,7 +135,9 @@ impl OpenSegment {
     fn chunks<const N: usize>(&self, layout: &Layout, first: usize) -> Result<[Bytes; N]> {
         let places = &self.places(layout)?[first..first + N];
         let (start, end) = (places[0].start, places[N - 1].end);
-        let bytes = blocks::read(self.device(layout)?.as_ref(), self.zones_offset(layout) + start as u64, end - start)?;
+        let offset = self.zones_offset(layout);
+        let device = self.device(layout, offset + end as u64)?;
+        let bytes = blocks::read(device.as_ref(), offset + start as u64, end - start)?;
         let mut chunks = [const { Bytes::new() }; N];
         for (chunk, place) in chunks.iter_mut().zip(places) {
             *chunk = bytes.slice(place.start - start..place.end - start);
@@ -112,8 +151,8 @@ impl OpenSegment {
             return Ok(places);
         }
         let (chunks, length) = (zones::chunks(layout.columns()), self.entry.zones as usize);
-        let header =
-            blocks::read(self.device(layout)?.as_ref(), self.zones_offset(layout), header_len(chunks).min(length))?;
+        let (offset, read) = (self.zones_offset(layout), header_len(chunks).min(length));
+        let header = blocks::read(self.device(layout, offset + read as u64)?.as_ref(), offset, read)?;
         let places = places_of(layout, self.entry, &header, length).map_err(|reason| self.damaged(layout, reason))?;
         Ok(self.places.get_or_init(|| places))
     }

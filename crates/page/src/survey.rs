@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::RecordBatch;
 use ishigaki_device::{AlignedBuffer, Directory};
 
 use crate::blocks;
@@ -44,7 +44,8 @@ pub struct FileDamage {
     pub what: String,
 }
 
-/// Reads every page of a file, and its zone maps. `give` gets the rows of each page that is whole.
+/// Reads every page of a file, and its zone maps. `give` gets the rows of each page that is whole, also of a segment that was cut
+/// short or made longer, and of one without zone maps.
 ///
 /// # Errors
 ///
@@ -55,7 +56,7 @@ pub fn survey(
     file: &str,
     mut give: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Survey> {
-    let reader = Reader::open(directory, file)?;
+    let (reader, fault) = Reader::remains(directory, file)?;
     let mut found = Survey { expected_rows: reader.rows(), ..Survey::default() };
     let columns: Vec<usize> = (0..reader.schema().fields().len()).collect();
     let mut decoder = reader.decoder(&columns)?;
@@ -75,11 +76,19 @@ pub fn survey(
             Err(error) => found.lose(number, address.device, address.offset, reason(&error)),
         }
     }
-    let zones = reader.page_rows().map(|rows: UInt32Array| drop(rows));
-    let zones = columns.iter().fold(zones, |sound, &column| sound.and_then(|()| reader.zones(column).map(drop)));
-    if let Err(error) = zones {
-        let what = format!("its zone maps: {}", reason(&error));
-        found.damages.push(FileDamage { device: name::manifest(file), offset: None, pages: None, what });
+    let mut damage = |device: &str, what: String| {
+        found.damages.push(FileDamage { device: device.to_owned(), offset: None, pages: None, what });
+    };
+    if let Some(fault) = fault {
+        damage(&name::manifest(file), fault);
+    }
+    for (device, fault, zones) in reader.faults() {
+        if let Some(fault) = fault {
+            damage(&device, fault.to_owned());
+        }
+        if let Some(error) = zones {
+            damage(&device, format!("its zone maps: {}", reason(&error)));
+        }
     }
     if found.damages.is_empty() && found.rows != found.expected_rows {
         let what = format!("it says {} rows, and its pages have {}", found.expected_rows, found.rows);
@@ -257,6 +266,43 @@ mod tests {
         let found = survey(directory, "t", |_| Ok(())).expect("the manifest is sound");
         assert_eq!(found.rows, 10_000);
         assert_eq!(found.damages.iter().filter(|damage| damage.pages.is_some()).count(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn of_a_segment_that_was_cut_short_every_whole_page_is_given() {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        drop(file(&directory, 3));
+        let reader = Reader::open(directory.clone(), "t").expect("a file");
+        let (name, rows) = (name::segment("t", 1), reader.page_rows().expect("sound"));
+        let in_segment = (0..reader.pages()).filter(|&page| reader.address(page).expect("a page").device == name);
+        let in_segment: Vec<u64> = in_segment.collect();
+        let whole = directory.open(&name).expect("it is there");
+        let mut bytes = AlignedBuffer::zeroed(whole.len() as usize);
+        whole.read_at(0, &mut bytes).expect("readable");
+        let end = in_segment.len() * 4096;
+        for length in [0, 512, 4096, end / 2, end - 512, end, bytes.len() + 4096] {
+            directory.remove(&name).expect("it is there");
+            let cut = directory.create(&name, length as u64).expect("memory never fails");
+            let kept = length.min(bytes.len());
+            cut.write_durable(0, &bytes[..kept]).expect("memory never fails");
+            let lost = &in_segment[in_segment.len().min(length / 4096)..];
+            let mut given = 0;
+            let found = survey(directory.clone(), "t", |batch| {
+                given += batch.num_rows() as u64;
+                Ok(())
+            });
+            let found = found.expect("the manifest is sound");
+            let missing: u64 = lost.iter().map(|&page| u64::from(rows.value(page as usize))).sum();
+            assert_eq!((found.rows, given), (15_000 - missing, 15_000 - missing), "{length}: {found:?}");
+            let pages: Vec<_> = found.damages.iter().filter_map(|damage| damage.pages).collect();
+            assert_eq!(pages, Vec::from_iter(lost.first().copied().zip(lost.last().copied())), "{length}: {found:?}");
+            assert_eq!(found.is_sound(), length > bytes.len(), "{length}: {found:?}");
+            if !found.is_sound() {
+                let again = Reader::open(directory.clone(), "t").expect("the manifest is sound");
+                let refused = again.page(in_segment[0]).expect_err("a reader of the file refuses it").to_string();
+                assert!(refused.contains("ishigaki salvage DIR --to DIR2"), "{refused}");
+            }
+        }
     }
 
     #[test]

@@ -89,7 +89,12 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
     for pages in &saved.pages {
         for damage in pages.found.iter().flat_map(|found| &found.damages) {
             let offset = damage.offset.map(|offset| format!(", byte {offset}")).unwrap_or_default();
-            writeln!(text, "damaged  {}/{}{offset}: {}", pages.from, damage.device, damage.what)?;
+            let which = match damage.pages {
+                Some((first, last)) if first < last => format!("pages {first} to {last}: "),
+                Some((page, _)) => format!("page {page}: "),
+                None => String::new(),
+            };
+            writeln!(text, "damaged  {}/{}{offset}: {which}{}", pages.from, damage.device, damage.what)?;
         }
     }
     for missing in &saved.missing {

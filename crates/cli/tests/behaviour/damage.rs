@@ -86,6 +86,65 @@ fn a_damaged_database_names_the_commands_and_they_help() {
     assert!(ishigaki("verify", saved.path()).succeeds().stderr.is_empty());
 }
 
+#[test]
+fn of_a_page_file_that_was_cut_short_the_whole_pages_are_saved_and_the_others_named() {
+    const SELECT: &str = "SELECT count(*) AS n, sum(n) AS sum FROM paged WHERE n > 0";
+    let (directory, beside) = (stones(), tempfile::tempdir().unwrap());
+    let place = beside.path().display();
+    let create =
+        format!("CREATE TABLE paged (n BIGINT) WITH (storage = 'paged', location = '{place}', page_size = '64KiB')");
+    sql(directory.path())
+        .args(["-c", &create])
+        .args(["-c", "INSERT INTO paged SELECT value * 7919 % 1000003 FROM generate_series(1, 120000)"])
+        .succeeds();
+    let segment = beside.path().join("paged-0000000001.pages");
+    let sound = fs::read(&segment).unwrap();
+    let pages = json(&ishigaki("verify", directory.path()).arg("--json").succeeds());
+    let tables = pages["tables"].as_array().expect("a list");
+    let pages = tables.iter().find(|table| table["name"] == "paged").and_then(|table| table["pages"].as_u64());
+    let (pages, page) = (pages.expect("a number") as usize, 64 << 10);
+    let mut saved_before = 0;
+    for (length, whole) in [
+        (pages / 2 * page, pages / 2),
+        (pages * page - 100, pages - 1),
+        (pages * page, pages),
+        (sound.len() + 100, pages),
+    ] {
+        let mut bytes = sound.clone();
+        bytes.resize(length, 0);
+        fs::write(&segment, &bytes).unwrap();
+        let verified = ishigaki("verify", directory.path()).fails_with(4);
+        assert!(verified.stdout.contains(&format!(" rows in {whole} page")), "{length}: {}", verified.stdout);
+        let saved = database();
+        let answer = to("salvage", directory.path(), saved.path()).arg("--json").fails_with(4);
+        let report = json(&answer);
+        assert_eq!(report["complete"], Value::Bool(false), "{length}");
+        let count = sql(saved.path()).args(["--format", "csv", "-c", SELECT]).succeeds().stdout;
+        let rows: u64 = count.lines().nth(1).and_then(|line| line.split(',').next()?.parse().ok()).expect("a number");
+        if whole == pages {
+            assert_eq!(count, format!("n,sum\n{}\n", paged_sum()), "{length}: {}", answer.stdout);
+        } else {
+            let words = format!("[{whole},{}]", pages - 1);
+            assert!(report.to_string().contains(&words), "{length}: no {words} in {report}");
+            let told = to("salvage", directory.path(), database().path()).fails_with(4).stdout;
+            let words = if whole + 1 == pages { format!("page {whole}: ") } else { format!("pages {whole} to ") };
+            let words = format!("paged-0000000001.pages, byte {}: {words}", whole * page);
+            assert!(told.contains(&words), "{length}: no {words} in {told}");
+            assert!(rows < 120_000, "{length}: {rows}");
+        }
+        assert!(rows > saved_before || rows == 120_000, "{length}: {rows} rows of {whole} pages");
+        saved_before = rows;
+        let refused = sql(directory.path()).args(["-c", SELECT]).fails_with(4);
+        assert!(refused.stderr.contains("`ishigaki salvage DIR --to DIR2`"), "{length}: {}", refused.stderr);
+        sql(directory.path()).args(["-c", COUNT]).succeeds();
+    }
+}
+
+/// How many rows the paged table has, and their sum.
+fn paged_sum() -> String {
+    format!("120000,{}", (1..=120_000_u64).map(|value| value * 7919 % 1_000_003).sum::<u64>())
+}
+
 /// Removes the files of the log for which that holds.
 fn remove_log(directory: &Path, goes: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(directory).unwrap() {

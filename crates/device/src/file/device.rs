@@ -42,6 +42,15 @@ pub struct FileDevice {
     only_reads: bool,
 }
 
+/// Which lengths a file may have that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    /// Whole blocks.
+    OfADevice,
+    /// Any. Its whole blocks are there to be read, and nothing can be written.
+    Any,
+}
+
 impl FileDevice {
     /// Opens a file or a raw block device by its path. A block device that is mounted or otherwise in use is refused with
     /// [`Error::Locked`], and so is a second opening of it.
@@ -70,11 +79,17 @@ impl FileDevice {
         if caching == Caching::Used {
             access::warn_about_cache(path);
         }
-        Self::opened(file, caching, path, transfer)
+        Self::opened(file, caching, path, Length::OfADevice, transfer)
     }
 
     /// A file that was opened just now.
-    pub(super) fn opened(file: OwnedFd, caching: Caching, path: &Path, transfer: Arc<dyn Transfer>) -> Result<Self> {
+    pub(super) fn opened(
+        file: OwnedFd,
+        caching: Caching,
+        path: &Path,
+        wanted: Length,
+        transfer: Arc<dyn Transfer>,
+    ) -> Result<Self> {
         let io = |operation| move |errno: Errno| failed(path, operation, errno);
         let name = path.display().to_string();
         let status = rustix::fs::fstat(&file).map_err(io("open"))?;
@@ -87,11 +102,17 @@ impl FileDevice {
             FileType::RegularFile => {
                 let length = status.st_size.cast_unsigned();
                 let promise = access::promise_of_file(&file, length, caching).map_err(io("probe"))?;
-                if !length.is_multiple_of(promise.block_size as u64) {
-                    let block = promise.block_size;
+                let block = promise.block_size as u64;
+                if wanted == Length::Any {
+                    let mut remains =
+                        Self::new(file, name, length - length % block, Promise { trim: false, ..promise }, transfer);
+                    remains.only_reads = true;
+                    return Ok(remains);
+                }
+                if !length.is_multiple_of(block) {
                     let reason = format!(
                         "its length of {length} bytes is not a multiple of the medium's block size {block}; it was cut \
-                         short or comes from a medium with smaller blocks"
+                         short or made longer, or comes from a medium with smaller blocks"
                     );
                     return Err(Error::Damaged { name, reason });
                 }

@@ -129,6 +129,32 @@ fn a_file_cut_short_is_refused() {
 }
 
 #[test]
+fn of_a_file_of_any_length_the_whole_blocks_are_there_to_be_read_alone() {
+    let (_place, directory) = in_temporary(Caching::Avoided);
+    let device = directory.create("d", 3 * 4096).expect("created");
+    let mut block = AlignedBuffer::zeroed(4096);
+    block.fill(7);
+    device.write_durable(4096, &block).expect("written");
+    let file = fs::OpenOptions::new().write(true).open(directory.path().join("d")).expect("opened");
+    for (length, whole) in [(2 * 4096 + 100, 2 * 4096), (3 * 4096, 3 * 4096), (4096, 4096), (100, 0), (0, 0)] {
+        file.set_len(length).expect("cut");
+        let remains = directory.open_remains("d").expect("any length will do");
+        assert_eq!(remains.len(), whole, "of {length}");
+        if whole >= 2 * 4096 {
+            let mut read = AlignedBuffer::zeroed(4096);
+            remains.read_at(4096, &mut read).expect("it is there");
+            assert_eq!(read[..], block[..], "of {length}");
+            let error = remains.write_at(0, &block).expect_err("only to be read");
+            assert!(matches!(error, Error::ReadOnly { .. }), "{error:?}");
+        }
+        assert!(!remains.promise().trim);
+        assert_eq!(file.metadata().expect("there").len(), length);
+        file.set_len(0).and_then(|()| file.set_len(3 * 4096)).expect("made longer");
+        directory.open("d").expect("whole blocks").write_durable(4096, &block).expect("written");
+    }
+}
+
+#[test]
 fn a_trimmed_file_gives_its_space_back_and_takes_new_bytes() {
     use std::os::unix::fs::MetadataExt;
     let (_place, directory) = in_temporary(Caching::Avoided);

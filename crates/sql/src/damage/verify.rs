@@ -124,8 +124,15 @@ fn file(table: &Arc<TableDefinition>, location: &Location, checked: &mut Verifie
     checked.rows += survey.rows;
     checked.pages = checked.pages.map(|pages| pages + survey.pages);
     // Whether its columns are the table's.
-    let part = Part::here(Arc::new(Reader::open(directory, table.name())?));
-    PagedTable::new(table.name(), table.schema(), vec![part], Arc::new(PageCache::new(ByteSize::default())))?;
+    match Reader::open(directory, table.name()) {
+        Ok(reader) => {
+            let (part, cache) = (Part::here(Arc::new(reader)), Arc::new(PageCache::new(ByteSize::default())));
+            PagedTable::new(table.name(), table.schema(), vec![part], cache)?;
+        }
+        // The survey has read what this refuses.
+        Err(_) if !survey.is_sound() => {}
+        Err(error) => return Err(error.into()),
+    }
     let damage = |damage: ishigaki_page::FileDamage| Damage {
         file: format!("{}/{}", location.place, damage.device),
         offset: damage.offset,

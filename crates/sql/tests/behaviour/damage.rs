@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ishigaki_device::{Directory, FileDirectory};
+use ishigaki_page::Reader;
 use ishigaki_sql::{BackedUp, Database, Salvaged, Settings, Target, Verification};
 use ishigaki_testkit::seeded_runs;
 use ishigaki_txn::{Progress, Source};
@@ -187,6 +189,79 @@ fn hidden_row_ids_are_not_given_out_again_after_a_salvage() {
     session.execute_blocking("INSERT INTO notes VALUES ('new')").expect("a new id");
     assert_eq!(rows(&session, "SELECT count(*) FROM notes"), ["502"]);
     assert!(verify(&directory.path().join("data")).is_sound());
+}
+
+/// Gives the paged table's segment another length: the rows that come back are those of its whole pages, the table alone is
+/// refused, and what is missing is told.
+#[test]
+fn of_a_page_file_of_another_length_every_whole_page_is_salvaged() {
+    const PAGE: u64 = 4096;
+    let (directory, path) = filled();
+    let expected = contents(&open(&path));
+    let elsewhere = directory.path().join("elsewhere");
+    let segment = elsewhere.join("pages-0000000001.pages");
+    let sound = fs::read(&segment).expect("readable");
+    let (page_rows, pages) = {
+        let reader = Reader::open(Arc::new(self::directory(&elsewhere)), "pages").expect("sound");
+        (reader.page_rows().expect("sound").values().to_vec(), reader.pages())
+    };
+    let (end, full) = (pages * PAGE, sound.len() as u64);
+    assert!(pages > 8 && full > end, "{pages} pages, {full} bytes");
+    for length in [0, 100, end / 2, end / 2 + 100, end - 100, end, end + 100, full - 100, full + 100, full + 1000] {
+        let mut bytes = sound.clone();
+        bytes.resize(length as usize, 0x5a);
+        fs::write(&segment, &bytes).expect("writable");
+        let whole = pages.min(length / PAGE) as usize;
+        let rows_left: u64 = page_rows[..whole].iter().map(|&rows| u64::from(rows)).sum();
+
+        let found = verify(&path);
+        let table = found.tables.iter().find(|table| table.name == "pages").expect("it is in the catalog");
+        assert_eq!((table.rows, table.pages), (rows_left, Some(whole as u64)), "{length} bytes: {found:?}");
+        assert!(!found.is_sound() && table.damaged > 0, "{length} bytes: {found:?}");
+
+        let to = directory.path().join(format!("saved {length}"));
+        let saved = salvage(&path, &to);
+        assert!(!saved.is_complete(), "{length} bytes: {saved:?}");
+        let survey = saved.pages[0].found.as_ref().expect("the manifest is sound");
+        assert_eq!((survey.rows, survey.expected_rows), (rows_left, 5000), "{length} bytes: {survey:?}");
+        let lost: Vec<_> = survey.damages.iter().filter_map(|damage| damage.pages).collect();
+        let cut_off = (whole as u64) < pages;
+        assert_eq!(lost, Vec::from_iter(cut_off.then(|| (whole as u64, pages - 1))), "{length} bytes: {survey:?}");
+
+        let back = contents(&open(&to));
+        assert_eq!(back["pages"].len() as u64, rows_left, "{length} bytes");
+        assert!(back["pages"].iter().all(|row| expected["pages"].contains(row)), "{length} bytes");
+        for table in ["stones", "walls", "notes"] {
+            assert_eq!(back[table], expected[table], "{length} bytes");
+        }
+
+        let database = open(&path);
+        let session = database.session();
+        assert_eq!(rows(&session, "SELECT count(*) FROM notes").len(), 1, "{length} bytes");
+        let refused = session.execute_blocking("SELECT sum(n) FROM pages WHERE name <> ''");
+        let refused = refused.map(drop).expect_err("the table is refused").to_string();
+        assert!(refused.contains("ishigaki salvage DIR --to DIR2"), "{length} bytes: {refused}");
+        drop(session);
+        database.close().expect("it closes");
+    }
+}
+
+/// A manifest's file that was made longer by some bytes has the manifest all the same.
+#[test]
+fn the_manifest_in_a_longer_file_is_found() {
+    let (directory, path) = filled();
+    let expected = contents(&open(&path));
+    let manifest = directory.path().join("elsewhere/pages.pages");
+    let mut bytes = fs::read(&manifest).expect("readable");
+    bytes.extend_from_slice(&[0x5a; 100]);
+    fs::write(&manifest, &bytes).expect("writable");
+    let found = verify(&path);
+    assert_eq!(found.damages.len(), 1, "{found:?}");
+    assert!(found.damages[0].what.contains("is not a multiple of"), "{found:?}");
+    let to = directory.path().join("saved");
+    let saved = salvage(&path, &to);
+    assert_eq!(saved.pages[0].found.as_ref().expect("it is found").rows, 5000, "{saved:?}");
+    assert_eq!(contents(&open(&to)), expected);
 }
 
 /// Flips a bit of one of the files, of the database or of its paged table: the database then says what it did, or is refused
