@@ -15,13 +15,15 @@
 //! ```
 //!
 //! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`calls`],
-//! [`formula`], and [`plan`] with the rule that has plans use them.
+//! [`formula`], [`mixed`] with the one type that numbers of several types get, and [`plan`] with the rule that has plans use
+//! them.
 
 mod arithmetic;
 mod calls;
 mod decimals;
 mod formula;
 mod groups;
+mod mixed;
 mod plan;
 mod sums;
 mod times;
@@ -34,7 +36,8 @@ use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUD
 
 pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
-pub use plan::{ExactNumbers, as_day, binary, type_of};
+pub use mixed::MixedNumbers;
+pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
 pub use sums::{average, sum};
 
 /// The operators that are replaced.

@@ -14,7 +14,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
-use ishigaki_scan::exact::{self, ExactNumbers};
+use ishigaki_scan::exact::{self, ExactNumbers, MixedNumbers};
 use ishigaki_scan::{PlaceScans, Placement, ScanOptions, TallyPages};
 use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -242,6 +242,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(OneRow),
         Arc::new(Barrier),
+        Arc::new(MixedNumbers),
         Arc::new(ExactNumbers),
         Arc::new(FloatsStayFloats),
         Arc::new(LateConstants),

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result};
-use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use datafusion::logical_expr::expr::{Alias, Exists, InSubquery};
+use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Projection, cast};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -123,6 +123,9 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
         if self.0.name() == "extract_equijoin_predicate" && compares_nulls(&plan) {
             return Ok(Transformed::no(plan));
         }
+        if self.0.name() == "single_distinct_aggregation_to_group_by" {
+            return grouped_twice(&self.0, plan, config);
+        }
         let rewritten = self.0.rewrite(plan, config)?;
         match &rewritten.data {
             LogicalPlan::Join(join) if rewritten.transformed && join.null_equality == NullEquality::NullEqualsNull => {
@@ -156,6 +159,48 @@ impl PhysicalOptimizerRule for Watched<Arc<dyn PhysicalOptimizerRule + Send + Sy
     fn schema_check(&self) -> bool {
         self.0.schema_check()
     }
+}
+
+/// Aggregates of distinct values, as groups of groups. The rule has sums summed up again, and a sum of sums has a wider type than
+/// a sum: what it gives gets its own type back. The names that the rule gives to columns, no other column must have.
+fn grouped_twice(
+    rule: &Arc<dyn OptimizerRule + Send + Sync>,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let takes_name = |name: &str| name.starts_with("alias") || name.starts_with("group_alias_");
+    match &plan {
+        LogicalPlan::Aggregate(aggregate)
+            if aggregate
+                .group_expr
+                .iter()
+                .any(|group| matches!(group, Expr::Column(column) if takes_name(&column.name))) =>
+        {
+            return Ok(Transformed::no(plan));
+        }
+        _ => {}
+    }
+    let schema = Arc::clone(plan.schema());
+    let rewritten = rule.rewrite(plan, config)?;
+    if !rewritten.transformed {
+        return Ok(rewritten);
+    }
+    rewritten.map_data(|rewritten| {
+        let LogicalPlan::Projection(Projection { expr, input, .. }) = rewritten else { return Ok(rewritten) };
+        let expr = expr.into_iter().zip(schema.fields()).map(|(expression, field)| {
+            if expression.get_type(input.schema())? == *field.data_type() {
+                return Ok(expression);
+            }
+            Ok(match expression {
+                Expr::Alias(Alias { expr, relation, name, .. }) => {
+                    cast(*expr, field.data_type().clone()).alias_qualified(relation, name)
+                }
+                other => other,
+            })
+        });
+        let expr = expr.collect::<Result<Vec<_>>>()?;
+        Projection::try_new(expr, input).map(LogicalPlan::Projection)
+    })
 }
 
 /// A join on columns whose NULLs are equal. An equality in its condition must stay there: among the columns, its NULLs would be

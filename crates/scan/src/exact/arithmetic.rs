@@ -13,9 +13,11 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr_common::datum::apply;
 
 use super::decimals::{self, Digits};
+use super::plan::met;
 use super::strict_field;
 
-/// An operator as a function. Its two arguments are integers of one type, floating-point numbers of one type, or decimals.
+/// An operator as a function. Its two arguments are integers of one type, floating-point numbers of one type, or decimals; any
+/// others are taken as these.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Arithmetic {
     operator: Operator,
@@ -185,7 +187,10 @@ impl ScalarUDFImpl for Arithmetic {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let found = match types {
-            [left, right] => result_type(self.operator, left, right),
+            [left, right] => result_type(self.operator, left, right).or_else(|| {
+                let [left, right] = met(left, right)?;
+                result_type(self.operator, &left, &right)
+            }),
             _ => None,
         };
         let Some(found) = found else { return exec_err!("{} is not for {types:?}", self.operator) };
@@ -203,7 +208,12 @@ impl ScalarUDFImpl for Arithmetic {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [left, right] = <[ColumnarValue; 2]>::try_from(args.args)
             .map_err(|args| DataFusionError::Internal(format!("{} of {} values", self.name(), args.len())))?;
-        let result = self.return_type(&[left.data_type(), right.data_type()])?;
+        let types = [left.data_type(), right.data_type()];
+        let result = self.return_type(&types)?;
+        let (left, right) = match (result_type(self.operator, &types[0], &types[1]), met(&types[0], &types[1])) {
+            (None, Some([one, other])) => (left.cast_to(&one, None)?, right.cast_to(&other, None)?),
+            _ => (left, right),
+        };
         apply(&left, &right, |left, right| match result {
             DataType::Decimal128(precision, scale) => self.decimals(left, right, (precision, scale)),
             DataType::Float32 => self.floats::<Float32Type>(left, right),

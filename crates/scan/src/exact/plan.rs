@@ -24,7 +24,7 @@ const SPACES: &str = " \t\n\r\u{b}\u{c}";
 
 /// What a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Number {
+pub(super) enum Number {
     SmallInt,
     Integer,
     BigInt,
@@ -34,12 +34,16 @@ enum Number {
 }
 
 impl Number {
-    fn of(expression: &Expr, data_type: &DataType) -> Option<Self> {
+    pub(super) fn of(expression: &Expr, data_type: &DataType) -> Option<Self> {
         // A number that is written down is the narrowest INTEGER or BIGINT.
         if let Expr::Literal(ScalarValue::Int64(value), _) = expression {
             let narrow = value.is_none_or(|value| i32::try_from(value).is_ok());
             return Some(if narrow { Self::Integer } else { Self::BigInt });
         }
+        Self::of_type(data_type)
+    }
+
+    pub(super) fn of_type(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Int8 | DataType::UInt8 | DataType::Int16 => Self::SmallInt,
             DataType::UInt16 | DataType::Int32 => Self::Integer,
@@ -57,11 +61,11 @@ impl Number {
         })
     }
 
-    fn is_integer(self) -> bool {
+    pub(super) fn is_integer(self) -> bool {
         self <= Self::BigInt
     }
 
-    fn arrow(self) -> DataType {
+    pub(super) fn arrow(self) -> DataType {
         match self {
             Self::SmallInt => DataType::Int16,
             Self::Integer => DataType::Int32,
@@ -73,7 +77,7 @@ impl Number {
     }
 
     /// The decimal that holds an integer.
-    fn as_decimal(self) -> Self {
+    pub(super) fn as_decimal(self) -> Self {
         match self {
             Self::SmallInt => Self::Decimal(5, 0),
             Self::Integer => Self::Decimal(10, 0),
@@ -95,7 +99,7 @@ fn meet(left: Number, right: Number) -> (Number, Number) {
 }
 
 /// An expression as a number of that type.
-fn of_type(expression: &Expr, found: &DataType, number: Number) -> Expr {
+pub(super) fn of_type(expression: &Expr, found: &DataType, number: Number) -> Expr {
     if let (Expr::Literal(ScalarValue::Int64(Some(value)), _), Number::Decimal(_, 0)) = (expression, number) {
         // With no more digits than it has.
         let digits = value.unsigned_abs().checked_ilog10().map_or(1, |log| log as u8 + 1);
@@ -122,6 +126,27 @@ pub fn type_of(expression: &Expr, schema: &dyn ExprSchema) -> Option<DataType> {
         Expr::Negative(inner) => type_of(inner, schema),
         other => other.get_type(schema).ok(),
     }
+}
+
+/// The types as which an operator takes two types of numbers.
+pub(super) fn met(left: &DataType, right: &DataType) -> Option<[DataType; 2]> {
+    let (left, right) = meet(Number::of_type(left)?, Number::of_type(right)?);
+    Some([left.arrow(), right.arrow()])
+}
+
+/// What stands for an operator while the types of its operands may still become wider: they are left as they are.
+pub fn unsettled(operator: Operator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
+    let mut call = match binary(operator, left, right, schema)? {
+        Expr::ScalarFunction(call) => call,
+        dates => return Some(dates),
+    };
+    let is_number = |operand: &Expr| type_of(operand, schema).is_some_and(|found| Number::of_type(&found).is_some());
+    for (made, operand) in call.args.iter_mut().zip([left, right]) {
+        if matches!(made, Expr::Cast(Cast { expr, .. }) if expr.as_ref() == operand) && is_number(operand) {
+            *made = operand.clone();
+        }
+    }
+    Some(Expr::ScalarFunction(call))
 }
 
 /// What stands for an operator between two numbers or dates; nothing where DataFusion's own is right.

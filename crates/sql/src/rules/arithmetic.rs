@@ -17,7 +17,7 @@ impl ExprPlanner for Arithmetic {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, mut left, mut right } = raw;
         if let Some(operator) = arithmetic(&op) {
-            if let Some(exact) = exact::binary(operator, &left, &right, schema) {
+            if let Some(exact) = exact::unsettled(operator, &left, &right, schema) {
                 return Ok(PlannerResult::Planned(exact));
             }
         } else if is_comparison(&op) {

@@ -8,6 +8,7 @@ mod dml_planning;
 mod large;
 mod limits;
 mod merged;
+mod mixed;
 mod numbers;
 mod paged;
 mod paged_killed;

@@ -1,0 +1,175 @@
+//! Numbers of several types in one place, and aggregates beside those of distinct values: as `PostgreSQL` 15 answers.
+
+use crate::shell::Shell;
+
+/// A column of each type; row 2 is NULL throughout.
+fn one_of_each() -> Shell {
+    Shell::with(
+        "CREATE TABLE t (id INT PRIMARY KEY, g INT, h INT, s SMALLINT, k INT, b BIGINT, r REAL, d DOUBLE PRECISION,
+                         n DECIMAL(7, 2), x TEXT, a DATE, z TIMESTAMP);
+         INSERT INTO t VALUES (1, 1, 7, 2, 3, 5000000000, 0.5, 0.25, 1.25, 'a', '2024-01-01', '2024-01-01 10:00:00'),
+                              (2, 1, 8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                              (3, 1, 7, 4, 5, 5000000002, 1.5, 0.75, 2.25, 'b', '2024-01-02', '2024-01-02 10:00:00'),
+                              (4, 2, 8, 6, 7, 5000000004, 2.5, 1.25, 3.50, 'c', '2024-01-03', '2024-01-03 10:00:00')",
+    )
+}
+
+const NUMBERS: [&str; 6] = ["s", "k", "b", "r", "d", "n"];
+
+#[test]
+fn aggregates_stand_beside_aggregates_of_distinct_values() {
+    let shell = one_of_each();
+    let distinct = ["count(DISTINCT h)", "sum(DISTINCT h)", "avg(DISTINCT h)", "count(DISTINCT x)", "max(DISTINCT n)"];
+    let mut beside = vec!["count(*)".to_owned(), "count(x)".to_owned()];
+    beside.extend(
+        NUMBERS.iter().flat_map(|of| ["sum", "avg", "min", "max", "stddev"].map(|name| format!("{name}({of})"))),
+    );
+    beside.extend(["x", "a", "z"].iter().flat_map(|of| ["min", "max"].map(|name| format!("{name}({of})"))));
+    beside.push("sum(k) FILTER (WHERE h = 7)".to_owned());
+    beside.push("sum(CASE WHEN h = 7 THEN 1 ELSE k END)".to_owned());
+    for rest in
+        ["", " GROUP BY g ORDER BY g", " GROUP BY g + 1 ORDER BY g + 1", " GROUP BY g HAVING sum(k) > 1 ORDER BY g"]
+    {
+        for distinct in distinct {
+            for aggregate in &beside {
+                // Each alone is computed in another way.
+                let one = shell.rows(&format!("SELECT {aggregate} FROM t{rest}"));
+                let other = shell.rows(&format!("SELECT {distinct} FROM t{rest}"));
+                let expected: Vec<_> = one.iter().zip(&other).map(|(one, other)| format!("{one}|{other}")).collect();
+                let sql = format!("SELECT {aggregate}, {distinct} FROM t{rest}");
+                assert_eq!(shell.rows(&sql), expected, "{sql}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sum_beside_distinct_values_has_its_own_type() {
+    let shell = one_of_each();
+    for (sql, expected) in [
+        ("SELECT sum(k), count(DISTINCT h) FROM t", "15|2"),
+        ("SELECT sum(s), sum(b), sum(n), count(DISTINCT h) FROM t", "12|15000000006|7.00|2"),
+        ("SELECT pg_typeof(sum(k)), pg_typeof(sum(b)), count(DISTINCT h) FROM t", "bigint|numeric|2"),
+        ("SELECT sum(k) + 9223372036854775792, count(DISTINCT h) FROM t", "9223372036854775807|2"),
+        ("SELECT sum(k), sum(DISTINCT k), max(k) FROM t WHERE k IS NULL", "NULL|NULL|NULL"),
+        (
+            "SELECT alias1, sum(k), count(DISTINCT h) FROM (SELECT 1 AS alias1, k, h FROM t) AS u GROUP BY alias1",
+            "1|15|2",
+        ),
+        ("SELECT q.c + 1 FROM (SELECT sum(k) AS c, count(DISTINCT h) AS e FROM t) AS q", "16"),
+    ] {
+        assert_eq!(shell.rows(sql), [expected], "{sql}");
+    }
+}
+
+#[test]
+fn alternatives_of_several_types_have_one_type_for_what_is_computed_of_them() {
+    let shell = one_of_each();
+    for (expression, expected) in [
+        ("CASE WHEN g = 1 THEN 1 ELSE b END + 3", "4"),
+        ("CASE WHEN g = 2 THEN 1 ELSE b END + 3", "5000000003"),
+        ("CASE WHEN g = 2 THEN 1 ELSE 1.5 END + k", "4.5"),
+        ("CASE WHEN g = 2 THEN k ELSE n END + b", "5000000001.25"),
+        ("CASE WHEN g = 2 THEN k ELSE b END + 0.5", "5000000000.5"),
+        ("CASE WHEN g = 2 THEN s ELSE 1.5 END * 2", "3.0"),
+        ("CASE WHEN g = 2 THEN k ELSE d END + 1", "1.25"),
+        ("CASE WHEN g = 2 THEN NULL ELSE k END + 1", "4"),
+        ("CASE WHEN g = 2 THEN NULL WHEN g = 1 THEN s ELSE b END - 1", "1"),
+        ("-CASE WHEN g = 2 THEN 1 ELSE n END", "-1.25"),
+        ("CAST(CASE WHEN g = 2 THEN 1 ELSE 2.5 END AS INT)", "3"),
+        ("CASE WHEN g = 2 THEN k ELSE 2.5 END > 2", "true"),
+        ("CASE WHEN g = 2 THEN 1 WHEN g = 3 THEN CASE WHEN h = 7 THEN k ELSE n END ELSE b END % 7", "2.00"),
+        ("coalesce(NULL, k, 1.5) + b", "5000000003.0"),
+        ("coalesce(s, b) * 2", "4"),
+        ("coalesce(CASE WHEN g = 2 THEN 1 ELSE 1.5 END, k) + 1", "2.5"),
+        ("greatest(s, n, 1) + k", "5.00"),
+        ("least(b, 1.5) / 2", "0.75000000000000000000"),
+        ("nullif(k, 1.5) + b", "5000000003"),
+        ("(SELECT CASE WHEN g = 2 THEN 1 ELSE 2.5 END) + b", "5000000002.5"),
+    ] {
+        let sql = format!("SELECT {expression} FROM t WHERE id = 1");
+        assert_eq!(number(&shell.rows(&sql)), number(&[expected.to_owned()]), "{sql}");
+    }
+    for (sql, expected) in [
+        (
+            "SELECT y + b FROM (SELECT CASE WHEN g = 2 THEN 1 ELSE 1.5 END AS y, b FROM t WHERE id = 1) AS q",
+            "5000000001.5",
+        ),
+        (
+            "SELECT y + 1.5 FROM (SELECT CASE WHEN g = 2 THEN k ELSE b END AS y FROM t WHERE id = 1) AS q",
+            "5000000001.5",
+        ),
+        (
+            "WITH q AS (SELECT CASE WHEN g = 2 THEN 1 ELSE 1.5 END AS y, k FROM t WHERE id = 1) SELECT y * k FROM q",
+            "4.5",
+        ),
+        ("SELECT sum(y) + 1 FROM (SELECT 1 AS y UNION ALL SELECT 2.5) AS q", "4.5"),
+        ("SELECT max(y + b) FROM (SELECT 1 AS y UNION SELECT 2.5) AS q, t", "5000000006.5"),
+        ("SELECT sum(column1 + 5000000000) FROM (VALUES (1), (2.5)) AS q", "10000000003.5"),
+        ("SELECT sum(CASE WHEN g = 1 THEN 1 ELSE b END) FROM t", "5000000007"),
+        ("SELECT sum(CASE WHEN g = 1 THEN 1 ELSE 2.5 END) + 1 FROM t", "6.5"),
+        ("SELECT avg(CASE WHEN g = 1 THEN k ELSE n END) * 2 FROM t WHERE id IN (1, 4)", "6.5"),
+        ("SELECT count(*) FROM t WHERE k IN (3, 5.0, 5000000000)", "2"),
+    ] {
+        assert_eq!(number(&shell.rows(sql)), number(&[expected.to_owned()]), "{sql}");
+    }
+}
+
+/// Without the zeros at the end of a fraction, of which a DECIMAL here has as many as its type.
+fn number(rows: &[String]) -> Vec<String> {
+    let plain = |row: &String| match row.contains('.') {
+        true => row.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => row.clone(),
+    };
+    rows.iter().map(plain).collect()
+}
+
+/// In row 1 the second of two alternatives is taken, in row 4 the first one.
+#[test]
+fn every_pair_of_numbers_is_computed_of_as_of_the_wider_type() {
+    let shell = one_of_each();
+    let operands = ["s", "k", "b", "r", "d", "n", "1", "2.5", "3000000000", "NULL"];
+    let values = |select: &[String], row: u8| -> Vec<Option<f64>> {
+        let sql = format!("SELECT {} FROM t WHERE id = {row}", select.join(", "));
+        let rows = shell.rows(&sql);
+        rows.iter().flat_map(|row| row.split('|')).map(|value| value.parse().ok()).collect()
+    };
+    for one in operands {
+        for other in operands.into_iter().filter(|other| [one, other] != ["NULL"; 2]) {
+            let chosen = format!("CASE WHEN g = 2 THEN {one} ELSE {other} END");
+            let coalesced = format!("coalesce(CASE WHEN g = 2 THEN {one} END, {other})");
+            let (mut mixed, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
+            for third in ["s", "k", "b", "r", "d", "n", "3"] {
+                for operator in ["+", "-", "*"] {
+                    // Two of these do not fit a BIGINT once they are multiplied.
+                    if operator == "*" && third == "b" {
+                        continue;
+                    }
+                    for alternatives in [&chosen, &coalesced] {
+                        let name = mixed.len();
+                        mixed.push(format!("{alternatives} {operator} {third} AS c{name}"));
+                        for (plain, of) in [(&mut first, one), (&mut second, other)] {
+                            plain.push(format!(
+                                "CAST({of} AS DOUBLE PRECISION) {operator} CAST({third} AS DOUBLE PRECISION) AS c{name}"
+                            ));
+                        }
+                    }
+                }
+            }
+            for (row, plain, of) in [(4, &first, one), (1, &second, other)] {
+                if of == "NULL" {
+                    continue;
+                }
+                for ((sql, found), expected) in mixed.iter().zip(values(&mixed, row)).zip(values(plain, row)) {
+                    let (Some(found), Some(expected)) = (found, expected) else { panic!("{sql}: a number is missing") };
+                    // As precise as a REAL is, of a large BIGINT beside it, too.
+                    let loses =
+                        [one, other].contains(&"r") && ["b", "3000000000"].iter().any(|of| [one, other].contains(of));
+                    let room: f64 = if loses { 512.0 } else { 0.0 };
+                    let room = room.max(expected.abs().max(1.0) * 1e-6);
+                    assert!((found - expected).abs() <= room, "{sql}: {found} for {expected}");
+                }
+            }
+        }
+    }
+}
