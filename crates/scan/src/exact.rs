@@ -8,15 +8,16 @@
 //!   a + b, a - b, a * b, a / b, a % b    ─▶  Arithmetic   integers, decimals, floating-point numbers
 //!   -a                                   ─▶  Negation     integers
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
+//!   var_pop(a), stddev(a)                ─▶  Spread       states in 256 bits
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
 //!   CAST(a AS REAL)                      ─▶  Real, Double of DOUBLE and text: what is finite stays finite
 //!   (SELECT a FROM t)                    ─▶  OnlyRow      a second row is an error
 //!   ((((a + b) + c) + d) + …)            ─▶  Formula      many of them as one function
 //! ```
 //!
-//! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`calls`],
-//! [`formula`], [`mixed`] with the one type that numbers of several types get, and [`plan`] with the rule that has plans use
-//! them.
+//! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
+//! [`calls`], [`spans`] of intervals, [`formula`], [`mixed`] with the one type that numbers of several types get, and [`plan`] with
+//! the rule that has plans use them.
 
 mod arithmetic;
 mod calls;
@@ -25,6 +26,8 @@ mod formula;
 mod groups;
 mod mixed;
 mod plan;
+mod spans;
+mod spread;
 mod sums;
 mod times;
 
@@ -38,6 +41,7 @@ pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
 pub use mixed::MixedNumbers;
 pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
+pub use spans::{moment_text, moment_texts, span};
 pub use sums::{average, sum};
 
 /// The operators that are replaced.
@@ -80,6 +84,8 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         microseconds(),
         only_row(),
         not_lost(),
+        span(),
+        moment_text(),
     ])
 }
 
@@ -96,7 +102,12 @@ pub fn decode_scalar(name: &str, bytes: &[u8]) -> Option<Arc<ScalarUDF>> {
     }
 }
 
+/// All aggregate functions.
+pub fn aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
+    [sum(), average()].into_iter().chain(spread::spreads())
+}
+
 /// The aggregate function of this name, for plans that are read from their written form.
 pub fn aggregate_function(name: &str) -> Option<Arc<AggregateUDF>> {
-    [sum(), average()].into_iter().find(|function| function.name() == name)
+    aggregates().find(|function| function.name() == name)
 }

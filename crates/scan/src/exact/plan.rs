@@ -17,7 +17,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::formula::collapsed;
 use super::times::in_microseconds;
-use super::{arithmetic, average, double, negation, operator as operator_of, real, result_type, round_even, sum};
+use super::{aggregates, arithmetic, double, negation, operator as operator_of, real, result_type, round_even};
 
 /// What `PostgreSQL` skips around a number that it reads from text.
 const SPACES: &str = " \t\n\r\u{b}\u{c}";
@@ -283,12 +283,12 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::TryCast(TryCast { expr, field }) => castable(expr, field.data_type(), schema)
             .map(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field: Arc::clone(field) })),
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
-            let exact = [sum(), average()].into_iter().find(|exact| exact.name() == func.name() && exact != func);
+            let exact = aggregates().find(|exact| exact.name() == func.name() && exact != func);
             exact.map(|func| Expr::AggregateFunction(AggregateFunction { func, params: params.clone() }))
         }
         Expr::WindowFunction(window) => match &window.fun {
             WindowFunctionDefinition::AggregateUDF(func) => {
-                let exact = [sum(), average()].into_iter().find(|exact| exact.name() == func.name() && exact != func);
+                let exact = aggregates().find(|exact| exact.name() == func.name() && exact != func);
                 exact.map(|func| {
                     let fun = WindowFunctionDefinition::AggregateUDF(func);
                     Expr::WindowFunction(Box::new(WindowFunction { fun, params: window.params.clone() }))
