@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use ishigaki_sql::arrow::datatypes::SchemaRef;
 use ishigaki_sql::arrow::error::ArrowError;
 use ishigaki_sql::arrow::record_batch::RecordBatch;
+use ishigaki_sql::spelled;
 
 use crate::failure::Failure;
 
@@ -42,11 +43,31 @@ pub(crate) fn writer<'o>(
     schema: &SchemaRef,
     out: &'o mut dyn Write,
 ) -> Result<Box<dyn Writer + 'o>, Failure> {
-    Ok(match format {
-        Format::Table => Box::new(table::Table::new(schema, out)),
-        Format::Csv => Box::new(csv::Csv::new(schema, out)?),
+    // Programs read times with a T.
+    let times = format == Format::Table;
+    let schema = spelled(&RecordBatch::new_empty(SchemaRef::clone(schema)), times)?.schema();
+    let inner: Box<dyn Writer + 'o> = match format {
+        Format::Table => Box::new(table::Table::new(&schema, out)),
+        Format::Csv => Box::new(csv::Csv::new(&schema, out)?),
         Format::Json => Box::new(json::Json::new(out)),
-    })
+    };
+    Ok(Box::new(Spelled { inner, times }))
+}
+
+/// Writes intervals and days as `PostgreSQL` does.
+struct Spelled<'o> {
+    inner: Box<dyn Writer + 'o>,
+    times: bool,
+}
+
+impl Writer for Spelled<'_> {
+    fn batch(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        self.inner.batch(&spelled(batch, self.times)?)
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.inner.finish()
+    }
 }
 
 /// A value that can not be shown, or an output that can not be written.
@@ -82,6 +103,39 @@ pub(crate) mod trial {
             Arc::new(Float64Array::from(vec![Some(0.5), None, Some(12.25)])),
         ];
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+    }
+
+    #[test]
+    fn intervals_and_days_are_written_as_postgresql_writes_them() {
+        use ishigaki_sql::arrow::array::{Date32Array, IntervalMonthDayNanoArray, TimestampMicrosecondArray};
+        use ishigaki_sql::arrow::datatypes::{IntervalMonthDayNano, IntervalUnit, TimeUnit};
+        let fields = vec![
+            Field::new("i", DataType::Interval(IntervalUnit::MonthDayNano), true),
+            Field::new("d", DataType::Date32, true),
+            Field::new("t", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        ];
+        let columns: Vec<ishigaki_sql::arrow::array::ArrayRef> = vec![
+            Arc::new(IntervalMonthDayNanoArray::from(vec![
+                Some(IntervalMonthDayNano::new(14, 0, 1_500_000_000)),
+                None,
+            ])),
+            Arc::new(Date32Array::from(vec![Some(-719_163), Some(19_782)])),
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(500_000), None])),
+        ];
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+        for (format, expected) in [
+            (Format::Csv, "i,d,t\n1 year 2 mons 00:00:01.5,0001-12-31 BC,1970-01-01T00:00:00.500\n,2024-02-29,\n"),
+            (Format::Table, "| 1 year 2 mons 00:00:01.5 | 0001-12-31 BC | 1970-01-01 00:00:00.5 |"),
+            (Format::Json, "{\"i\":\"1 year 2 mons 00:00:01.5\",\"d\":\"0001-12-31 BC\","),
+        ] {
+            let mut out = Vec::new();
+            let mut writer = writer(format, &batch.schema(), &mut out).unwrap();
+            writer.batch(&batch).unwrap();
+            writer.finish().unwrap();
+            drop(writer);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(expected), "{text}");
+        }
     }
 
     pub(crate) fn written(format: Format, batches: &[RecordBatch]) -> String {

@@ -27,7 +27,7 @@ use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
-use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, OneRow, TextsAsBytes};
+use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, TextsAsBytes, TextsAsTimes};
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
@@ -231,6 +231,8 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     config.options_mut().execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1)?;
     // 0.1 is a tenth here, not the double next to it; DECIMAL columns get what was written.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
+    // The rows of a subquery keep its order: a LIMIT around it takes the first ones.
+    config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
     let mut scans = ScanOptions::default();
     if settings.distribute.is_some() {
         in_pieces(&mut config);
@@ -249,6 +251,8 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     ];
     analyzers.extend(Analyzer::new().rules);
     analyzers.push(Arc::new(TextsAsBytes));
+    analyzers.push(Arc::new(TextsAsTimes));
+    analyzers.push(Arc::new(Intervals));
     analyzers.push(Arc::new(ExactNumbers));
     analyzers.push(Arc::new(JoinedTexts));
     analyzers.push(Arc::new(CountRows));
@@ -266,8 +270,9 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
         .with_physical_optimizer_rule(Arc::new(PlaceScans));
     // The first planner that knows an operator plans it; of functions of one name the last one is called.
     state.expr_planners().get_or_insert_default().insert(0, Arc::new(Arithmetic));
-    state.aggregate_functions().get_or_insert_default().extend([exact::sum(), exact::average()]);
+    state.aggregate_functions().get_or_insert_default().extend(exact::aggregates());
     state.scalar_functions().get_or_insert_default().extend(bounded::functions());
+    state.scalar_functions().get_or_insert_default().extend(functions::planned());
     if settings.distribute.is_none() {
         state.aggregate_functions().get_or_insert_default().extend(functions::aggregates());
     }

@@ -5,6 +5,7 @@
 
 mod age;
 mod buckets;
+mod common_type;
 mod digest;
 mod mode;
 mod type_of;
@@ -12,6 +13,8 @@ mod type_of;
 use std::sync::Arc;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+
+pub(crate) use common_type::COMMON_TYPE;
 
 /// All of one value each.
 pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
@@ -21,6 +24,11 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
         Arc::new(ScalarUDF::from(age::Age::default())),
         Arc::new(ScalarUDF::from(type_of::TypeOf::default())),
     ]
+}
+
+/// Those of which a plan has calls before it is optimized, and none afterwards.
+pub(crate) fn planned() -> Vec<Arc<ScalarUDF>> {
+    vec![Arc::new(ScalarUDF::from(common_type::CommonType::default()))]
 }
 
 /// All of the values of a group.

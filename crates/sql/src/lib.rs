@@ -43,6 +43,7 @@ mod session;
 mod setting;
 mod settings;
 mod show;
+mod spelling;
 mod spill;
 mod statement;
 pub mod table;
@@ -59,6 +60,7 @@ pub use interrupt::{CancelHandle, Progress};
 pub use outcome::{Outcome, Rows};
 pub use session::{Session, TransactionStatus};
 pub use settings::{MAX_THREADS, Settings};
+pub use spelling::spelled;
 pub use spill::Spilled;
 pub use statement::Statement;
 

@@ -11,10 +11,11 @@
 mod columns;
 mod side;
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, OrderBy, OrderByKind, Query, Select, SelectItem,
+    Expr, Ident, JoinConstraint, JoinOperator, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
@@ -29,7 +30,8 @@ pub(crate) fn resolve(current: &Current, statement: &mut Statement) -> Result<()
     if Visit::visit(&*statement, &mut Looks).is_continue() {
         return Ok(());
     }
-    let mut resolver = Resolver { current, queries: Vec::new(), scopes: Vec::new(), is_derived: false };
+    let mut resolver =
+        Resolver { current, queries: Vec::new(), scopes: Vec::new(), is_derived: false, clashes: HashSet::new() };
     match VisitMut::visit(statement, &mut resolver) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(*error),
@@ -45,6 +47,15 @@ impl Visitor for Looks {
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         let several = select.projection.len() > 1 && select.projection.iter().any(is_wildcard);
         found(several || select.from.iter().any(merges))
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &query.order_by else {
+            return ControlFlow::Continue(());
+        };
+        let computes = orders.iter().any(|order| !matches!(order.expr, Expr::Identifier(_) | Expr::Value(_)));
+        let Some(select) = query.body.as_select().filter(|_| computes) else { return ControlFlow::Continue(()) };
+        found(!columns::new_names(&select.projection).is_empty())
     }
 
     fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
@@ -135,6 +146,8 @@ struct Resolver<'a> {
     scopes: Vec<Scope>,
     /// Whether the next query is a subquery of FROM.
     is_derived: bool,
+    /// New names of a result's columns that are those of other columns in its ORDER BY.
+    clashes: HashSet<String>,
 }
 
 impl VisitorMut for Resolver<'_> {
@@ -157,18 +170,8 @@ impl VisitorMut for Resolver<'_> {
         if let SetExpr::Select(select) = query.body.as_mut() {
             let scope = step(self.enter(select))?;
             if let Some(OrderBy { kind: OrderByKind::Expressions(expressions), .. }) = &mut order_by {
-                let outputs = columns::selected(&select.projection);
-                self.scopes.push(scope);
-                for order in expressions {
-                    // The name of a result goes before that of a column.
-                    let is_output =
-                        matches!(&order.expr, Expr::Identifier(name) if outputs.contains(&identifier(name)));
-                    if !is_output {
-                        VisitMut::visit(&mut order.expr, self)?;
-                    }
-                }
-                let scope = self.scopes.pop();
-                self.frame().scope = scope;
+                let scope = self.order(expressions, &mut select.projection, scope)?;
+                self.frame().scope = Some(scope);
             } else {
                 self.frame().scope = Some(scope);
             }
@@ -219,15 +222,27 @@ impl VisitorMut for Resolver<'_> {
         let Expr::Identifier(name) = expression else { return ControlFlow::Continue(()) };
         let name = identifier(name);
         let mut scopes = self.scopes.iter().rev();
+        // In an expression of ORDER BY, it is one at most where no table has a column of that name.
+        let mut is_output = false;
         while let Some(scope) = scopes.next() {
             match scope {
                 Scope::Wall => drop(scopes.next()),
                 Scope::Unknown => break,
                 Scope::Columns(side) => match side.find(&name) {
-                    Found::None => {}
+                    Found::None => is_output |= side.outputs.contains(&name),
+                    Found::Several if side.outputs.contains(&name) => {
+                        return refuse_order(&name, "which is a column of several tables of FROM");
+                    }
+                    Found::One(_) if is_output => {
+                        return refuse_order(&name, "which is a column of a query around this one");
+                    }
                     Found::Several => break,
                     Found::One(column) => {
-                        if let Some(other) = column.expression.as_ref().filter(|_| column.is_merged || side.in_on) {
+                        let other_name = column.is_merged || side.in_on || side.outputs.contains(&name);
+                        if let Some(other) = column.expression.as_ref().filter(|_| other_name) {
+                            if side.outputs.contains(&name) {
+                                self.clashes.insert(name);
+                            }
                             *expression = other.clone();
                         }
                         break;
@@ -239,7 +254,52 @@ impl VisitorMut for Resolver<'_> {
     }
 }
 
+/// A name in an expression of ORDER BY that could be taken for what it is not.
+fn refuse_order(name: &str, what: &str) -> Step {
+    ControlFlow::Break(Box::new(Error::unsupported(
+        format!("ORDER BY an expression over {name}, {what}, and a new name of a result's column"),
+        "give the result's column another name, or order by its name alone",
+    )))
+}
+
 impl Resolver<'_> {
+    /// Resolves the names of an ORDER BY. That of a result's column goes before that of a table's where it stands alone; in
+    /// an expression only those of tables count.
+    fn order(&mut self, orders: &mut [OrderByExpr], items: &mut [SelectItem], mut scope: Scope) -> Step<Scope> {
+        let (outputs, new) = (columns::selected(items), columns::new_names(items));
+        if let Scope::Columns(side) = &mut scope {
+            side.outputs = new.clone();
+        }
+        let is_unknown = matches!(scope, Scope::Unknown);
+        self.scopes.push(scope);
+        let before = std::mem::take(&mut self.clashes);
+        for order in orders.iter_mut() {
+            let mut alone = &order.expr;
+            while let Expr::Nested(inner) = alone {
+                alone = inner;
+            }
+            if matches!(alone, Expr::Identifier(name) if outputs.contains(&identifier(name))) {
+                continue;
+            }
+            if is_unknown && let Some(name) = columns::one_of(&order.expr, &new) {
+                refuse_order(&name, "which may be a column of FROM")?;
+            }
+            VisitMut::visit(&mut order.expr, self)?;
+        }
+        let clashes = std::mem::replace(&mut self.clashes, before);
+        if let Some(name) = clashes.iter().next()
+            && self.frame().is_derived
+        {
+            refuse_order(name, "which is a column of FROM, in a subquery of FROM or a WITH")?;
+        }
+        columns::rename(&clashes, items, orders);
+        let mut scope = self.scopes.pop().unwrap_or(Scope::Unknown);
+        if let Scope::Columns(side) = &mut scope {
+            side.outputs.clear();
+        }
+        ControlFlow::Continue(scope)
+    }
+
     /// The innermost query.
     fn frame(&mut self) -> &mut Frame {
         if self.queries.is_empty() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -91,13 +92,28 @@ async fn attempt(
 
 /// Plans a statement that only reads.
 pub(crate) async fn plan(context: &Context<'_>, ast: &Ast) -> Result<LogicalPlan> {
-    let mut ast = Box::new(ast.clone());
-    merged::resolve(context.current, &mut ast)?;
-    let statement = PlannerStatement::Statement(ast);
-    let plan = context.state.statement_to_plan(statement).await?;
+    let mut resolved = Box::new(ast.clone());
+    merged::resolve(context.current, &mut resolved)?;
+    let plan = match context.state.statement_to_plan(PlannerStatement::Statement(resolved)).await {
+        Err(error) if has_alike_names(&error) => {
+            let mut named = Box::new(ast.clone());
+            merged::resolve(context.current, &mut named)?;
+            statement::name_all(&mut named);
+            context.state.statement_to_plan(PlannerStatement::Statement(named)).await?
+        }
+        planned => planned?,
+    };
     // DataFusion acts on DDL, DML and SET while it plans or begins to run them. None of that may come this way.
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
     Ok(plan)
+}
+
+/// Whether a statement was not planned because expressions that are not alike have the same name.
+fn has_alike_names(error: &DataFusionError) -> bool {
+    let text = error.to_string();
+    ["require unique expression names", "duplicate unqualified field name", "duplicate qualified field name"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 /// Optimizes a plan and starts it.

@@ -1,12 +1,14 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row,
-//! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them; that no other
+//! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, and [`Intervals`] has intervals compared as there; that no other
 //! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
 mod arithmetic;
 mod barrier;
 mod bytes;
+mod intervals;
+mod moments;
 mod one_row;
 
 use datafusion::arrow::datatypes::DataType;
@@ -22,6 +24,8 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
 pub(crate) use bytes::TextsAsBytes;
+pub(crate) use intervals::Intervals;
+pub(crate) use moments::{TextsAsTimes, with_seconds};
 pub(crate) use one_row::OneRow;
 
 /// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the

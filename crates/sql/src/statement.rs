@@ -9,6 +9,7 @@ mod dialect;
 mod plain;
 mod rewrite;
 mod tree;
+mod whole_table;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use ishigaki_scan::Wish;
 
 use crate::{Error, Result, setting, show};
 
-pub(crate) use rewrite::alike::{shown, tell_apart, without_marks};
+pub(crate) use rewrite::alike::{marked, shown, tell_apart, without_marks};
+pub(crate) use rewrite::nameless::name_all;
 pub(crate) use tree::STACK;
 use tree::Tree;
 
@@ -41,7 +43,7 @@ impl Statement {
             .tokenize_with_location()
             .map_err(|error| Error::Syntax { message: error.to_string() })?;
         check_numbers(&tokens)?;
-        let tokens = checkpoint::admit(tokens);
+        let tokens = whole_table::admit(checkpoint::admit(tokens));
         let depth = tree::depth(&tokens);
         let trees = tree::with_room(depth, || {
             // How deep the tree may be is known already; several calls of the parser may be one level of it.

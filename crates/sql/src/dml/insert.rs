@@ -60,11 +60,19 @@ pub(crate) async fn prepare(context: &Context<'_>, insert: &Insert) -> Result<(A
         let plan = fill(context, &definition, LogicalPlanBuilder::empty(true).build()?, &[]).await?;
         return Ok((definition, Prepared { headline, plans: vec![plan] }));
     };
-    let positions = positions(&definition, &insert.columns)?;
+    let mut positions = positions(&definition, &insert.columns)?;
+    let are_named = !insert.columns.is_empty();
+    if !are_named && let Some(width) = values::width(source) {
+        // The columns that are left get their defaults.
+        positions.truncate(width.max(1));
+    }
     let mut plans = Vec::new();
     for source in values::split(&definition, &positions, source)? {
         let source = context.guard(query::plan(context, &Ast::Query(Box::new(source)))).await?;
         let given = source.schema().fields().len();
+        if !are_named && (1..positions.len()).contains(&given) {
+            positions.truncate(given);
+        }
         if given != positions.len() {
             return Err(wrong_count(&definition, given, positions.len()));
         }

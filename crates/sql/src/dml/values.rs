@@ -77,6 +77,14 @@ pub(super) fn split(definition: &TableDefinition, positions: &[usize], source: &
     Ok(groups.into_iter().map(|(_, rows)| part(rows)).collect())
 }
 
+/// How many values the first row of plain VALUES has.
+pub(super) fn width(source: &Query) -> Option<usize> {
+    match source.body.as_ref() {
+        SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
+        _ => None,
+    }
+}
+
 fn goes_with(group: &[Kind], row: &[Kind]) -> bool {
     group.iter().zip(row).all(|(group, new)| group == new || *group == Kind::Null || *new == Kind::Null)
 }

@@ -1,15 +1,17 @@
 //! The names of the columns of tables, CTEs and subqueries.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
+    Expr, Ident, ObjectName, OrderByExpr, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
+    TableFactor, visit_expressions,
 };
 
 use super::{Columns, Frame, Resolver};
 use crate::Result;
 use crate::names::TARGETS;
-use crate::statement::{SCHEMA, identifier};
+use crate::statement::{SCHEMA, identifier, marked, shown};
 
 impl Resolver<'_> {
     /// Learns the CTEs of a query, which is the innermost one.
@@ -99,6 +101,55 @@ impl Resolver<'_> {
 /// The names that items of a select list have.
 pub(super) fn selected(items: &[SelectItem]) -> HashSet<String> {
     items.iter().filter_map(name_of).collect()
+}
+
+/// The names that items of a select list give to something else than the column of that name.
+pub(super) fn new_names(items: &[SelectItem]) -> HashSet<String> {
+    let new = |item: &SelectItem| {
+        let name = name_of(item)?;
+        let name = shown(&name).map_or(name.clone(), str::to_owned);
+        let mut expression = match item {
+            SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } => expression,
+            _ => return None,
+        };
+        while let Expr::Nested(inner) = expression {
+            expression = inner;
+        }
+        let is_column = matches!(expression, Expr::Identifier(column) if identifier(column) == name);
+        (!is_column).then_some(name)
+    };
+    items.iter().filter_map(new).collect()
+}
+
+/// Gives columns of a result names that no column of a table has; the client sees the old ones.
+pub(super) fn rename(names: &HashSet<String>, items: &mut [SelectItem], orders: &mut [OrderByExpr]) {
+    for item in items {
+        if let SelectItem::ExprWithAlias { alias, .. } = item
+            && names.contains(&identifier(alias))
+        {
+            *alias = Ident::with_quote('"', marked(&identifier(alias), 1));
+        }
+    }
+    for order in orders {
+        let mut alone = &mut order.expr;
+        while let Expr::Nested(inner) = alone {
+            alone = inner;
+        }
+        if let Expr::Identifier(name) = alone
+            && names.contains(&identifier(name))
+        {
+            *name = Ident::with_quote('"', marked(&identifier(name), 1));
+        }
+    }
+}
+
+/// One of some names that stands in an expression.
+pub(super) fn one_of(expression: &Expr, names: &HashSet<String>) -> Option<String> {
+    let found = visit_expressions(expression, |inner: &Expr| match inner {
+        Expr::Identifier(name) if names.contains(&identifier(name)) => ControlFlow::Break(identifier(name)),
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
 }
 
 fn name_of(item: &SelectItem) -> Option<String> {

@@ -37,6 +37,8 @@ pub(super) struct Side {
     pub(super) merges: bool,
     /// Whether it is what an ON sees: each name of it is said with its table.
     pub(super) in_on: bool,
+    /// New names of the result's columns, where it is what an ORDER BY sees: none is meant in an expression.
+    pub(super) outputs: HashSet<String>,
 }
 
 /// How often a name is there.
@@ -55,7 +57,7 @@ impl Side {
             is_merged: false,
         };
         let shown = columns.iter().map(column).collect();
-        Self { columns: shown, tables: vec![(table.to_owned(), columns)], merges: false, in_on: false }
+        Self { columns: shown, tables: vec![(table.to_owned(), columns)], ..Self::default() }
     }
 
     pub(super) fn names(&self) -> Columns {

@@ -3,6 +3,7 @@
 //! The checks see the tree after `rewrite`: what a rewrite has a right form for is not here any more.
 
 mod calls;
+mod ctes;
 mod order;
 
 use std::collections::HashSet;
@@ -54,6 +55,10 @@ impl Visitor for Check {
         if let SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) = query.body.as_ref() {
             return refuse("WITH before INSERT, UPDATE or DELETE", "put the query into the statement as a subquery");
         }
+        if let SetExpr::Table(_) = query.body.as_ref() {
+            return refuse("TABLE t in this place", "write SELECT * FROM t");
+        }
+        ctes::check(query)?;
         order::check(query)
     }
 

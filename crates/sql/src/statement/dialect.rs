@@ -1,6 +1,8 @@
-//! The dialect that statements are written in: `PostgreSQL`'s, but for two things.
+//! The dialect that statements are written in: `PostgreSQL`'s, but for three things.
 //!
 //! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`. `sqlparser` reads `a IS DISTINCT FROM (b AND c)`.
+//!
+//! `a BETWEEN SYMMETRIC b AND c` is a BETWEEN with the bounds in either order, which `sqlparser` does not know.
 //!
 //! And `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
 //! name first, and once more when it was none. Calls within calls are then read 2^depth times: half a minute at a depth of
@@ -8,7 +10,7 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -37,6 +39,9 @@ impl Dialect for Postgres {
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if let Some(between) = symmetric(parser, left) {
+            return Some(between);
+        }
         let negated = if parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM]) {
             true
         } else if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
@@ -117,6 +122,25 @@ impl Dialect for Postgres {
         supports_xml_expressions
         supports_comment_optimizer_hint
     }
+}
+
+/// `a BETWEEN SYMMETRIC b AND c`, which is `(a BETWEEN b AND c OR a BETWEEN c AND b)`.
+fn symmetric(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    let negated = if parser.parse_keywords(&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC]) {
+        true
+    } else if parser.parse_keywords(&[Keyword::BETWEEN, Keyword::SYMMETRIC]) {
+        false
+    } else {
+        return None;
+    };
+    let either = |between: Expr| {
+        let Expr::Between { expr, negated, low, high } = between else { return between };
+        let turned = Expr::Between { expr: expr.clone(), negated, low: high.clone(), high: low.clone() };
+        let between = Expr::Between { expr, negated, low, high };
+        let op = if negated { BinaryOperator::And } else { BinaryOperator::Or };
+        Expr::Nested(Box::new(Expr::BinaryOp { left: Box::new(between), op, right: Box::new(turned) }))
+    };
+    Some(parser.parse_between(left.clone(), negated).map(either))
 }
 
 #[cfg(test)]

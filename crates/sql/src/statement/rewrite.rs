@@ -1,14 +1,19 @@
 //! What is changed in a syntax tree before it is planned, because DataFusion takes some plain SQL amiss.
 
 pub(super) mod alike;
+mod ctes;
+mod defaults;
 mod known_types;
 mod lengths;
 mod literals;
+pub(super) mod nameless;
 mod negations;
 mod parts;
 mod quantified;
 mod rows;
 mod similar;
+mod spans;
+mod tables;
 mod windows;
 
 use std::ops::ControlFlow;
@@ -28,6 +33,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 #[derive(Default)]
 struct Rewrite {
     windows: windows::Scopes,
+    ctes: ctes::Names,
     /// The queries around the place: whether each is a table of FROM, and how many of its CTEs are still to come.
     queries: Vec<(bool, usize)>,
     /// Whether the next one is.
@@ -38,6 +44,8 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        tables::without_parentheses(query);
+        tables::flatten_unions(&mut query.body);
         plain::limit(query);
         plain::order(query);
         alike::in_right_sides(&mut query.body);
@@ -50,18 +58,21 @@ impl VisitorMut for Rewrite {
         }
         self.queries.push((is_derived, query.with.as_ref().map_or(0, |with| with.cte_tables.len())));
         self.windows.enter_query(query);
+        self.ctes.enter_query(query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.queries.pop();
         self.windows.leave_query(query);
+        self.ctes.leave_query();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.enter_select(select);
         rows::in_group_by(select);
+        tables::group_of_all(select);
         lengths::keep_names(select);
         alike::tell_apart(&mut select.projection, self.queries.last().is_some_and(|(is_derived, _)| *is_derived));
         ControlFlow::Continue(())
@@ -69,6 +80,8 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         literals::of_table_function(table);
+        tables::alias_of_join(table);
+        self.ctes.resolve(table);
         self.is_next_derived = matches!(table, TableFactor::Derived { .. });
         ControlFlow::Continue(())
     }
@@ -96,6 +109,9 @@ impl VisitorMut for Rewrite {
         parts::of_time(expression);
         lengths::cut(expression);
         literals::within(expression);
+        defaults::with_common_type(expression);
+        tables::values_of_in(expression);
+        spans::spell_out(expression);
         self.windows.resolve(expression);
         negations::outside(expression);
         rows::compare(expression);

@@ -10,6 +10,7 @@ mod limits;
 mod merged;
 mod mixed;
 mod numbers;
+mod ordering;
 mod paged;
 mod paged_killed;
 mod paged_turns;

@@ -165,3 +165,30 @@ fn a_constant_at_a_position_of_order_by_orders_nothing() {
         ["61|1", "61|2", "61|NULL"]
     );
 }
+
+#[test]
+fn an_alias_of_a_join_hides_its_tables_and_has_their_columns() {
+    check(&[
+        (
+            "SELECT * FROM ((SELECT a, b FROM l) AS p FULL JOIN (SELECT a, c FROM r) AS q USING (a)) AS j ORDER BY 1, 2, 3",
+            "1|10|NULL, 2|20|x, 3|NULL|y, NULL|30|NULL, NULL|NULL|z",
+        ),
+        ("SELECT j.a, a FROM (l FULL JOIN r USING (a)) AS j ORDER BY 1", "1|1, 2|2, 3|3, NULL|NULL, NULL|NULL"),
+        ("SELECT j.* FROM (l JOIN r USING (a)) AS j", "2|20|x"),
+        ("SELECT * FROM (l JOIN r ON l.a = r.a) AS j", "2|20|2|x"),
+        ("SELECT b, c FROM (l JOIN r ON l.a = r.a) j WHERE j.b > 1", "20|x"),
+        ("SELECT x, y, c FROM (l JOIN r USING (a)) j (x, y)", "2|20|x"),
+        ("SELECT j.a, s.d FROM s, (l JOIN r USING (a)) j WHERE j.a = s.a", "2|8"),
+        ("SELECT j.c, k.d FROM (l JOIN r USING (a)) j JOIN (s JOIN l USING (b)) k ON k.b = j.b ORDER BY 2", "x|7, x|8"),
+        ("SELECT count(*) FROM (l CROSS JOIN r) j", "9"),
+    ]);
+    let shell = tables();
+    for query in [
+        "SELECT a FROM (l JOIN r ON l.a = r.a) j",
+        "SELECT j.a FROM (l JOIN r ON l.a = r.a) j",
+        "SELECT l.a FROM (l JOIN r USING (a)) j",
+        "SELECT l.b FROM (l JOIN r USING (a)) j",
+    ] {
+        shell.error(query);
+    }
+}

@@ -287,3 +287,40 @@ fn halves_of_doubles_are_rounded_to_even_and_both_zeros_are_equal_to_nullif() {
         ["NULL|NULL|NULL|-0.0"]
     );
 }
+
+#[test]
+fn variances_are_exact_for_whole_numbers_and_nan_for_what_is_not_finite() {
+    let shell = Shell::with(
+        "CREATE TABLE t (k INT PRIMARY KEY, a BIGINT, d DECIMAL(12, 2), f DOUBLE);
+         INSERT INTO t VALUES (1, 9007199254740993, 1.5, 1), (2, 9007199254740992, 2.25, 'NaN'), (3, 9007199254740994, 4, 'Infinity')",
+    );
+    let third = 2.0_f64 / 3.0;
+    for (query, expected) in [
+        ("SELECT var_samp(a), variance(a), stddev(a), stddev_samp(a) FROM t", "1.0|1.0|1.0|1.0".to_owned()),
+        ("SELECT var_pop(a), stddev_pop(a) FROM t", format!("{third}|{}", third.sqrt())),
+        ("SELECT var_pop(f), stddev(f) FROM t", "NaN|NaN".to_owned()),
+        ("SELECT var_pop(f), stddev_pop(f), var_samp(f), stddev(f) FROM t WHERE k = 2", "NaN|NaN|NULL|NULL".to_owned()),
+        ("SELECT var_pop(f), stddev_pop(f) FROM t WHERE k <> 2", "NaN|NaN".to_owned()),
+        ("SELECT var_pop(a), stddev_pop(d), var_samp(d) FROM t WHERE k = 1", "0.0|0.0|NULL".to_owned()),
+        ("SELECT var_pop(a) FROM t WHERE false", "NULL".to_owned()),
+        (
+            "SELECT var_pop(DISTINCT k % 2), var_pop(DISTINCT d), stddev(DISTINCT f) FROM t",
+            format!("0.25|{}|NaN", 1.097_222_222_222_222_2),
+        ),
+        (
+            "SELECT var_samp(a) OVER (ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
+            "NULL, 0.5, 2.0".to_owned(),
+        ),
+        (
+            "SELECT var_pop(f) OVER (ORDER BY k ROWS BETWEEN CURRENT ROW AND CURRENT ROW) FROM t",
+            "0.0, NaN, NaN".to_owned(),
+        ),
+        (
+            "SELECT var_pop(f) OVER (ORDER BY k DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t ORDER BY k LIMIT 1",
+            "NaN".to_owned(),
+        ),
+        ("SELECT k % 2, var_pop(a) FROM t GROUP BY k % 2 ORDER BY 1", "0|0.0, 1|0.25".to_owned()),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

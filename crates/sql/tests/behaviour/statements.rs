@@ -117,7 +117,7 @@ fn errors_name_table_column_and_value() {
     shell.refuses("INSERT INTO t VALUES (2, 1, 'x', 123.4)", &["table t", "column d", "123.4", "DECIMAL(4, 2)"]);
     shell.refuses("INSERT INTO t VALUES (2, 'one', 'x', 2)", &["table t", "column n", "'one'", "SMALLINT"]);
     shell.refuses("INSERT INTO t VALUES (2, true, 'x', 2)", &["table t", "column n", "SMALLINT"]);
-    shell.refuses("INSERT INTO t VALUES (2, 1, 'x')", &["table t", "3 values for 4 columns"]);
+    shell.refuses("INSERT INTO t (id, n, s, d) VALUES (2, 1, 'x')", &["table t", "3 values for 4 columns"]);
     shell.refuses("INSERT INTO t (id, nope) VALUES (2, 1)", &["table t", "no column nope"]);
     shell.refuses("INSERT INTO nope VALUES (1)", &["no such table", "nope"]);
     shell.refuses("UPDATE t SET nope = 1", &["table t", "no column nope"]);

@@ -84,3 +84,69 @@ fn a_time_that_date_bin_can_not_reach_is_an_error() {
     }
     assert_eq!(shell.rows("SELECT date_bin(NULL, t, t) FROM w WHERE id = 1"), ["NULL"]);
 }
+
+#[test]
+fn intervals_are_compared_with_months_of_30_days() {
+    let shell = Shell::new();
+    for (query, expected) in [
+        (
+            "SELECT INTERVAL '30 days' = INTERVAL '1 month', INTERVAL '24 hours' = INTERVAL '1 day', INTERVAL '31 days' > INTERVAL '1 month',
+                    INTERVAL '1 month' BETWEEN INTERVAL '29 days' AND INTERVAL '30 days', INTERVAL '1 month' IN (INTERVAL '30 days'),
+                    INTERVAL '1 month' IS DISTINCT FROM INTERVAL '30 days', NULL::INTERVAL = INTERVAL '1 day'",
+            "true|true|true|true|true|false|NULL",
+        ),
+        (
+            "SELECT x::TEXT FROM (VALUES (INTERVAL '1 month'), (INTERVAL '29 days'), (INTERVAL '31 days')) AS v (x) ORDER BY x",
+            "29 days, 1 mon, 31 days",
+        ),
+        (
+            "SELECT x::TEXT, rank() OVER (ORDER BY x DESC), count(*) OVER (PARTITION BY x)
+             FROM (VALUES (INTERVAL '1 month'), (INTERVAL '30 days'), (INTERVAL '2 days')) AS v (x) ORDER BY 1",
+            "1 mon|1|2, 2 days|3|1, 30 days|1|2",
+        ),
+        (
+            "SELECT count(*) FROM (VALUES (INTERVAL '1 month')) AS v (x) JOIN (VALUES (INTERVAL '30 days')) AS w (y) ON x <= y AND x >= y",
+            "1",
+        ),
+        ("SELECT age(TIMESTAMP '2024-03-01', TIMESTAMP '2024-01-31') < INTERVAL '31 days'", "false"),
+        ("SELECT TIMESTAMP '2024-03-01' - TIMESTAMP '2024-02-28' = INTERVAL '48 hours'", "true"),
+        ("SELECT (TIMESTAMP '2024-03-01 10:00' - TIMESTAMP '2024-02-28')::TEXT", "2 days 10:00:00"),
+        ("SELECT 'in ' || INTERVAL '-1 month 3 days 1.5 seconds'", "in -1 mons +3 days 00:00:01.5"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    let values = "(VALUES (INTERVAL '1 month'), (INTERVAL '30 days')) AS v (x)";
+    for query in [
+        format!("SELECT DISTINCT x FROM {values}"),
+        format!("SELECT count(*) FROM {values} GROUP BY x"),
+        format!("SELECT min(x) FROM {values}"),
+        format!("SELECT max(x) OVER () FROM {values}"),
+        format!("SELECT count(DISTINCT x) FROM {values}"),
+        format!("SELECT x FROM {values} UNION SELECT x FROM {values}"),
+        format!("SELECT x FROM {values} EXCEPT ALL SELECT x FROM {values}"),
+        format!("SELECT x FROM {values} WHERE x IN (SELECT INTERVAL '30 days')"),
+        format!("SELECT greatest(x, INTERVAL '1 day') FROM {values}"),
+        format!("SELECT a.x FROM {values} JOIN (VALUES (INTERVAL '30 days')) AS a (x) USING (x)"),
+        format!("SELECT CASE x WHEN INTERVAL '30 days' THEN 1 END FROM {values}"),
+    ] {
+        shell.refuses(&query, &["interval", "EXTRACT(EPOCH FROM x)"]);
+    }
+}
+
+#[test]
+fn times_and_days_become_texts_as_postgresql_writes_them() {
+    let shell = Shell::new();
+    for (query, expected) in [
+        ("SELECT CAST(TIMESTAMP '2024-01-01 10:00:00.5' AS TEXT)", "2024-01-01 10:00:00.5"),
+        ("SELECT 'at ' || TIMESTAMP '2024-01-01 10:00:00'", "at 2024-01-01 10:00:00"),
+        ("SELECT (DATE '0001-01-01' - 1)::TEXT, (DATE '2024-02-28' + 1)::TEXT", "0001-12-31 BC|2024-02-29"),
+        ("SELECT (TIMESTAMP '0001-01-01' - INTERVAL '1 second')::TEXT", "0001-12-31 23:59:59 BC"),
+        ("SELECT NULL::TIMESTAMP::TEXT", "NULL"),
+        (
+            "SELECT max(CAST(at AS TEXT)) FROM (VALUES (TIMESTAMP '2024-01-01'), (NULL)) AS v (at)",
+            "2024-01-01 00:00:00",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

@@ -74,3 +74,39 @@ fn a_frame_forgets_what_has_left_it() {
     assert_eq!(sums("(1, 1.0::DOUBLE PRECISION), (2, NULL), (3, NULL)"), ["1.0|1.0", "1.0|1.0", "NULL|NULL"]);
     shell.refuses("SELECT nth_value(i, 0) OVER () FROM (VALUES (1)) AS v (i)", &["nth_value"]);
 }
+
+#[test]
+fn the_default_of_lag_and_lead_has_a_type_in_common_with_the_values() {
+    let shell = sales();
+    for (query, expected) in [
+        ("SELECT k, lead(k, 1, -1.4) OVER (ORDER BY k) FROM s", "1|2.0, 2|3.0, 3|4.0, 4|5.0, 5|-1.4"),
+        ("SELECT lag(k, 1, 0) OVER (ORDER BY k) / 2 FROM s", "0, 0, 1, 1, 2"),
+        ("SELECT lag(k, 1, 3000000000) OVER (ORDER BY k) FROM s", "3000000000, 1, 2, 3, 4"),
+        ("SELECT lag(k, 2, CAST(1.5 AS REAL)) OVER (ORDER BY k) FROM s", "1.5, 1.5, 1.0, 2.0, 3.0"),
+        ("SELECT lag(g, 1, 'none') OVER (ORDER BY k) FROM s", "none, a, b, a, b"),
+        ("SELECT lag(v, 1, NULL) OVER (ORDER BY k) FROM s", "NULL, 10, 20, 30, 40"),
+        ("SELECT lag(k, 1, '7') OVER (ORDER BY k) FROM s", "7, 1, 2, 3, 4"),
+        (
+            "SELECT lag(DATE '2024-01-01', 1, TIMESTAMP '2024-01-01 10:00:00') OVER (ORDER BY k) FROM s LIMIT 1",
+            "2024-01-01T10:00:00",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    shell.error("SELECT lag(k, 1, 'x') OVER (ORDER BY k) FROM s");
+    shell.refuses("SELECT lag(k, 1, CAST('x' AS TEXT)) OVER (ORDER BY k) FROM s", &["default of another type"]);
+}
+
+#[test]
+fn a_window_over_groups_may_order_by_an_aggregate() {
+    let shell = sales();
+    for (query, expected) in [
+        ("SELECT g, rank() OVER (ORDER BY count(*)) FROM s GROUP BY g ORDER BY g", "a|2, b|1"),
+        (
+            "SELECT g, rank() OVER (ORDER BY sum(v) DESC), sum(count(*)) OVER () FROM s GROUP BY g ORDER BY g",
+            "a|1|5, b|2|5",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

@@ -197,3 +197,149 @@ fn no_text_shows_what_tells_columns_of_one_name_apart() {
     let plan = shell.rows("EXPLAIN ANALYZE SELECT id AS a, x AS a FROM o").join("\n");
     assert!(plan.contains("as a") && !plan.contains('\u{2063}'), "{plan}");
 }
+
+#[test]
+fn expressions_that_are_planned_alike_have_columns_of_their_own() {
+    let shell = Shell::with(
+        "CREATE TABLE t (a INT, b INT, c TEXT); INSERT INTO t VALUES (1, 2, 'xa'), (2, 3, 'b'), (3, 1, NULL);
+         CREATE TABLE u (a INT); INSERT INTO u VALUES (1), (2)",
+    );
+    for (query, expected) in [
+        ("SELECT every(b > 1), bool_and(b > 1) FROM t", "false|false"),
+        ("SELECT strpos(c, 'a'), position('a' IN c) FROM t ORDER BY a", "2|2, 0|0, NULL|NULL"),
+        ("SELECT a IN (SELECT a FROM u), a IN (SELECT b FROM t) FROM t ORDER BY a", "true|true, true|true, false|true"),
+        (
+            "SELECT EXISTS (SELECT 1 FROM u), EXISTS (SELECT 1 FROM u WHERE a > 2), a FROM t ORDER BY a LIMIT 1",
+            "true|false|1",
+        ),
+        (
+            "SELECT x FROM (SELECT strpos(c, 'a') AS x, strpos(c, 'a'), position('a' IN c) FROM t) AS s ORDER BY x LIMIT 1",
+            "0",
+        ),
+        ("SELECT mod(a, 2), a % 2 FROM t ORDER BY a LIMIT 1", "1|1"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn having_alone_makes_one_group_of_all_rows() {
+    let shell = Shell::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)");
+    for (query, expected) in [
+        ("SELECT 1 FROM t HAVING 1 = 1", "1"),
+        ("SELECT 1 FROM t WHERE false HAVING 1 = 1", "1"),
+        ("SELECT 1 FROM t HAVING 1 = 2", ""),
+        ("SELECT 1 FROM t HAVING NULL", ""),
+        ("SELECT 'x' FROM t HAVING max(a) > 1", "x"),
+        ("SELECT a FROM t GROUP BY a HAVING 1 = 1 ORDER BY a", "1, 2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    shell.error("SELECT a FROM t HAVING 1 = 1");
+}
+
+#[test]
+fn a_with_may_have_the_name_of_one_around_it() {
+    let shell = Shell::with("CREATE TABLE t (x INT); INSERT INTO t VALUES (7)");
+    for (query, expected) in [
+        ("WITH w AS (SELECT 1 AS x) SELECT * FROM (WITH w AS (SELECT 2 AS x) SELECT w.x FROM w) AS s, w", "2|1"),
+        ("WITH w AS (SELECT 1 AS x) SELECT * FROM (WITH w AS (SELECT x + 1 AS x FROM w) SELECT x FROM w) AS s, w", "2|1"),
+        ("WITH w AS (WITH w AS (SELECT 3 AS x) SELECT x + 1 AS x FROM w) SELECT x FROM w", "4"),
+        ("WITH t AS (SELECT x + 1 AS x FROM t) SELECT x, (WITH t AS (SELECT 5 AS y) SELECT y FROM t) FROM t", "8|5"),
+        (
+            "WITH RECURSIVE w AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM w WHERE x < 3)
+             SELECT max(x), (WITH RECURSIVE w (y) AS (SELECT 10 UNION ALL SELECT y + 1 FROM w WHERE y < 12) SELECT max(y) FROM w) FROM w",
+            "3|12",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn a_volatile_query_of_with_is_named_once() {
+    let shell = Shell::new();
+    assert_eq!(shell.rows("WITH w AS (SELECT random() AS r) SELECT r >= 0 AND r < 1 FROM w"), ["true"]);
+    assert_eq!(shell.rows("WITH w AS (SELECT 1 AS r) SELECT count(*) FROM w AS a, w AS b"), ["1"]);
+    for query in [
+        "WITH w AS (SELECT random() AS r) SELECT a.r = b.r FROM w AS a, w AS b",
+        "WITH w AS (SELECT gen_random_uuid() AS r) SELECT (SELECT r FROM w) FROM w",
+        "WITH w AS (SELECT random() AS r), v AS (SELECT r FROM w) SELECT a.r = b.r FROM v AS a, v AS b",
+        "WITH w AS (SELECT random() AS r), v AS (SELECT r FROM w) SELECT v.r = w.r FROM v, w",
+    ] {
+        shell.refuses(query, &["WITH ", "named more than once"]);
+    }
+}
+
+#[test]
+fn bounds_of_between_symmetric_may_be_in_either_order() {
+    let shell = Shell::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2), (3), (4)");
+    assert_eq!(
+        shell.rows("SELECT a BETWEEN SYMMETRIC 3 AND 2, a NOT BETWEEN SYMMETRIC 3 AND 2 FROM t ORDER BY a"),
+        ["false|true", "true|false", "true|false", "false|true"]
+    );
+    assert_eq!(
+        shell.rows("SELECT a FROM t WHERE a BETWEEN SYMMETRIC 4 AND 3 AND a > 3 OR a BETWEEN SYMMETRIC 1 AND NULL"),
+        ["4"]
+    );
+    assert_eq!(shell.rows("SELECT NULL BETWEEN SYMMETRIC 1 AND 2"), ["NULL"]);
+}
+
+#[test]
+fn times_need_no_seconds_and_intervals_may_have_a_time() {
+    let shell =
+        Shell::with("CREATE TABLE t (at TIMESTAMP); INSERT INTO t VALUES ('2024-01-01 10:00'), ('2024-01-01T10:01')");
+    for (query, expected) in [
+        ("SELECT TIMESTAMP '2024-01-01 10:00' = '2024-01-01 10:00:00'::TIMESTAMP", "true"),
+        ("SELECT EXTRACT(MINUTE FROM at) FROM t WHERE at >= '2024-01-01 10:00' ORDER BY at", "0, 1"),
+        ("SELECT count(*) FROM t WHERE at IN ('2024-01-01 10:01', '2024-01-01 10:02')", "1"),
+        ("SELECT TIMESTAMP '2024-01-01 00:00' + INTERVAL '1 day 02:03:04'", "2024-01-02T02:03:04"),
+        ("SELECT TIMESTAMP '2024-01-01 00:00' + CAST('1 02:03' AS INTERVAL)", "2024-01-02T02:03:00"),
+        ("SELECT TIMESTAMP '2024-03-01 00:00' - INTERVAL '1-2'", "2023-01-01T00:00:00"),
+        ("SELECT TIMESTAMP '2024-03-01 00:00' + INTERVAL '-00:00:01.5'", "2024-02-29T23:59:58.500"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn in_takes_rows_of_values_and_a_table_by_itself_is_a_query() {
+    let shell = Shell::with("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 30), (2, 20), (3, 10)");
+    assert_eq!(shell.rows("SELECT a FROM t WHERE a IN (VALUES (1), (2)) ORDER BY a"), ["1", "2"]);
+    assert_eq!(shell.rows("SELECT a FROM t WHERE a NOT IN (VALUES (1), (2)) ORDER BY a"), ["3"]);
+    assert_eq!(shell.rows("SELECT a FROM t WHERE (a, b) IN (VALUES (1, 30), (2, 21))"), ["1"]);
+    assert_eq!(shell.rows("SELECT (SELECT sum(column1) FROM (VALUES (1), (2)) AS v)"), ["3"]);
+    assert_eq!(shell.rows("TABLE t ORDER BY b LIMIT 2"), ["3|10", "2|20"]);
+    assert_eq!(shell.rows("SELECT 1, 30 UNION TABLE t ORDER BY 1"), ["1|30", "2|20", "3|10"]);
+    shell.run("CREATE TABLE u AS TABLE t");
+    assert_eq!(shell.rows("SELECT count(*) FROM (TABLE u) AS s"), ["3"]);
+    shell.refuses("INSERT INTO t TABLE u", &["TABLE t in this place", "SELECT * FROM"]);
+}
+
+#[test]
+fn an_insert_without_columns_may_give_the_first_ones_alone() {
+    let shell =
+        Shell::with("CREATE TABLE t (a INT, b INT DEFAULT 7, c TEXT); CREATE TABLE u (a INT NOT NULL, b INT NOT NULL)");
+    shell.run(
+        "INSERT INTO t VALUES (1), (2); INSERT INTO t VALUES (3, 4); INSERT INTO t SELECT a + 10 FROM t WHERE a < 3",
+    );
+    assert_eq!(
+        shell.rows("SELECT * FROM t ORDER BY a"),
+        ["1|7|NULL", "2|7|NULL", "3|4|NULL", "11|7|NULL", "12|7|NULL"]
+    );
+    shell.refuses("INSERT INTO t VALUES (1), (2, 3)", &["2 values for 1 columns"]);
+    shell.refuses("INSERT INTO t VALUES (1, 2, 'x', 4)", &["4 values for 3 columns"]);
+    shell.refuses("INSERT INTO t (a, b) VALUES (1)", &["1 values for 2 columns"]);
+    shell.refuses("INSERT INTO t (a, b) SELECT 1", &["1 values for 2 columns"]);
+    shell.error("INSERT INTO u VALUES (1)");
+}
+
+#[test]
+fn hundreds_of_queries_are_united_in_reasonable_time() {
+    let shell = Shell::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)");
+    let parts: Vec<String> = (0..300).map(|part| format!("SELECT a + {part} AS n FROM t")).collect();
+    let query = format!("SELECT count(*), sum(n) FROM ({}) AS s", parts.join(" UNION ALL "));
+    let began = std::time::Instant::now();
+    assert_eq!(shell.rows(&query), ["300|45150"]);
+    eprintln!("{:?}", began.elapsed());
+}

@@ -1,20 +1,29 @@
-//! `ORDER BY x` where several columns of the result are called x, and are not the same.
+//! `ORDER BY x` where several columns of the result are called x, and are not the same; and `ORDER BY` an expression behind a set
+//! operation, where only columns of the result have a meaning.
 
 use std::ops::ControlFlow;
 
 use datafusion::error::DataFusionError;
-use datafusion::sql::sqlparser::ast::{Expr, OrderByKind, Query, SelectItem, SetExpr, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{Expr, OrderByKind, Query, SelectItem, SetExpr, Value, visit_expressions_mut};
 
 use crate::Error;
 use crate::statement::{identifier, shown};
 
-use super::Found;
+use super::{Found, refuse};
 
 /// What `*` stands for is not known here: only columns that are written out are compared.
 pub(super) fn check(query: &Query) -> Found {
     let Some(OrderByKind::Expressions(orders)) = query.order_by.as_ref().map(|order_by| &order_by.kind) else {
         return ControlFlow::Continue(());
     };
+    if let SetExpr::SetOperation { .. } = query.body.as_ref()
+        && !orders.iter().all(|order| is_name_or_position(&order.expr))
+    {
+        return refuse(
+            "ORDER BY an expression behind UNION, INTERSECT or EXCEPT",
+            "order by the names or positions of columns, or write the set operation as a subquery of FROM",
+        );
+    }
     let (mut body, mut is_set) = (query.body.as_ref(), false);
     let items = loop {
         match body {
@@ -36,6 +45,15 @@ pub(super) fn check(query: &Query) -> Found {
         }
     }
     ControlFlow::Continue(())
+}
+
+fn is_name_or_position(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => is_name_or_position(inner),
+        Expr::Identifier(_) => true,
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    }
 }
 
 /// The expression of an item, if its column has this name.

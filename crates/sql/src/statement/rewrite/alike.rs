@@ -14,12 +14,17 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, visit_ex
 use crate::statement::identifier;
 
 /// What stands between a name and the number that tells it apart. The first of its characters is not one to be seen.
-const MARK: &str = "\u{2063}:";
+pub(super) const MARK: &str = "\u{2063}:";
 
 /// A column's name without what tells it apart from others.
 pub(crate) fn shown(name: &str) -> Option<&str> {
     let (name, number) = name.rsplit_once(MARK)?;
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
+}
+
+/// A name with a number that tells it apart and is not shown.
+pub(crate) fn marked(name: &str, number: usize) -> String {
+    format!("{name}{MARK}{number}")
 }
 
 /// A text without what tells columns' names apart in it.

@@ -1,0 +1,138 @@
+//! The first of two values, as the type that `PostgreSQL` finds for both: what `lag` and `lead` with a default are of.
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+
+/// The function's name, which no statement has.
+pub(crate) const COMMON_TYPE: &str = "common_type ;";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct CommonType {
+    signature: Signature,
+}
+
+impl Default for CommonType {
+    fn default() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for CommonType {
+    fn name(&self) -> &'static str {
+        COMMON_TYPE
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.first().map(Expr::to_string).unwrap_or_default())
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.first().map(|arg| arg.schema_name().to_string()).unwrap_or_default())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [of, _] => Ok(of.clone()),
+            _ => plan_err!("a common type of two values"),
+        }
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [of, other] = types else { return plan_err!("a common type of two values") };
+        match common(of, other) {
+            Some(common) => Ok(vec![common; 2]),
+            None => plan_err!("lag and lead have a default of another type: {other} beside {of}; CAST one of them"),
+        }
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let mut values = args.into_iter();
+        match (values.next(), values.next()) {
+            // Its cast is in place by now.
+            (Some(of), Some(_)) => Ok(ExprSimplifyResult::Simplified(of)),
+            (of, _) => Ok(ExprSimplifyResult::Original(of.into_iter().collect())),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.into_iter().next() {
+            Some(of) => Ok(of),
+            None => plan_err!("a common type of two values"),
+        }
+    }
+}
+
+/// The type as which `PostgreSQL` takes two values.
+fn common(left: &DataType, right: &DataType) -> Option<DataType> {
+    use DataType::{Date32, Decimal128, Float32, Float64, Int16, Int32, Int64, Null, Timestamp};
+    /// Digits before the point, and behind it.
+    fn digits(of: &DataType) -> Option<(i16, i16)> {
+        Some(match of {
+            Int16 => (5, 0),
+            Int32 => (10, 0),
+            Int64 => (19, 0),
+            Decimal128(precision, scale) => (i16::from(*precision) - i16::from(*scale), i16::from(*scale)),
+            _ => return None,
+        })
+    }
+    if left == right || *right == Null {
+        return Some(left.clone());
+    }
+    if *left == Null {
+        return Some(right.clone());
+    }
+    if left.is_string() && right.is_string() {
+        return Some(DataType::Utf8View);
+    }
+    match (left, right) {
+        (Date32, Timestamp(TimeUnit::Microsecond, None)) => return Some(right.clone()),
+        (Timestamp(TimeUnit::Microsecond, None), Date32) => return Some(left.clone()),
+        _ => {}
+    }
+    let is_float = |of: &DataType| matches!(of, Float32 | Float64);
+    match (digits(left), digits(right)) {
+        (Some((before, behind)), Some((other_before, other_behind))) => {
+            if left.is_integer() && right.is_integer() {
+                return Some(if before > other_before { left.clone() } else { right.clone() });
+            }
+            let (before, behind) = (before.max(other_before), behind.max(other_behind));
+            // Digits behind the point are kept; a value that has too many before it is an error.
+            let precision = (before + behind).clamp(1, 38);
+            Some(Decimal128(u8::try_from(precision).ok()?, i8::try_from(behind).ok()?))
+        }
+        (Some(_), None) if is_float(right) => Some(right.clone()),
+        (None, Some(_)) if is_float(left) => Some(left.clone()),
+        (None, None) if is_float(left) && is_float(right) => Some(Float64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_values_meet_as_the_wider_type() {
+        use DataType::{Boolean, Decimal128, Float32, Float64, Int16, Int32, Int64, Utf8, Utf8View};
+        for (left, right, expected) in [
+            (Int32, Int64, Some(Int64)),
+            (Int16, Int32, Some(Int32)),
+            (Int32, Decimal128(2, 1), Some(Decimal128(11, 1))),
+            (Decimal128(12, 3), Int64, Some(Decimal128(22, 3))),
+            (Float32, Decimal128(2, 1), Some(Float32)),
+            (Int64, Float64, Some(Float64)),
+            (Float32, Float64, Some(Float64)),
+            (Utf8, Utf8View, Some(Utf8View)),
+            (Int32, Utf8, None),
+            (Boolean, Int32, None),
+        ] {
+            assert_eq!(common(&left, &right), expected, "{left} and {right}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The default of `lag` and `lead` has a type in common with the values, as in `PostgreSQL`: `lead(a, 1, -1.4)` over whole numbers
+//! gives decimals. DataFusion casts the default to the type of the values.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, UnaryOperator, Value,
+};
+
+use crate::functions::COMMON_TYPE;
+use crate::statement::identifier;
+
+pub(super) fn with_common_type(expression: &mut Expr) {
+    let Expr::Function(function) = expression else { return };
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier);
+    if !matches!(name.as_deref(), Some("lag" | "lead")) || function.over.is_none() {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(of)), _, FunctionArg::Unnamed(FunctionArgExpr::Expr(default))] =
+        list.args.as_mut_slice()
+    else {
+        return;
+    };
+    if has_no_type(default) {
+        return;
+    }
+    if is_integer(default) {
+        *default = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(default.clone()),
+            data_type: DataType::Int(None),
+            array: false,
+            format: None,
+        };
+    }
+    let argument = |expression: &Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expression.clone()));
+    let args = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![argument(of), argument(default)],
+        clauses: Vec::new(),
+    };
+    *of = Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::with_quote('"', COMMON_TYPE)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+}
+
+/// NULL, and a text in quotes, which is read as whatever stands beside it.
+fn has_no_type(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => has_no_type(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::Null | Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_)
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a number that is written down is an INTEGER.
+fn is_integer(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            is_integer(inner)
+        }
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.parse::<i32>().is_ok()),
+        _ => false,
+    }
+}

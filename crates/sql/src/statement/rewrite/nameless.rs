@@ -1,0 +1,31 @@
+//! Names for expressions that have none, where DataFusion finds that two of them are called alike: it plans `strpos(a, b)` and
+//! `position(b IN a)` as one function, and two subqueries behind IN have no names of their own.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, VisitMut, VisitorMut};
+
+use super::alike::MARK;
+
+/// Gives each expression that is selected a name of its own. Its number is not shown.
+pub(crate) fn name_all(statement: &mut Statement) {
+    let _: ControlFlow<()> = statement.visit(&mut Namer);
+}
+
+struct Namer;
+
+impl VisitorMut for Namer {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for (at, item) in select.projection.iter_mut().enumerate() {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+            {
+                let alias = Ident::with_quote('"', format!("{expr}{MARK}{}", at + 1));
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,71 @@
+//! What ORDER BY orders by, and which order is kept.
+
+use crate::shell::Shell;
+
+fn numbers() -> Shell {
+    Shell::with("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 30), (2, 20), (3, 10), (4, 5)")
+}
+
+#[test]
+fn the_rows_of_an_ordered_subquery_come_in_its_order() {
+    let shell = numbers();
+    for (query, expected) in [
+        ("SELECT * FROM (SELECT a FROM t ORDER BY b) AS s LIMIT 2", "4, 3"),
+        ("SELECT * FROM (SELECT a FROM t ORDER BY b) AS s", "4, 3, 2, 1"),
+        ("SELECT a + 1 FROM (SELECT a, b FROM t ORDER BY b) AS s WHERE b > 5 LIMIT 2", "4, 3"),
+        ("SELECT * FROM (SELECT * FROM (SELECT a FROM t ORDER BY b) AS s) AS q LIMIT 1 OFFSET 1", "3"),
+        ("WITH w AS (SELECT a FROM t ORDER BY b) SELECT * FROM w LIMIT 2", "4, 3"),
+        ("SELECT count(*) FROM (SELECT a FROM t ORDER BY b) AS s", "4"),
+        ("SELECT * FROM (SELECT a FROM t ORDER BY b) AS s ORDER BY a LIMIT 2", "1, 2"),
+        ("SELECT * FROM (SELECT a FROM t ORDER BY b LIMIT 2) AS s ORDER BY a", "3, 4"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn an_expression_orders_by_columns_of_tables_and_a_name_alone_by_that_of_the_result() {
+    let shell = numbers();
+    for (query, expected) in [
+        ("SELECT -a AS a FROM t ORDER BY -a", "-4, -3, -2, -1"),
+        ("SELECT -a AS a FROM t ORDER BY a", "-4, -3, -2, -1"),
+        ("SELECT -a AS a FROM t ORDER BY (a)", "-4, -3, -2, -1"),
+        ("SELECT b AS a FROM t ORDER BY a", "5, 10, 20, 30"),
+        ("SELECT b AS a FROM t ORDER BY a + 0", "30, 20, 10, 5"),
+        ("SELECT b AS a FROM t ORDER BY -a, a", "5, 10, 20, 30"),
+        ("SELECT b AS a FROM t ORDER BY (SELECT a)", "30, 20, 10, 5"),
+        ("SELECT x.b AS a FROM t AS x ORDER BY a + 0 LIMIT 2", "30, 20"),
+        ("(SELECT b AS a FROM t) ORDER BY a + 0 LIMIT 1", "30"),
+        ("SELECT DISTINCT -a AS a FROM t ORDER BY -a", "-4, -3, -2, -1"),
+        ("SELECT b AS a, count(*) FROM t GROUP BY b HAVING max(a) > 1 ORDER BY max(a)", "20|1, 10|1, 5|1"),
+        ("SELECT b AS a, a AS b FROM t ORDER BY a + b, a LIMIT 1", "5|4"),
+        ("SELECT (SELECT x.b AS a FROM t AS x ORDER BY a + 0 LIMIT 1) FROM t LIMIT 1", "30"),
+        ("WITH w AS (SELECT b AS a, a AS c FROM t) SELECT c AS a FROM w ORDER BY -a", "1, 2, 3, 4"),
+        ("SELECT a, b AS x FROM t ORDER BY a * 10 - b, x LIMIT 1", "1|30"),
+        ("SELECT a FROM t UNION SELECT b FROM t ORDER BY a LIMIT 2", "1, 2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn an_expression_over_a_name_that_may_mean_something_else_is_refused() {
+    let shell = numbers();
+    shell.refuses("SELECT x.a FROM t AS x, t AS y ORDER BY -a", &["ORDER BY an expression over a", "several tables"]);
+    shell.refuses(
+        "SELECT (SELECT x.b AS c FROM t AS x ORDER BY -c LIMIT 1) FROM (SELECT a AS c FROM t) AS q",
+        &["ORDER BY an expression over c", "around this one"],
+    );
+    shell.refuses(
+        "SELECT * FROM (SELECT b AS a FROM t ORDER BY a + 0 LIMIT 2) AS s",
+        &["ORDER BY an expression over a", "in a subquery of FROM"],
+    );
+    shell.refuses(
+        "SELECT -value AS value FROM generate_series(1, 3) ORDER BY -value",
+        &["ORDER BY an expression over value", "may be a column of FROM"],
+    );
+    for set in ["UNION", "UNION ALL", "INTERSECT", "EXCEPT"] {
+        let query = format!("SELECT a FROM t {set} SELECT b FROM t ORDER BY -a");
+        shell.refuses(&query, &["ORDER BY an expression behind UNION"]);
+    }
+}
