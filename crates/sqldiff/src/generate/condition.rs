@@ -12,7 +12,7 @@ impl Generator<'_> {
         if depth == 0 {
             return self.comparison(0);
         }
-        match self.random.u8(..24) {
+        match self.random.u8(..25) {
             0..=6 => self.comparison(depth),
             7 | 8 => {
                 let (a, op, b) = (self.condition(depth - 1), self.pick(&[" AND ", " OR "]), self.condition(depth - 1));
@@ -34,6 +34,7 @@ impl Generator<'_> {
             16 => self.leaf(Family::Boolean, false),
             17 => self.rows(),
             18 | 19 => self.exists(),
+            20 => self.intervals(),
             _ => self.membership(),
         }
     }
@@ -81,7 +82,29 @@ impl Generator<'_> {
     fn between(&mut self, depth: usize) -> Tree {
         let family = Family::any(self.random);
         let (value, low, high) = (self.value(family, depth), self.leaf(family, false), self.leaf(family, false));
-        tree!(TRUTH; "(", value, self.pick(&[" BETWEEN ", " NOT BETWEEN "]), low, " AND ", high, ")")
+        tree!(TRUTH; "(", value, self.pick(&[" BETWEEN ", " NOT BETWEEN ", " BETWEEN SYMMETRIC ", " NOT BETWEEN SYMMETRIC "]), low, " AND ", high, ")")
+    }
+
+    /// Two intervals compared, of which months, days and hours may come to the same.
+    fn intervals(&mut self) -> Tree {
+        let mut interval = || match self.random.u8(..3) {
+            0 => {
+                let (to, from) = (self.tame(Family::Timestamp), self.tame(Family::Timestamp));
+                tree!(Sort::Words; "age(", to, ", ", from, ")")
+            }
+            _ => Tree::words(self.pick(&[
+                "INTERVAL '1 month'",
+                "INTERVAL '30 days'",
+                "INTERVAL '1 day'",
+                "INTERVAL '24:00:00'",
+                "INTERVAL '23:59:59.5'",
+                "INTERVAL '-1 month 31 days'",
+                "INTERVAL '1 year'",
+                "INTERVAL '360 days'",
+            ])),
+        };
+        let (left, right) = (interval(), interval());
+        tree!(TRUTH; "(", left, self.pick(&[" = ", " <> ", " < ", " <= ", " > ", " >= ", " IS DISTINCT FROM "]), right, ")")
     }
 
     fn rows(&mut self) -> Tree {

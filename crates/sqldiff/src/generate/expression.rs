@@ -162,7 +162,8 @@ impl Generator<'_> {
             7 => tree!(sort; self.pick(&["lpad(", "rpad("]), text, format!(", {}, 'xy')", self.random.u8(..6))),
             8 => tree!(sort; "concat(", text, ", ", self.value(family, 0), ")"),
             9 => {
-                let from = [Family::Integer, Family::Boolean, Family::Date, Family::Decimal][self.random.usize(..4)];
+                let families = [Family::Integer, Family::Boolean, Family::Date, Family::Decimal, Family::Timestamp];
+                let from = families[self.random.usize(..families.len())];
                 tree!(sort; "CAST(", self.value(from, 0), " AS TEXT)")
             }
             _ => tree!(sort; "CAST(", text, format!(" AS VARCHAR({}))", self.random.u8(1..5))),

@@ -15,18 +15,37 @@ impl Generator<'_> {
     pub(super) fn from(&mut self, depth: usize) -> (Tree, Scope) {
         let (mut tree, first) = self.item(depth, &[]);
         let mut scope = Scope { sources: vec![first], merged: Vec::new() };
-        let mut joins = 0;
+        let (mut joins, mut has_comma) = (0, false);
         while joins < 2 && self.chance(45) {
             joins += 1;
             let taken: Vec<String> = scope.sources.iter().map(|source| source.name.clone()).collect();
             let (right, source) = self.item(depth.saturating_sub(1), &taken);
             let (clause, last) = self.join(right, source, &mut scope);
             tree = tree!(Sort::Words; tree, clause);
+            has_comma |= last;
             if last {
                 break;
             }
         }
+        if joins == 1 && !has_comma && self.chance(12) {
+            return self.aliased(tree, &scope);
+        }
         (tree, scope)
+    }
+
+    /// A join in parentheses under an alias, which hides its tables.
+    fn aliased(&mut self, join: Tree, scope: &Scope) -> (Tree, Scope) {
+        let name = self.fresh("j");
+        let mut columns = scope.merged.clone();
+        let all: Vec<&Column> = scope.sources.iter().flat_map(|source| &source.columns).collect();
+        for column in &all {
+            // A name that two columns have means none.
+            if all.iter().filter(|other| other.name == column.name).count() == 1 {
+                columns.push((*column).clone());
+            }
+        }
+        let source = Source { name: name.clone(), of: String::new(), columns };
+        (tree!(Sort::Words; "(", join, format!(") AS {name}")), Scope { sources: vec![source], merged: Vec::new() })
     }
 
     fn item(&mut self, depth: usize, taken: &[String]) -> (Tree, Source) {

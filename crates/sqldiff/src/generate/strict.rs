@@ -54,7 +54,10 @@ impl Generator<'_> {
                 tree!(Sort::Query(2); "SELECT ", value.clone(), format!(" AS v, count(*) FROM {name} GROUP BY "), value)
             }
             6 => {
-                tree!(Sort::Query(2); "SELECT id AS k, ", value.clone(), format!(" AS v FROM {name} ORDER BY "), value, ", id")
+                // Often by the name that one of the table's columns has.
+                let taken = &table.columns[self.random.usize(1..table.columns.len())].name;
+                let new = if self.chance(70) { taken } else { "v" };
+                tree!(Sort::Query(2); "SELECT id AS k, ", value.clone(), format!(" AS {new} FROM {name} ORDER BY "), value, ", id")
             }
             _ => match self.assignment(&table, value.clone(), family) {
                 Some(tree) => {

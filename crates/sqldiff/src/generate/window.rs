@@ -37,7 +37,8 @@ impl Generator<'_> {
                 4 => {
                     let (of, back) = (self.reference_here(family)?, self.random.u8(..3));
                     let total = self.total_order()?;
-                    tree!(sort; self.pick(&["lag(", "lead("]), of, format!(", {back})"), " OVER (", partition, total, ")")
+                    let default = self.pick(&["", ", 0", ", -7", ", NULL", ", '3'"]);
+                    tree!(sort; self.pick(&["lag(", "lead("]), of, format!(", {back}{default})"), " OVER (", partition, total, ")")
                 }
                 5 => {
                     let total = self.total_order()?;
@@ -48,6 +49,11 @@ impl Generator<'_> {
                     tree!(sort; self.pick(&["min(", "max("]), of, ")", if self.chance(50) { whole } else { over("") })
                 }
             },
+            // A default with a fraction makes decimals of whole numbers.
+            Family::Decimal if self.chance(30) => {
+                let (of, total) = (self.reference_here(Family::Integer)?, self.total_order()?);
+                tree!(sort; self.pick(&["lag(", "lead("]), of, ", 1, -1.5) OVER (", partition, total, ")")
+            }
             Family::Decimal => {
                 let summed = if self.chance(60) { Family::Integer } else { family };
                 let of = self.reference_here(summed)?;
