@@ -281,6 +281,10 @@ impl Resolver<'_> {
             if matches!(alone, Expr::Identifier(name) if outputs.contains(&identifier(name))) {
                 continue;
             }
+            if let Some(alias) = columns::alias_of(items, alone) {
+                order.expr = Expr::Identifier(alias);
+                continue;
+            }
             if is_unknown && let Some(name) = columns::one_of(&order.expr, &new) {
                 refuse_order(&name, "which may be a column of FROM")?;
             }

@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 /// A number by which intervals are compared: microseconds, where a month has 30 days.
@@ -53,14 +53,6 @@ impl ScalarUDFImpl for Function {
             Of::Span => "exact_span",
             Of::Text => "exact_moment_text",
         }
-    }
-
-    fn display_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(args.first().map(Expr::to_string).unwrap_or_default())
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(args.first().map(|arg| arg.schema_name().to_string()).unwrap_or_default())
     }
 
     fn signature(&self) -> &Signature {

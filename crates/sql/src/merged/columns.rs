@@ -143,6 +143,17 @@ pub(super) fn rename(names: &HashSet<String>, items: &mut [SelectItem], orders: 
     }
 }
 
+/// The name that a result's column of the same expression has, if no other column has it.
+pub(super) fn alias_of(items: &[SelectItem], expression: &Expr) -> Option<Ident> {
+    let text = expression.to_string();
+    let found = items.iter().find_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if expr.to_string() == text => Some(alias),
+        _ => None,
+    })?;
+    let name = identifier(found);
+    (items.iter().filter(|item| name_of(item).as_ref() == Some(&name)).count() == 1).then(|| found.clone())
+}
+
 /// One of some names that stands in an expression.
 pub(super) fn one_of(expression: &Expr, names: &HashSet<String>) -> Option<String> {
     let found = visit_expressions(expression, |inner: &Expr| match inner {

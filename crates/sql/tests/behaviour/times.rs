@@ -100,13 +100,18 @@ fn intervals_are_compared_with_months_of_30_days() {
             "29 days, 1 mon, 31 days",
         ),
         (
-            "SELECT x::TEXT, rank() OVER (ORDER BY x DESC), count(*) OVER (PARTITION BY x)
+            "SELECT x::TEXT, count(*) OVER (PARTITION BY x)
              FROM (VALUES (INTERVAL '1 month'), (INTERVAL '30 days'), (INTERVAL '2 days')) AS v (x) ORDER BY 1",
-            "1 mon|1|2, 2 days|3|1, 30 days|1|2",
+            "1 mon|2, 2 days|1, 30 days|2",
         ),
         (
             "SELECT count(*) FROM (VALUES (INTERVAL '1 month')) AS v (x) JOIN (VALUES (INTERVAL '30 days')) AS w (y) ON x <= y AND x >= y",
             "1",
+        ),
+        (
+            "SELECT count(*) FROM (VALUES (INTERVAL '1 month'), (INTERVAL '30 days'), (NULL)) AS v (x)
+             LEFT JOIN (VALUES (INTERVAL '30 days')) AS w (x) USING (x) WHERE w.x IS NOT NULL",
+            "2",
         ),
         ("SELECT age(TIMESTAMP '2024-03-01', TIMESTAMP '2024-01-31') < INTERVAL '31 days'", "false"),
         ("SELECT TIMESTAMP '2024-03-01' - TIMESTAMP '2024-02-28' = INTERVAL '48 hours'", "true"),
@@ -126,7 +131,6 @@ fn intervals_are_compared_with_months_of_30_days() {
         format!("SELECT x FROM {values} EXCEPT ALL SELECT x FROM {values}"),
         format!("SELECT x FROM {values} WHERE x IN (SELECT INTERVAL '30 days')"),
         format!("SELECT greatest(x, INTERVAL '1 day') FROM {values}"),
-        format!("SELECT a.x FROM {values} JOIN (VALUES (INTERVAL '30 days')) AS a (x) USING (x)"),
         format!("SELECT CASE x WHEN INTERVAL '30 days' THEN 1 END FROM {values}"),
     ] {
         shell.refuses(&query, &["interval", "EXTRACT(EPOCH FROM x)"]);
