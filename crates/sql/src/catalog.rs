@@ -4,26 +4,30 @@
 //! `docs/format/catalog.md` describes, and one engine table for its rows (none, if these are in page files). All of it
 //! is read and written inside the transaction of the statement that asks: DDL is as atomic and as isolated as any other
 //! write, and a reader of a definition holds a lock on it until its transaction ends, so no table changes or goes away
-//! under a running one.
+//! under a running one. Views are kept beside them in [`views`]; a name is a table's or a view's.
 //!
 //! [`Catalog`] also hands out the hidden row ids of tables without a primary key.
 
 mod format;
 mod page_files;
 mod row_ids;
+mod views;
 
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Arc;
 
 use ishigaki_txn::{Session, TableId, Transaction};
 
+use crate::readable::Readable;
 use crate::table::{Column, TableDefinition};
-use crate::view::View;
 use crate::{Error, Result};
 
 use page_files::PAGE_FILES;
 pub(crate) use page_files::{PageFile, forget_all};
 use row_ids::RowIds;
+pub use views::Relation;
+pub(crate) use views::VIEWS;
+pub(crate) use views::decode as decode_view;
 
 /// The engine's table of definitions.
 pub(crate) const CATALOG: &str = "sql.catalog";
@@ -44,6 +48,7 @@ pub struct Catalog {
 struct Inner {
     definitions: TableId,
     page_files: TableId,
+    views: TableId,
     row_ids: RowIds,
     /// For what is not a part of a statement's transaction.
     session: Session,
@@ -53,15 +58,15 @@ impl Catalog {
     /// Opens the catalog of the session's database and makes it when the database is new. To be called once for each
     /// open database.
     pub fn open(session: &Session) -> Result<Self> {
-        let (definitions, row_ids, page_files) = session.run(|txn| {
+        let (definitions, row_ids, page_files, views) = session.run(|txn| {
             let mut table = |name| match txn.table(name)? {
                 Some(id) => Ok(id),
                 None => txn.create_table(name),
             };
-            Ok::<_, ishigaki_txn::Error>((table(CATALOG)?, table(ROW_IDS)?, table(PAGE_FILES)?))
+            Ok::<_, ishigaki_txn::Error>((table(CATALOG)?, table(ROW_IDS)?, table(PAGE_FILES)?, table(VIEWS)?))
         })?;
         let (session, row_ids) = (session.clone(), RowIds::new(session.clone(), row_ids));
-        Ok(Self { inner: Arc::new(Inner { definitions, page_files, row_ids, session }) })
+        Ok(Self { inner: Arc::new(Inner { definitions, page_files, views, row_ids, session }) })
     }
 
     /// Makes an empty table.
@@ -72,9 +77,7 @@ impl Catalog {
         columns: Vec<Column>,
         primary_key: Vec<usize>,
     ) -> Result<Arc<TableDefinition>> {
-        if self.get(&mut *txn, name)?.is_some() {
-            return Err(Error::TableExists { table: name.to_owned() });
-        }
+        self.check_free(txn, name)?;
         // Checked before the engine makes anything: a statement that fails leaves nothing.
         let draft = TableDefinition::new(self.inner.definitions, name.to_owned(), columns, primary_key)?;
         let table = draft.with_id(txn.create_table(&rows_of(name))?);
@@ -84,29 +87,27 @@ impl Catalog {
 
     /// Makes a table whose rows are in page files; the files are the caller's business.
     pub fn create_paged(&self, txn: &mut Transaction, table: TableDefinition) -> Result<Arc<TableDefinition>> {
-        if self.get(&mut *txn, table.name())?.is_some() {
-            return Err(Error::TableExists { table: table.name().to_owned() });
-        }
+        self.check_free(txn, table.name())?;
         txn.put(self.inner.definitions, table.name().as_bytes(), &format::encode(&table)?)?;
         Ok(Arc::new(table))
     }
 
     /// The definition of a table, if there is one of that name.
-    pub fn get<'a>(&self, view: impl Into<View<'a>>, name: &str) -> Result<Option<Arc<TableDefinition>>> {
+    pub fn get<'a>(&self, from: impl Into<Readable<'a>>, name: &str) -> Result<Option<Arc<TableDefinition>>> {
         let decoded =
-            view.into().get_with(self.inner.definitions, name.as_bytes(), |value| format::decode(name, value))?;
+            from.into().get_with(self.inner.definitions, name.as_bytes(), |value| format::decode(name, value))?;
         decoded.map(|table| table.map(Arc::new)).transpose()
     }
 
     /// The definition of a table that must be there.
-    pub fn require<'a>(&self, view: impl Into<View<'a>>, name: &str) -> Result<Arc<TableDefinition>> {
-        self.get(view, name)?.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+    pub fn require<'a>(&self, from: impl Into<Readable<'a>>, name: &str) -> Result<Arc<TableDefinition>> {
+        self.get(from, name)?.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
     /// All tables by name. In a transaction that reads, and so locks, the whole catalog.
-    pub fn list<'a>(&self, view: impl Into<View<'a>>) -> Result<Vec<Arc<TableDefinition>>> {
+    pub fn list<'a>(&self, from: impl Into<Readable<'a>>) -> Result<Vec<Arc<TableDefinition>>> {
         let mut tables = Ok(Vec::new());
-        view.into().scan(self.inner.definitions, (Bound::Unbounded, Bound::Unbounded), |name, value| {
+        from.into().scan(self.inner.definitions, (Bound::Unbounded, Bound::Unbounded), |name, value| {
             match (&mut tables, decode(name, value)) {
                 (Ok(tables), Ok(table)) => {
                     tables.push(Arc::new(table));

@@ -13,11 +13,12 @@ use ishigaki_txn::{Savepoint, Snapshot, Transaction};
 use parking_lot::Mutex;
 use tokio::task::block_in_place;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Relation};
 use crate::interrupt::CancelHandle;
 use crate::paged::{Appender, Files, Store};
+use crate::readable::Readable;
 use crate::table::{Paged, TableDefinition};
-use crate::view::View;
+use crate::view::ViewDefinition;
 use crate::{Error, Result};
 
 /// A transaction or a snapshot that can be ended once, by whoever began it.
@@ -57,10 +58,10 @@ enum Stage {
 }
 
 impl Stage {
-    fn view(&mut self) -> Result<View<'_>> {
+    fn readable(&mut self) -> Result<Readable<'_>> {
         match self {
-            Self::Transaction(transaction) => Ok(View::Transaction(transaction)),
-            Self::Snapshot(snapshot) => Ok(View::Snapshot(snapshot)),
+            Self::Transaction(transaction) => Ok(Readable::Transaction(transaction)),
+            Self::Snapshot(snapshot) => Ok(Readable::Snapshot(snapshot)),
             // A part of a query outlived its statement.
             Self::Settled => Err(Error::Cancelled),
         }
@@ -123,8 +124,8 @@ impl Current {
     }
 
     /// Reads. May block, as [`Current::with`].
-    pub(crate) fn read<T>(&self, work: impl FnOnce(&Catalog, View<'_>) -> Result<T>) -> Result<T> {
-        self.on_stage(|catalog, stage| work(catalog, stage.view()?))
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Catalog, Readable<'_>) -> Result<T>) -> Result<T> {
+        self.on_stage(|catalog, stage| work(catalog, stage.readable()?))
     }
 
     fn on_stage<T>(&self, work: impl FnOnce(&Catalog, &mut Stage) -> Result<T>) -> Result<T> {
@@ -143,14 +144,28 @@ impl Current {
         })
     }
 
-    /// The definition of a table, which stays so until the transaction ends.
-    pub(crate) fn definition(&self, name: &str) -> Result<Arc<TableDefinition>> {
-        self.read(|catalog, view| catalog.require(view, name))
+    /// The definition of a table, which stays so until the transaction ends. `verb` is what needs it to be a table.
+    pub(crate) fn definition(&self, name: &str, verb: &str) -> Result<Arc<TableDefinition>> {
+        match self.find(name)? {
+            Some(Relation::Table(table)) => Ok(table),
+            Some(Relation::View(_)) => Err(Error::IsView { view: name.to_owned(), verb: verb.to_owned() }),
+            None => Err(Error::NoSuchTable { table: name.to_owned() }),
+        }
     }
 
-    /// The definition of a table that may not be there.
-    pub(crate) fn find(&self, name: &str) -> Result<Option<Arc<TableDefinition>>> {
-        self.read(|catalog, view| catalog.get(view, name))
+    /// The table or view of a name that may be no one's.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Relation>> {
+        self.read(|catalog, from| catalog.find(from, name))
+    }
+
+    /// The view of a name, if it is one's.
+    pub(crate) fn view(&self, name: &str) -> Result<Option<Arc<ViewDefinition>>> {
+        self.read(|catalog, from| catalog.view(from, name))
+    }
+
+    /// All views by name.
+    pub(crate) fn views(&self) -> Result<Vec<Arc<ViewDefinition>>> {
+        self.read(|catalog, from| catalog.views(from))
     }
 
     /// A paged table, which stays as it is now until the transaction ends.
@@ -216,10 +231,17 @@ impl Current {
         })
     }
 
-    /// The names of all tables, in order. An error is kept for [`Current::take_deferred`].
+    /// The names of all tables and views, in order. An error is kept for [`Current::take_deferred`].
     pub(crate) fn names(&self) -> Vec<String> {
-        match self.read(|catalog, view| catalog.list(view)) {
-            Ok(tables) => tables.iter().map(|table| table.name().to_owned()).collect(),
+        let names = || {
+            let tables = self.read(|catalog, from| catalog.list(from))?;
+            let mut names: Vec<String> = tables.iter().map(|table| table.name().to_owned()).collect();
+            names.extend(self.views()?.iter().map(|view| view.name().to_owned()));
+            names.sort();
+            Ok(names)
+        };
+        match names() {
+            Ok(names) => names,
             Err(error) => {
                 self.deferred.lock().get_or_insert(error);
                 Vec::new()

@@ -1,14 +1,17 @@
-//! CREATE TABLE, CREATE TABLE AS, DROP TABLE and TRUNCATE.
+//! CREATE TABLE, CREATE TABLE AS and TRUNCATE; CREATE VIEW and DROP in rooms of their own.
 //!
 //! What a definition says is taken over or refused by name; nothing is passed over. The catalog's rows are written in the
 //! statement's transaction, so tables come and go with its COMMIT or ROLLBACK; and so do the page files of paged tables.
+
+mod create_view;
+mod drop;
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Fields;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, Query, SelectItem,
-    SetExpr, Statement as Ast, TableConstraint, TruncateTableTarget,
+    ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, PrimaryKeyConstraint, Query, SelectItem, SetExpr,
+    Statement as Ast, TableConstraint, TruncateTableTarget,
 };
 
 use crate::dml::defaults;
@@ -20,6 +23,9 @@ use crate::table::{Column, Paged, TableDefinition};
 use crate::types::SqlType;
 use crate::worker::Context;
 use crate::{Error, Outcome, Result, query};
+
+pub(crate) use create_view::create_view;
+pub(crate) use drop::drop;
 
 /// `CREATE TABLE`.
 pub(crate) async fn create_table(context: &Context<'_>, create: &CreateTable) -> Result<Outcome> {
@@ -63,7 +69,10 @@ async fn create_as(context: &Context<'_>, name: &str, create: &CreateTable, quer
         ));
     }
     let plan = context.guard(query::plan(context, &Ast::Query(Box::new(query.clone())))).await?;
-    let names = result_names(name, query, plan.schema().fields())?;
+    let names = result_names(query, plan.schema().fields()).map_err(|nameless| Error::Definition {
+        table: name.to_owned(),
+        reason: format!("a column has no name; write {nameless} AS name"),
+    })?;
     let columns = names.into_iter().zip(plan.schema().fields()).map(|(name, field)| {
         let sql_type = SqlType::from_arrow(field.data_type())?;
         Ok(Column { name, sql_type, nullable: true, default: None })
@@ -79,8 +88,8 @@ async fn create_as(context: &Context<'_>, name: &str, create: &CreateTable, quer
     Ok(Outcome::Affected { tag: "SELECT", rows: inserter.finish(context)? })
 }
 
-/// What the columns of a query are called, if all of them have names.
-fn result_names(table: &str, query: &Query, fields: &Fields) -> Result<Vec<String>> {
+/// What the columns of a query are called, if all of them have names; else one that has none.
+fn result_names<'a>(query: &'a Query, fields: &Fields) -> Result<Vec<String>, &'a Expr> {
     let mut body = query.body.as_ref();
     let items = loop {
         match body {
@@ -96,10 +105,7 @@ fn result_names(table: &str, query: &Query, fields: &Fields) -> Result<Vec<Strin
         _ => None,
     });
     match nameless {
-        Some(expression) => Err(Error::Definition {
-            table: table.to_owned(),
-            reason: format!("a column has no name; write {expression} AS name"),
-        }),
+        Some(expression) => Err(expression),
         None => Ok(fields.iter().map(|field| shown(field.name()).unwrap_or(field.name()).to_owned()).collect()),
     }
 }
@@ -108,6 +114,7 @@ fn result_names(table: &str, query: &Query, fields: &Fields) -> Result<Vec<Strin
 pub(crate) fn truncate(context: &Context<'_>, tables: &[TruncateTableTarget]) -> Result<Outcome> {
     for table in tables {
         let name = table_name(&table.name)?;
+        context.current.definition(&name, "TRUNCATE")?;
         context.current.with_catalog(|catalog, transaction| catalog.truncate(transaction, &name))?;
     }
     Ok(Outcome::Done { tag: "TRUNCATE TABLE" })
@@ -131,21 +138,6 @@ fn create_paged(
     let table = context.current.with_catalog(|catalog, transaction| catalog.create_paged(transaction, table))?;
     context.current.make_files(&table, paged)?;
     Ok(table)
-}
-
-/// `DROP TABLE` of one or several.
-pub(crate) fn drop_tables(context: &Context<'_>, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
-    for name in names {
-        let name = table_name(name)?;
-        if if_exists && context.current.find(&name)?.is_none() {
-            continue;
-        }
-        let dropped = context.current.with_catalog(|catalog, transaction| catalog.drop(transaction, &name))?;
-        if let Some(paged) = dropped.pages() {
-            context.current.drop_files(&dropped, paged)?;
-        }
-    }
-    Ok(Outcome::Done { tag: "DROP TABLE" })
 }
 
 /// Refuses everything that a plain `CREATE TABLE name (columns, constraints)` does not have.

@@ -35,6 +35,7 @@ mod paged;
 mod planning;
 mod pool;
 mod query;
+pub mod readable;
 pub mod row;
 mod rules;
 mod savepoints;

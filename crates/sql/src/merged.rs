@@ -10,6 +10,7 @@
 
 mod columns;
 mod side;
+mod written_out;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -22,16 +23,18 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::current::Current;
 use crate::statement::{identifier, tell_apart};
+use crate::view::ViewDefinition;
 use crate::{Error, Result};
 use side::{Found, Kind, Side};
 
-/// Resolves the merged columns of a statement.
-pub(crate) fn resolve(current: &Current, statement: &mut Statement) -> Result<()> {
+pub(crate) use written_out::write_out;
+
+/// Resolves the merged columns of a statement, or of the query of a view.
+pub(crate) fn resolve(current: &Current, view: Option<&ViewDefinition>, statement: &mut Statement) -> Result<()> {
     if Visit::visit(&*statement, &mut Looks).is_continue() {
         return Ok(());
     }
-    let mut resolver =
-        Resolver { current, queries: Vec::new(), scopes: Vec::new(), is_derived: false, clashes: HashSet::new() };
+    let mut resolver = Resolver::new(current, view);
     match VisitMut::visit(statement, &mut resolver) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(*error),
@@ -142,6 +145,8 @@ fn step<T>(result: Result<T>) -> Step<T> {
 
 struct Resolver<'a> {
     current: &'a Current,
+    /// Whose query it is, if it is a view's, which sees the columns that there were when it was made.
+    view: Option<&'a ViewDefinition>,
     queries: Vec<Frame>,
     scopes: Vec<Scope>,
     /// Whether the next query is a subquery of FROM.
@@ -262,7 +267,12 @@ fn refuse_order(name: &str, what: &str) -> Step {
     )))
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    fn new(current: &'a Current, view: Option<&'a ViewDefinition>) -> Self {
+        let (queries, scopes, clashes) = (Vec::new(), Vec::new(), HashSet::new());
+        Self { current, view, queries, scopes, is_derived: false, clashes }
+    }
+
     /// Resolves the names of an ORDER BY. That of a result's column goes before that of a table's where it stands alone; in
     /// an expression only those of tables count.
     fn order(&mut self, orders: &mut [OrderByExpr], items: &mut [SelectItem], mut scope: Scope) -> Step<Scope> {

@@ -3,26 +3,31 @@
 //! There is one catalog, `ishigaki`, with the schema `public`. A second schema, [`TARGETS`], is not listed anywhere: it
 //! shows the same tables with one more column, the engine's key of each row, for the queries that UPDATE and DELETE make.
 
+mod information;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
 };
-use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::TableType;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::DataType as SqlDataType;
 use parking_lot::RwLock;
 
+use crate::catalog::Relation;
 use crate::current::Current;
 use crate::scan::Table;
 use crate::statement::{CATALOG, SCHEMA};
 use crate::types::SqlType;
+use crate::view;
+use information::{Described, Information};
 
 /// The schema of the tables with their keys.
 pub(crate) const TARGETS: &str = "__targets";
@@ -62,7 +67,7 @@ struct Catalog {
 fn information(slot: &Slot) -> Arc<dyn SchemaProvider> {
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(Catalog { slot: slot.clone(), described: true }));
-    Arc::new(InformationSchemaProvider::new(Arc::new(catalogs)))
+    Arc::new(Information::new(slot.clone(), InformationSchemaProvider::new(Arc::new(catalogs))))
 }
 
 /// What a schema shows of tables.
@@ -106,13 +111,17 @@ impl SchemaProvider for Tables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let current = self.slot.get()?;
-        let Some(definition) = current.find(name)? else { return Ok(None) };
-        let table: Arc<dyn TableProvider> = match (definition.pages(), self.show) {
-            (_, Show::Description) => Arc::new(EmptyTable::new(Arc::clone(definition.schema()))),
-            (Some(paged), _) => current.paged(&definition, paged)?,
-            (None, show) => Arc::new(Table::new(definition, current, matches!(show, Show::Keys))),
-        };
-        Ok(Some(table))
+        let described = |schema: &SchemaRef, kind| Some(Arc::new(Described { schema: Arc::clone(schema), kind }) as _);
+        Ok(match (current.find(name)?, self.show) {
+            (None, _) | (Some(Relation::View(_)), Show::Keys) => None,
+            (Some(Relation::Table(table)), Show::Description) => described(table.schema(), TableType::Base),
+            (Some(Relation::View(view)), Show::Description) => described(view.schema(), TableType::View),
+            (Some(Relation::View(_)), Show::Rows) => view::provider(name),
+            (Some(Relation::Table(table)), show) => Some(match table.pages() {
+                Some(paged) => current.paged(&table, paged)?,
+                None => Arc::new(Table::new(table, current, matches!(show, Show::Keys))),
+            }),
+        })
     }
 
     fn table_exist(&self, name: &str) -> bool {

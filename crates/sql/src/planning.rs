@@ -29,6 +29,9 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// The most parts that the expressions of a plan may have.
 const MOST_PARTS: u64 = 2_000_000;
 
+/// The most operators that a plan with views may have.
+const MOST_NODES: usize = 20_000;
+
 /// The most subqueries that may be nested in expressions.
 const MOST_NESTED: usize = 10;
 
@@ -272,6 +275,23 @@ fn check_depth(plan: &LogicalPlan, depth: usize) -> Result<()> {
             })
         })
     })?;
+    Ok(())
+}
+
+/// Refuses a plan that views have made too large: of views that name another one twice, each is twice as large as the one
+/// before.
+pub(crate) fn check_nodes(plan: &LogicalPlan) -> crate::Result<()> {
+    let mut nodes = 0;
+    plan.apply_with_subqueries(|_| {
+        nodes += 1;
+        Ok(if nodes > MOST_NODES { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if nodes > MOST_NODES {
+        return Err(Error::unsupported(
+            format!("a statement with more than {MOST_NODES} operators in its views"),
+            "keep the rows of a view that is named often in a table: CREATE TABLE t AS SELECT * FROM the view",
+        ));
+    }
     Ok(())
 }
 

@@ -15,14 +15,13 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
-use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
 use ishigaki_base::ErrorKind;
 
 use crate::outcome::Rows;
 use crate::worker::{Context, Reply};
-use crate::{Error, Outcome, Result, explain, merged, statement};
+use crate::{Error, Outcome, Result, explain, statement, view};
 
 /// How many rows may wait before the first are handed out.
 const HELD_BACK: usize = 8192;
@@ -92,24 +91,14 @@ async fn attempt(
 
 /// Plans a statement that only reads.
 pub(crate) async fn plan(context: &Context<'_>, ast: &Ast) -> Result<LogicalPlan> {
-    let mut resolved = Box::new(ast.clone());
-    merged::resolve(context.current, &mut resolved)?;
-    let plan = match context.state.statement_to_plan(PlannerStatement::Statement(resolved)).await {
-        Err(error) if has_alike_names(&error) => {
-            let mut named = Box::new(ast.clone());
-            merged::resolve(context.current, &mut named)?;
-            statement::name_all(&mut named);
-            context.state.statement_to_plan(PlannerStatement::Statement(named)).await?
-        }
-        planned => planned?,
-    };
+    let plan = view::plan(context, ast).await?;
     // DataFusion acts on DDL, DML and SET while it plans or begins to run them. None of that may come this way.
     SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(&plan)?;
     Ok(plan)
 }
 
 /// Whether a statement was not planned because expressions that are not alike have the same name.
-fn has_alike_names(error: &DataFusionError) -> bool {
+pub(crate) fn has_alike_names(error: &DataFusionError) -> bool {
     let text = error.to_string();
     ["require unique expression names", "duplicate unqualified field name", "duplicate qualified field name"]
         .iter()

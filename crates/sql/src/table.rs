@@ -83,7 +83,7 @@ pub struct TableDefinition {
 }
 
 /// In place of the engine's table where there is none; the engine never gives that number out.
-const NO_TABLE: TableId = TableId(u32::MAX);
+pub(crate) const NO_TABLE: TableId = TableId(u32::MAX);
 
 impl TableDefinition {
     /// Checks a definition: names are there, not too long and not twice, types are within their limits, key columns

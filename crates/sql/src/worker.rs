@@ -15,7 +15,7 @@ use datafusion::execution::SessionState;
 use ishigaki_base::ErrorKind;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Relation};
 use crate::current::Current;
 use crate::database::Inner;
 use crate::names::{self, Slot};
@@ -340,11 +340,13 @@ impl Worker {
             Command::Query(ast) => query::run(&context, ast, reply).await,
             Command::Explain { ast, statement } => explain::run(&context, ast, statement, reply).await,
             Command::ShowTables => show::tables(&context).map(Some),
+            Command::ShowViews => show::views(&context).map(Some),
             Command::ShowSetting => setting::show(&self.state).map(Some),
             Command::ShowColumns(name) => show::columns(&context, name).map(Some),
             Command::CreateTable(create) => ddl::create_table(&context, create).await.map(Some),
             Command::Truncate(tables) => ddl::truncate(&context, tables).map(Some),
-            Command::DropTable { names, if_exists } => ddl::drop_tables(&context, names, *if_exists).map(Some),
+            Command::CreateView(create) => ddl::create_view(&context, create).await.map(Some),
+            Command::Drop(drop) => ddl::drop(&context, drop).map(Some),
             Command::Insert(insert) => dml::insert::run(&context, insert).await.map(Some),
             Command::Update(update) => dml::update::run(&context, update).await.map(Some),
             Command::Delete(delete) => dml::delete::run(&context, delete).await.map(Some),
@@ -358,7 +360,7 @@ fn appends(current: &Current, command: &Command<'_>) -> Result<bool> {
     let Some(name) = command.grows() else { return Ok(false) };
     // A name that means no table is refused where it is used.
     let Ok(name) = table_name(name) else { return Ok(false) };
-    Ok(current.find(&name)?.is_some_and(|table| table.pages().is_some()))
+    Ok(matches!(current.find(&name)?, Some(Relation::Table(table)) if table.pages().is_some()))
 }
 
 /// What every statement needs while it runs.

@@ -63,7 +63,10 @@ pub(crate) fn text(done: &BackedUp, was_in_use: bool) -> String {
     let mut text = String::new();
     let size = ByteSize(done.engine.bytes).display().iec();
     let state = if was_in_use { "while it was in use" } else { "which was stopped" };
-    let tables = counted(done.tables as u64, "table");
+    let mut tables = counted(done.tables as u64, "table");
+    if done.views > 0 {
+        tables = format!("{tables} and {}", counted(done.views as u64, "view"));
+    }
     // Writing to a string does not fail.
     let _ = writeln!(text, "copied   {tables}, {size} of checkpoint and log, up to LSN {}, {state}", done.engine.end);
     for (table, from, to) in &done.pages {
@@ -83,6 +86,7 @@ fn object(done: &BackedUp, was_in_use: bool) -> String {
     let page = |(table, from, to): &(String, String, String)| json!({"table": table, "from": from, "to": to});
     let object = json!({
         "tables": done.tables,
+        "views": done.views,
         "bytes": done.engine.bytes,
         "checkpoint": done.engine.checkpoint,
         "log_records": done.engine.records,

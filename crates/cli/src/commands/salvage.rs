@@ -85,6 +85,9 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
             Err(why) => writeln!(text, "missing  paged table {table}, all rows of {from}: {why}")?,
         }
     }
+    for view in &saved.views {
+        writeln!(text, "saved    view {view}")?;
+    }
     text.push_str(&damage_lines(saved.engine.damages.iter()));
     for pages in &saved.pages {
         for damage in pages.found.iter().flat_map(|found| &found.damages) {
@@ -102,6 +105,12 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
     }
     for (name, why) in &saved.unreadable {
         writeln!(text, "missing  the definition of table {name}: {why}")?;
+    }
+    for (name, why) in &saved.unreadable_views {
+        writeln!(text, "missing  the definition of view {name}: {why}")?;
+    }
+    for (view, what) in &saved.broken_views {
+        writeln!(text, "missing  what view {view} reads: {what}")?;
     }
     for (first, last) in &saved.engine.lost {
         writeln!(text, "missing  commits with LSN {first} to {last}, as far as these were commits")?;
@@ -144,11 +153,14 @@ fn object(saved: &Salvaged) -> String {
         "complete": saved.is_complete(),
         "checkpoint": saved.engine.checkpoint,
         "tables": saved.tables.iter().map(table).collect::<Vec<_>>(),
+        "views": saved.views,
         "nameless": saved.nameless.iter().map(table).collect::<Vec<_>>(),
         "pages": saved.pages.iter().map(pages).collect::<Vec<_>>(),
         "damages": saved.engine.damages.iter().map(damage_json).collect::<Vec<_>>(),
         "missing": saved.missing,
         "lost_definitions": saved.unreadable.iter().map(|(name, why)| json!({"table": name, "why": why})).collect::<Vec<_>>(),
+        "lost_views": saved.unreadable_views.iter().map(|(name, why)| json!({"view": name, "why": why})).collect::<Vec<_>>(),
+        "broken_views": saved.broken_views.iter().map(|(view, what)| json!({"view": view, "reads": what})).collect::<Vec<_>>(),
         "lost_commits": saved.engine.lost.iter().map(|(first, last)| json!([first.0, last.0])).collect::<Vec<_>>(),
         "lost_behind": saved.engine.lost_behind.map(|lsn| lsn.0),
         "log_end": log_end_json(&saved.engine.log_end),

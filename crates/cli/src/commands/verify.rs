@@ -91,6 +91,9 @@ fn summary(text: &mut String, found: &Verification) -> std::fmt::Result {
             None => writeln!(text, "table       {}: {} read, {state}", table.name, Count(table.rows))?,
         }
     }
+    for view in &found.views {
+        writeln!(text, "view        {view}")?;
+    }
     Ok(())
 }
 
@@ -104,6 +107,7 @@ fn object(found: &Verification) -> String {
         "log_records": found.engine.records,
         "log_end": log_end_json(&found.engine.log_end),
         "tables": found.tables.iter().map(table).collect::<Vec<_>>(),
+        "views": found.views,
         "damages": found.all_damages().map(damage_json).collect::<Vec<_>>(),
     });
     format!("{object}\n")

@@ -16,7 +16,8 @@ A semicolon ends a statement. BEGIN, COMMIT and ROLLBACK make a transaction of s
 
   .help                    show this
   .tables                  the tables
-  .schema [TABLE]          how the tables, or one of them, are defined
+  .views                   the views
+  .schema [NAME]           how the tables and views, or one of them, are defined
   .format [table|csv|json] how rows are written
   .timing [on|off]         whether times are shown
   .read FILE               run the statements of a file
@@ -35,7 +36,8 @@ pub(super) enum Next {
 }
 
 /// Names of all commands, for completion.
-pub(super) const NAMES: &[&str] = &[".help", ".tables", ".schema", ".format", ".timing", ".read", ".backup", ".quit"];
+pub(super) const NAMES: &[&str] =
+    &[".help", ".tables", ".views", ".schema", ".format", ".timing", ".read", ".backup", ".quit"];
 
 /// The command that a person means who types a word of other shells; theirs have no dot.
 pub(super) fn meant_by(text: &str) -> Option<&'static str> {
@@ -58,6 +60,7 @@ pub(super) fn run(shell: &mut Shell, text: &str) -> Result<Next, Failure> {
         (".quit" | ".exit", None) => return Ok(Next::Leave),
         (".help", None) => shell.out.write_all(HELP.as_bytes())?,
         (".tables", None) => shell.statement("SHOW TABLES")?,
+        (".views", None) => shell.statement("SHOW VIEWS")?,
         (".schema", table) => {
             let text = shell.runtime.block_on(schema::definitions(&shell.session, table))?;
             shell.out.write_all(text.as_bytes())?;

@@ -1,6 +1,6 @@
-//! `.schema`: the definitions of tables, as statements that make them again.
+//! `.schema`: the definitions of tables and views, as statements that make them again, in an order in which they can be run.
 //!
-//! They are put together from what SHOW TABLES and SHOW COLUMNS answer, in the transaction that is open, so they show
+//! They are put together from what SHOW TABLES, SHOW VIEWS and SHOW COLUMNS answer, in the transaction that is open, so they show
 //! what a statement of this session would see.
 
 use std::fmt::Write;
@@ -11,12 +11,18 @@ use ishigaki_sql::{Session, Statement};
 
 use crate::failure::Failure;
 
-/// The definition of one table, or of all.
-pub(super) async fn definitions(session: &Session, table: Option<&str>) -> Result<String, Failure> {
+/// The definition of one table or view, or of all.
+pub(super) async fn definitions(session: &Session, name: Option<&str>) -> Result<String, Failure> {
     let shown = query(session, "SHOW TABLES").await?;
     let names = texts(&shown, "table_name")?.into_iter().map(Option::unwrap_or_default);
     let all: Vec<(String, Option<String>)> = names.zip(texts(&shown, "storage")?).collect();
-    let tables = match table {
+    let shown = query(session, "SHOW VIEWS").await?;
+    let names = texts(&shown, "view_name")?.into_iter().map(Option::unwrap_or_default);
+    let queries = texts(&shown, "query")?.into_iter().map(Option::unwrap_or_default);
+    let views: Vec<(String, String)> =
+        names.zip(queries).filter(|(view, _)| name.is_none_or(|name| view == name)).collect();
+    let tables = match name {
+        Some(_) if !views.is_empty() => Vec::new(),
         Some(table) => {
             let storage = all.into_iter().find(|(name, _)| name == table).and_then(|(_, storage)| storage);
             vec![(table.to_owned(), storage)]
@@ -27,6 +33,13 @@ pub(super) async fn definitions(session: &Session, table: Option<&str>) -> Resul
     for (table, storage) in tables {
         let columns = query(session, &format!("SHOW COLUMNS FROM {}", quoted(&table))).await?;
         text.push_str(&definition(&table, &columns, storage.as_deref())?);
+    }
+    for (view, query_text) in views {
+        let columns = query(session, &format!("SHOW COLUMNS FROM {}", quoted(&view))).await?;
+        let columns: Vec<String> =
+            texts(&columns, "column_name")?.into_iter().flatten().map(|it| quoted(&it)).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "CREATE VIEW {} ({}) AS\n{query_text};", quoted(&view), columns.join(", "));
     }
     Ok(text)
 }

@@ -159,6 +159,23 @@ fn the_definitions_of_tables_make_them_again() {
 }
 
 #[test]
+fn the_definitions_of_views_make_them_again_in_an_order_that_works() {
+    let directory = stones();
+    let views = "CREATE VIEW z AS SELECT id, name FROM stones; CREATE VIEW a (\"N\") AS SELECT count(*) FROM z";
+    sql(directory.path()).args(["-c", views]).succeeds();
+    let answer = sql(directory.path()).stdin(".schema\n").succeeds().stdout;
+    let z = "CREATE VIEW z (id, name) AS\nSELECT id, name FROM stones;\n";
+    let a = "CREATE VIEW a (\"N\") AS\nSELECT count(*) FROM z;\n";
+    assert!(answer.starts_with("CREATE TABLE stones (") && answer.ends_with(&format!("{z}{a}")), "{answer}");
+    assert_eq!(sql(directory.path()).args(["-c", ".schema z"]).succeeds().stdout, z);
+    let copy = database();
+    sql(copy.path()).stdin(&answer).succeeds();
+    assert_eq!(sql(copy.path()).args(["-c", ".schema"]).succeeds().stdout, answer);
+    let listed = sql(copy.path()).args(["--format", "csv", "-c", ".views"]).succeeds().stdout;
+    assert!(listed.starts_with("view_name,columns,query\nz,2,") && listed.contains("\na,1,"), "{listed}");
+}
+
+#[test]
 fn ten_thousand_rows_come_in_and_go_out_by_copy() {
     let directory = database();
     let (from, to) = (directory.path().join("in.csv"), directory.path().join("out.csv"));

@@ -20,7 +20,7 @@ const HAS_DEFAULT: u8 = 2;
 const EXISTING: u8 = 1;
 
 /// What is wrong with stored bytes.
-type Flaw = &'static str;
+pub(super) type Flaw = &'static str;
 
 /// The bytes of a definition; the name is not among them, it is the key.
 pub(super) fn encode(table: &TableDefinition) -> Result<Vec<u8>> {
@@ -125,7 +125,7 @@ fn read_column(rest: &mut &[u8]) -> Result<Column, Flaw> {
     Ok(Column { name, sql_type, nullable: flags & NULLABLE != 0, default })
 }
 
-fn put_type(sql_type: SqlType, out: &mut Vec<u8>) {
+pub(super) fn put_type(sql_type: SqlType, out: &mut Vec<u8>) {
     out.push(sql_type.tag());
     match sql_type {
         SqlType::Decimal { precision, scale } => out.extend_from_slice(&[precision, scale]),
@@ -134,7 +134,7 @@ fn put_type(sql_type: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-fn read_type(rest: &mut &[u8]) -> Result<SqlType, Flaw> {
+pub(super) fn read_type(rest: &mut &[u8]) -> Result<SqlType, Flaw> {
     let [tag] = take(rest)?;
     Ok(match tag {
         1 => SqlType::SmallInt,
@@ -158,18 +158,18 @@ fn read_type(rest: &mut &[u8]) -> Result<SqlType, Flaw> {
     })
 }
 
-fn put_text(text: &str, out: &mut Vec<u8>) {
+pub(super) fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-fn read_text(rest: &mut &[u8]) -> Result<String, Flaw> {
+pub(super) fn read_text(rest: &mut &[u8]) -> Result<String, Flaw> {
     let length = usize::from(u16::from_le_bytes(take(rest)?));
     let bytes = rest.split_off(..length).ok_or("it ends too early")?;
     String::from_utf8(bytes.to_vec()).map_err(|_| "a name, default or location that is not UTF-8")
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Flaw> {
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Flaw> {
     let (bytes, after) = rest.split_first_chunk().ok_or("it ends too early")?;
     *rest = after;
     Ok(*bytes)

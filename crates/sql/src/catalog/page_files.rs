@@ -13,7 +13,7 @@ use std::ops::{Bound, ControlFlow};
 use ishigaki_txn::{Session, TableId, Transaction};
 
 use super::Catalog;
-use crate::view::View;
+use crate::readable::Readable;
 use crate::{Error, Result};
 
 /// The engine's table of them.
@@ -91,7 +91,7 @@ impl Catalog {
     /// The files that are noted by transactions that have ended: it waits for none.
     pub(crate) fn noted(&self) -> Result<Vec<PageFile>> {
         let snapshot = self.inner.session.snapshot()?;
-        noted(View::Snapshot(&snapshot), self.inner.page_files)
+        noted(Readable::Snapshot(&snapshot), self.inner.page_files)
     }
 }
 
@@ -99,16 +99,16 @@ impl Catalog {
 pub(crate) fn forget_all(session: &Session) -> Result<()> {
     session.run(|txn| {
         let Some(table) = txn.table(PAGE_FILES)? else { return Ok(()) };
-        for file in noted(View::from(&mut *txn), table)? {
+        for file in noted(Readable::from(&mut *txn), table)? {
             txn.delete(table, &file.identity.to_be_bytes())?;
         }
         Ok(())
     })
 }
 
-fn noted(mut view: View<'_>, table: TableId) -> Result<Vec<PageFile>> {
+fn noted(mut from: Readable<'_>, table: TableId) -> Result<Vec<PageFile>> {
     let mut files = Some(Vec::new());
-    view.scan(table, (Bound::Unbounded, Bound::Unbounded), |key, value| {
+    from.scan(table, (Bound::Unbounded, Bound::Unbounded), |key, value| {
         match (PageFile::decode(key, value), &mut files) {
             (Some(file), Some(files)) => files.push(file),
             _ => files = None,

@@ -9,6 +9,7 @@ use super::*;
 use crate::row::sample::{check, table_and_rows};
 use crate::table::{Location, Paged};
 use crate::types::SqlType;
+use crate::view::{Base, ViewDefinition};
 
 fn open(directory: &TempDir) -> (Database, Catalog) {
     let database = Database::open(directory.path(), Settings::default()).expect("a directory of our own");
@@ -198,4 +199,68 @@ fn a_definition_of_a_paged_table_has_its_page_size_and_its_locations() {
     // None at all.
     let none: &[u8] = &[2, 0, 0, 2, 0, 0, 0, 1, 0, 2, 1, 2, 0, b'i', b'd', 0, 0];
     assert_eq!(format::decode("t", none).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// The example of `docs/format/catalog.md`.
+fn example_view() -> (ViewDefinition, &'static [u8]) {
+    let base = Base { name: "t".to_owned(), columns: vec![("id".to_owned(), SqlType::Integer)] };
+    let query = r#"SELECT "t"."id" FROM t"#.to_owned();
+    let columns = vec![("n".to_owned(), SqlType::Integer)];
+    let view = ViewDefinition::new("v".to_owned(), columns, vec![base], query).unwrap();
+    let expected = b"\x01\
+        \x01\x00\x02\x01\x00n\
+        \x01\x00\x01\x00t\x01\x00\x02\x02\x00id\
+        \x16\x00\x00\x00SELECT \"t\".\"id\" FROM t";
+    (view, expected)
+}
+
+#[test]
+fn a_view_has_the_bytes_that_the_format_says() {
+    let (view, expected) = example_view();
+    assert_eq!(views::encode(&view), expected);
+    assert_eq!(views::decode(b"v", expected).unwrap(), view);
+    for length in 0..expected.len() {
+        assert_eq!(views::decode(b"v", &expected[..length]).unwrap_err().kind(), ErrorKind::Corrupt, "{length} bytes");
+    }
+    let longer = [expected, b"x"].concat();
+    assert_eq!(views::decode(b"v", &longer).unwrap_err().kind(), ErrorKind::Corrupt);
+    // Another version, no columns, an unknown type, no name of a base, a text that is not UTF-8; and a view of its own name.
+    for (at, byte) in [(0, 2), (1, 0), (3, 99), (9, 0), (expected.len() - 1, 0xff)] {
+        let mut bytes = expected.to_vec();
+        bytes[at] = byte;
+        assert_eq!(views::decode(b"v", &bytes).unwrap_err().kind(), ErrorKind::Corrupt, "byte {at} = {byte}");
+    }
+    for name in [&b"t"[..], b"", b"\xff"] {
+        assert_eq!(views::decode(name, expected).unwrap_err().kind(), ErrorKind::Corrupt, "{name:?}");
+    }
+}
+
+#[test]
+fn damaged_views_are_refused_or_read_but_never_panic() {
+    let strategy = (any::<prop::sample::Index>(), any::<u8>());
+    check("damaged_views", strategy, |(at, byte)| {
+        let mut bytes = example_view().1.to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Err(error) = views::decode(b"v", &bytes) {
+            prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_name_is_a_tables_or_a_views() {
+    let directory = TempDir::new().unwrap();
+    let (database, catalog) = open(&directory);
+    let mut txn = database.session().begin().unwrap();
+    let (view, _) = example_view();
+    catalog.put_view(&mut txn, &view).unwrap();
+    let error = create(&catalog, &mut txn, "v").unwrap_err();
+    assert!(matches!(error, Error::ViewExists { .. }), "{error}");
+    assert_eq!(catalog.find(&mut txn, "v").unwrap(), Some(Relation::View(Arc::new(view))));
+    assert!(catalog.list(&mut txn).unwrap().is_empty() && catalog.views(&mut txn).unwrap().len() == 1);
+    catalog.drop_view(&mut txn, "v").unwrap();
+    let table = create(&catalog, &mut txn, "v").unwrap();
+    assert_eq!(catalog.find(&mut txn, "v").unwrap(), Some(Relation::Table(table)));
 }

@@ -36,7 +36,7 @@ pub(super) async fn run(context: &Context<'_>, source: &CopySource, path: &Path,
     let CopySource::Table { table_name: name, columns } = source else {
         return Err(Error::unsupported("COPY (query) FROM", "name a table"));
     };
-    let definition = context.current.definition(&table_name(name)?)?;
+    let definition = context.current.definition(&table_name(name)?, "COPY … FROM")?;
     let named: Vec<ObjectName> = columns.iter().map(|column| ObjectName::from(vec![column.clone()])).collect();
     let positions = positions(&definition, &named)?;
     let mut load = Load { context, path, definition, positions, named: !columns.is_empty(), rest: Vec::new() };

@@ -48,7 +48,7 @@ fn select(context: &Context<'_>, source: &CopySource) -> Result<Ast> {
     match source {
         CopySource::Query(query) => Ok(Ast::Query(query.clone())),
         CopySource::Table { table_name: name, columns } => {
-            let definition = context.current.definition(&table_name(name)?)?;
+            let definition = context.current.definition(&table_name(name)?, "COPY … TO")?;
             let named: Vec<_> = columns.iter().map(|column| vec![column.clone()].into()).collect();
             let columns: Vec<String> = positions(&definition, &named)?
                 .into_iter()

@@ -23,6 +23,8 @@ pub struct BackedUp {
     pub engine: BackupReport,
     /// Tables, paged ones among them.
     pub tables: usize,
+    /// Views.
+    pub views: usize,
     /// Page files, with their old and new places.
     pub pages: Vec<(String, String, String)>,
 }
@@ -89,7 +91,8 @@ fn make(
                 (table.name().to_owned(), location.place.clone(), new.to_owned())
             };
             let pages = definitions.files().map(moved).collect();
-            return Ok(BackedUp { engine, tables: definitions.rows.len() + definitions.paged.len(), pages });
+            let tables = definitions.rows.len() + definitions.paged.len();
+            return Ok(BackedUp { engine, tables, views: definitions.views.len(), pages });
         }
         copied = pages(to, &definitions)?;
     }

@@ -1,15 +1,16 @@
 //! The table definitions of a database that is not open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use ishigaki_device::Directory;
 use ishigaki_txn::{Progress, Salvage, TableId};
 
-use crate::Result;
-use crate::catalog::{self, CATALOG};
+use crate::catalog::{self, CATALOG, Relation, VIEWS};
 use crate::table::{Location, TableDefinition};
+use crate::view::ViewDefinition;
+use crate::{Error, Result};
 
 /// The engine's table of the names of tables.
 const NAMES: TableId = TableId(0);
@@ -22,8 +23,13 @@ pub(super) struct Definitions {
     /// Tables of rows, by the engine's table of their rows.
     pub(super) rows: BTreeMap<TableId, Arc<TableDefinition>>,
     pub(super) paged: Vec<Arc<TableDefinition>>,
-    /// Names with definitions that can not be read, and why.
+    /// The engine's table of views.
+    pub(super) catalog_of_views: Option<TableId>,
+    pub(super) views: Vec<Arc<ViewDefinition>>,
+    /// Names of tables with definitions that can not be read, and why.
     pub(super) unreadable: Vec<(String, String)>,
+    /// The same of views.
+    pub(super) unreadable_views: Vec<(String, String)>,
     /// All tables of the engine.
     pub(super) engine: Vec<(TableId, Option<String>)>,
 }
@@ -31,34 +37,75 @@ pub(super) struct Definitions {
 impl Definitions {
     /// Reads the catalog of a database, and keeps no other row in memory.
     pub(super) fn read(tables: &dyn Directory, log: &dyn Directory) -> Result<Self> {
-        // The catalog is the first table that a database gets.
-        let first = TableId(NAMES.0 + 1);
-        let read = |id| Salvage::read_some(tables, log, &Progress::default(), |table| table == id);
+        // The tables that a database gets first; one that is older than views has them later, and another table there.
+        let first = (TableId(NAMES.0 + 1), TableId(NAMES.0 + 4));
+        let read = |(catalog, views): (TableId, TableId)| {
+            Salvage::read_some(tables, log, &Progress::default(), |table| table == catalog || table == views)
+        };
         let salvage = read(first)?;
-        match named(&salvage.tables(), CATALOG) {
-            Some(id) if id != first => Ok(Self::of(&read(id)?)),
-            _ => Ok(Self::of(&salvage)),
-        }
+        let all = salvage.tables();
+        let found = (named(&all, CATALOG).unwrap_or(first.0), named(&all, VIEWS).unwrap_or(first.1));
+        if found == first { Ok(Self::of(&salvage)) } else { Ok(Self::of(&read(found)?)) }
     }
 
     /// Those among the rows that were read. A catalog that has lost its name is known by its rows.
     pub(super) fn of(salvage: &Salvage) -> Self {
         let engine = salvage.tables();
-        let is_catalog = |id: TableId| {
-            let mut rows = salvage.scan(id, Bound::Unbounded).peekable();
-            rows.peek().is_some() && rows.all(|(name, value)| catalog::decode(name, value).is_ok())
+        let nameless = |is_row: &dyn Fn(&[u8], &[u8]) -> bool| {
+            let is_it = |id: TableId| {
+                let mut rows = salvage.scan(id, Bound::Unbounded).peekable();
+                rows.peek().is_some() && rows.all(|(name, value)| is_row(name, value))
+            };
+            engine.iter().find(|(id, name)| name.is_none() && is_it(*id)).map(|(id, _)| *id)
         };
-        let nameless = || engine.iter().find(|(id, name)| name.is_none() && is_catalog(*id)).map(|(id, _)| *id);
-        let mut found = Self { catalog: named(&engine, CATALOG).or_else(nameless), ..Self::default() };
+        let of_tables = || nameless(&|name, value| catalog::decode(name, value).is_ok());
+        let of_views = || nameless(&|name, value| catalog::decode_view(name, value).is_ok());
+        let mut found = Self {
+            catalog: named(&engine, CATALOG).or_else(of_tables),
+            catalog_of_views: named(&engine, VIEWS).or_else(of_views),
+            ..Self::default()
+        };
         for (name, value) in found.catalog.iter().flat_map(|&id| salvage.scan(id, Bound::Unbounded)) {
             match catalog::decode(name, value) {
                 Ok(table) if table.pages().is_some() => found.paged.push(Arc::new(table)),
                 Ok(table) => drop(found.rows.insert(table.id(), Arc::new(table))),
-                Err(error) => found.unreadable.push((String::from_utf8_lossy(name).into_owned(), error.to_string())),
+                Err(error) => found.unreadable.push(lost(name, &error)),
+            }
+        }
+        for (name, value) in found.catalog_of_views.iter().flat_map(|&id| salvage.scan(id, Bound::Unbounded)) {
+            match catalog::decode_view(name, value) {
+                Ok(view) => found.views.push(Arc::new(view)),
+                Err(error) => found.unreadable_views.push(lost(name, &error)),
             }
         }
         found.engine = engine;
         found
+    }
+
+    /// The names of the views that can be read.
+    pub(super) fn view_names(&self) -> Vec<String> {
+        self.views.iter().map(|view| view.name().to_owned()).collect()
+    }
+
+    /// The views that read what is not there, or has other columns than it had, each with that.
+    pub(super) fn broken_views(&self) -> Vec<(String, String)> {
+        let tables = self.rows.values().chain(&self.paged);
+        let tables = tables.map(|table| (table.name(), Relation::Table(Arc::clone(table))));
+        let views = self.views.iter().map(|view| (view.name(), Relation::View(Arc::clone(view))));
+        let relations: HashMap<&str, Relation> = tables.chain(views).collect();
+        let mut broken = Vec::new();
+        for view in &self.views {
+            for base in view.bases() {
+                let why = match relations.get(base.name.as_str()) {
+                    None => "is not there",
+                    Some(relation) if base.fits(relation) => continue,
+                    Some(_) => "has other columns than when the view was made",
+                };
+                let list: Vec<String> = base.columns.iter().map(|(name, of)| format!("{name} {of}")).collect();
+                broken.push((view.name().to_owned(), format!("{} ({}), which {why}", base.name, list.join(", "))));
+            }
+        }
+        broken
     }
 
     /// What people call a table of the engine.
@@ -71,6 +118,9 @@ impl Definitions {
         }
         if self.catalog == Some(id) {
             return "the catalog".to_owned();
+        }
+        if self.catalog_of_views == Some(id) {
+            return "the catalog of views".to_owned();
         }
         let name = self.engine.iter().find(|(other, _)| *other == id).and_then(|(_, name)| name.clone());
         name.map_or_else(|| format!("table {id} of the engine"), |name| format!("table {name} of the engine"))
@@ -85,6 +135,11 @@ impl Definitions {
                 .flat_map(move |paged| paged.locations.iter().map(move |location| (table, location)))
         })
     }
+}
+
+/// A name whose definition can not be read.
+fn lost(name: &[u8], error: &Error) -> (String, String) {
+    (String::from_utf8_lossy(name).into_owned(), error.to_string())
 }
 
 fn named(tables: &[(TableId, Option<String>)], wanted: &str) -> Option<TableId> {

@@ -9,7 +9,7 @@ use ishigaki_txn::{Missing, Progress, Salvage, SalvageReport, TableId};
 
 use super::definitions::Definitions;
 use super::pages::{Places, Target};
-use crate::catalog::{CATALOG, ROWS, rows_of};
+use crate::catalog::{CATALOG, ROWS, VIEWS, rows_of};
 use crate::paged::directory_of;
 use crate::table::{Location, TableDefinition};
 use crate::{Error, Result, key};
@@ -23,8 +23,14 @@ pub struct Salvaged {
     pub tables: Vec<(String, u64)>,
     /// Tables of the engine whose name or definition is lost: their rows are there, and SQL does not see them.
     pub nameless: Vec<(String, u64)>,
-    /// Definitions that can not be read, and why.
+    /// Tables whose definitions can not be read, and why.
     pub unreadable: Vec<(String, String)>,
+    /// The same of views.
+    pub unreadable_views: Vec<(String, String)>,
+    /// The views whose definitions were read.
+    pub views: Vec<String>,
+    /// Those among them that read what is not there or has other columns now, each with that and the columns that it had.
+    pub broken_views: Vec<(String, String)>,
     /// Page files.
     pub pages: Vec<SalvagedPages>,
     /// What is missing of tables of rows, in words.
@@ -53,6 +59,8 @@ impl Salvaged {
         self.engine.is_complete()
             && self.nameless.is_empty()
             && self.unreadable.is_empty()
+            && self.unreadable_views.is_empty()
+            && self.broken_views.is_empty()
             && self.pages.iter().all(is_whole)
     }
 }
@@ -107,8 +115,9 @@ pub fn salvage(
             None => nameless.push((engine, rows)),
         }
     }
-    let unreadable = definitions.unreadable;
-    Ok(Salvaged { engine, tables: known, nameless, unreadable, pages, missing })
+    let (views, broken_views) = (definitions.view_names(), definitions.broken_views());
+    let Definitions { unreadable, unreadable_views, .. } = definitions;
+    Ok(Salvaged { engine, tables: known, views, broken_views, nameless, unreadable, unreadable_views, pages, missing })
 }
 
 /// Gives tables that have lost their names those that the catalog has for them.
@@ -119,6 +128,8 @@ fn name(salvage: &mut Salvage, definitions: &Definitions) {
         }
         if definitions.catalog == Some(id) {
             salvage.name(id, CATALOG);
+        } else if definitions.catalog_of_views == Some(id) {
+            salvage.name(id, VIEWS);
         } else if let Some(table) = definitions.rows.get(&id) {
             salvage.name(id, &rows_of(table.name()));
         }

@@ -29,6 +29,8 @@ pub struct Verification {
     pub engine: ishigaki_txn::Verification,
     /// The tables of the catalog.
     pub tables: Vec<VerifiedTable>,
+    /// The views of the catalog.
+    pub views: Vec<String>,
     /// Damages of the catalog, of rows and of page files.
     pub damages: Vec<Damage>,
 }
@@ -74,12 +76,18 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
             check.take(key, value);
         }
     })?;
-    let mut found = Verification { engine, tables: Vec::new(), damages: Vec::new() };
+    let mut found = Verification { engine, tables: Vec::new(), views: definitions.view_names(), damages: Vec::new() };
     let mut damage = |file: &str, what: String| {
         found.damages.push(Damage { file: file.to_owned(), offset: None, what });
     };
     for (name, why) in &definitions.unreadable {
         damage("the catalog", format!("table {name}: {why}"));
+    }
+    for (name, why) in &definitions.unreadable_views {
+        damage("the catalog", format!("view {name}: {why}"));
+    }
+    for (view, what) in definitions.broken_views() {
+        damage("the catalog", format!("view {view} reads {what}"));
     }
     for (id, table) in &definitions.rows {
         let engine = definitions.engine.iter().find(|(other, _)| other == id).and_then(|(_, name)| name.as_deref());

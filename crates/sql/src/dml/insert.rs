@@ -53,7 +53,7 @@ pub(crate) async fn prepare(context: &Context<'_>, insert: &Insert) -> Result<(A
     let TableObject::TableName(name) = &insert.table else {
         return Err(Error::unsupported("INSERT into something that is not a table", "name a table"));
     };
-    let definition = context.current.definition(&table_name(name)?)?;
+    let definition = context.current.definition(&table_name(name)?, "INSERT")?;
     let headline = format!("IshigakiInsert: table={}", definition.name());
     let Some(source) = &insert.source else {
         // DEFAULT VALUES: one row of defaults.

@@ -62,7 +62,7 @@ impl Target {
             Some(TableAlias { name, columns, .. }) if columns.is_empty() => name.clone(),
             Some(_) => return refuse("with new names for columns"),
         };
-        let definition = context.current.definition(&table_name(name)?)?;
+        let definition = context.current.definition(&table_name(name)?, verb)?;
         if definition.pages().is_some() {
             return Err(Error::AppendOnly { table: definition.name().to_owned(), verb: verb.to_owned() });
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, OrderByExpr, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
+    Cte, Expr, Ident, ObjectName, OrderByExpr, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
     TableFactor, visit_expressions,
 };
 
@@ -23,11 +23,15 @@ impl Resolver<'_> {
                 // Its own name is known inside of it; its columns are those of the part that is not recursive.
                 self.frame().ctes.push((name.clone(), None));
             }
-            let columns = self.query_columns(&cte.query)?;
-            let columns = columns.map(|columns| renamed(columns, Some(&cte.alias)));
+            let columns = self.cte_columns(cte)?;
             self.frame().ctes.push((name, columns));
         }
         Ok(())
+    }
+
+    /// The columns of a CTE that sees those before it.
+    pub(super) fn cte_columns(&mut self, cte: &Cte) -> Result<Option<Columns>> {
+        Ok(self.query_columns(&cte.query)?.map(|columns| renamed(columns, Some(&cte.alias))))
     }
 
     /// The columns of a table of FROM as FROM calls them, if they are known.
@@ -53,8 +57,9 @@ impl Resolver<'_> {
             [schema, table] if schema == SCHEMA || schema == TARGETS => table,
             _ => return Ok(None),
         };
-        let definition = self.current.find(table)?;
-        Ok(definition.map(|table| table.columns().iter().map(|column| Some(column.name.clone())).collect()))
+        let Some(relation) = self.current.find(table)? else { return Ok(None) };
+        let seen = self.view.and_then(|view| view.base(table)).map_or(usize::MAX, |base| base.columns.len());
+        Ok(Some(relation.columns().iter().take(seen).map(|column| Some(column.name.clone())).collect()))
     }
 
     fn query_columns(&mut self, query: &Query) -> Result<Option<Columns>> {

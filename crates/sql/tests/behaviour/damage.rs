@@ -313,3 +313,100 @@ fn of_a_database_with_one_flipped_bit_everything_else_is_salvaged() {
         fs::remove_dir_all(&to).expect("removed");
     });
 }
+
+/// Opens the engine below, and has something done to its tables.
+fn tamper(path: &Path, work: impl Fn(&mut ishigaki_txn::Transaction) -> ishigaki_txn::Result<()>) {
+    let engine = ishigaki_txn::Database::open(path, ishigaki_txn::Settings::default()).expect("it opens");
+    let session = engine.session();
+    session.run(|txn| work(txn)).expect("done");
+    drop(session);
+    engine.close().expect("closed");
+}
+
+fn with_views() -> (tempfile::TempDir, PathBuf) {
+    let (directory, path) = filled();
+    let database = open(&path);
+    let session = database.session();
+    session.execute_blocking("CREATE VIEW some AS SELECT id, name FROM stones WHERE id < 10").expect("made");
+    session.execute_blocking("CREATE VIEW fewer (n) AS SELECT count(*) FROM some JOIN pages ON id = n").expect("made");
+    drop(session);
+    database.close().expect("closed");
+    (directory, path)
+}
+
+#[test]
+fn views_are_verified_backed_up_and_salvaged() {
+    let (directory, path) = with_views();
+    let found = verify(&path);
+    assert!(found.is_sound(), "{found:?}");
+    assert_eq!(found.views, ["fewer", "some"]);
+    let (copy, saved_to) = (directory.path().join("copy"), directory.path().join("saved"));
+    assert_eq!(backup(&path, &copy).expect("copied").views, 2);
+    let saved = salvage(&path, &saved_to);
+    assert!(saved.is_complete(), "{saved:?}");
+    assert_eq!(saved.views, ["fewer", "some"]);
+    for path in [copy, saved_to] {
+        assert_eq!(rows(&open(&path).session(), "SELECT n FROM fewer"), ["8"]);
+        assert!(verify(&path).is_sound());
+    }
+}
+
+#[test]
+fn a_view_whose_table_is_lost_is_kept_and_named() {
+    let (directory, path) = with_views();
+    tamper(&path, |txn| {
+        let catalog = txn.table("sql.catalog")?.expect("it is there");
+        txn.delete(catalog, b"stones")?;
+        txn.drop_table("sql.rows.stones").map(drop)
+    });
+    let found = verify(&path);
+    let damage = found.damages.iter().map(ToString::to_string).find(|it| it.contains("view")).expect("it is told");
+    assert!(damage.contains("view some reads stones (id BIGINT, name TEXT), which is not there"), "{damage}");
+    let to = directory.path().join("saved");
+    let saved = salvage(&path, &to);
+    let what = "stones (id BIGINT, name TEXT), which is not there".to_owned();
+    assert_eq!((saved.is_complete(), saved.broken_views), (false, vec![("some".to_owned(), what)]));
+    let database = open(&to);
+    let session = database.session();
+    let fails = |sql: &str| session.query_blocking(sql).expect_err(sql).to_string();
+    assert_eq!(
+        fails("SELECT * FROM fewer"),
+        "view some: it reads stones, which is not there; CREATE that again, or DROP VIEW"
+    );
+    for columns in ["id BIGINT, name BIGINT", "id BIGINT", "id BIGINT, name TEXT, more TEXT"] {
+        session.execute_blocking(&format!("BEGIN; CREATE TABLE stones ({columns})")).expect("made");
+        let error = fails("SELECT * FROM some");
+        assert!(error.contains("view some: it reads stones, which has other columns"), "{error}");
+        session.execute_blocking("ROLLBACK").expect("undone");
+    }
+    session.execute_blocking("CREATE TABLE stones (id BIGINT PRIMARY KEY, name TEXT)").expect("made");
+    session.execute_blocking("INSERT INTO stones VALUES (3, 'x')").expect("stored");
+    assert_eq!(rows(&session, "SELECT * FROM fewer"), ["1"]);
+}
+
+#[test]
+fn a_view_that_can_not_be_read_is_named() {
+    let (directory, path) = with_views();
+    tamper(&path, |txn| {
+        let views = txn.table("sql.views")?.expect("it is there");
+        txn.put(views, b"some", b"\x09nonsense")
+    });
+    let found = verify(&path);
+    assert!(found.damages.iter().any(|damage| damage.to_string().contains("view some: ")), "{found:?}");
+    let saved = salvage(&path, &directory.path().join("saved"));
+    assert_eq!(saved.unreadable_views.first().map(|(name, _)| name.as_str()), Some("some"));
+    assert!(!saved.is_complete() && saved.views == ["fewer"], "{saved:?}");
+}
+
+#[test]
+fn a_database_older_than_views_gets_them() {
+    let (_directory, path) = filled();
+    // It has no such table, and the tables of its rows have the numbers behind the three that there were.
+    tamper(&path, |txn| txn.drop_table("sql.views").map(drop));
+    assert!(verify(&path).is_sound());
+    let database = open(&path);
+    database.session().execute_blocking("CREATE VIEW later AS SELECT count(*) AS n FROM stones").expect("made");
+    assert_eq!(rows(&database.session(), "SELECT n FROM later"), ["2700"]);
+    database.close().expect("closed");
+    assert_eq!(verify(&path).views, ["later"]);
+}

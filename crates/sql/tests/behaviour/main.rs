@@ -24,5 +24,6 @@ mod subqueries;
 mod times;
 mod typeof_and_mode;
 mod types;
+mod views;
 mod windows;
 mod wordings;

@@ -134,7 +134,7 @@ fn what_is_not_supported_is_refused_by_name() {
     for (statement, name) in [
         ("ALTER TABLE t ADD COLUMN x INT", "ALTER TABLE"),
         ("CREATE INDEX i ON t (n)", "CREATE INDEX"),
-        ("CREATE VIEW v AS SELECT 1", "CREATE VIEW"),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", "CREATE TEMPORARY VIEW"),
         ("CREATE TABLE v (id INT UNIQUE)", "UNIQUE"),
         ("CREATE TABLE v (id INT CHECK (id > 0))", "CHECK"),
         ("CREATE TABLE v (id INT REFERENCES t (id))", "REFERENCES"),
