@@ -73,7 +73,8 @@ pub const KEPT: &[Kept] = &[
         reason: "Unicode's mapping; PostgreSQL maps letter by letter by the C library",
         applies: |seen| {
             let doubled = |value: &Value| matches!(value, Value::Text(text) if text.contains("SS"));
-            matches!(seen.ours, Answer::Rows(rows) if rows.iter().flatten().any(doubled)) && seen.says(&["upper("])
+            let is_shown = matches!(seen.ours, Answer::Rows(rows) if rows.iter().flatten().any(doubled));
+            is_shown && seen.says(&["upper("]) || seen.rows_differ() && seen.says(&["strpos(upper("])
         },
     },
     Kept {

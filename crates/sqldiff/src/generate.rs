@@ -16,6 +16,7 @@ mod query;
 pub(crate) mod schema;
 mod strict;
 mod transaction;
+pub(crate) mod view;
 mod window;
 
 use fastrand::Rng;

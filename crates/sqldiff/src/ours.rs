@@ -27,6 +27,8 @@ pub struct Ours {
     folder: TempDir,
     /// Tables that may be there.
     tables: BTreeSet<String>,
+    /// Views that may be there.
+    views: BTreeSet<String>,
     /// How often it was cleared; paged tables get a folder that no earlier one had.
     times: u64,
     _database: Database,
@@ -45,7 +47,16 @@ impl Ours {
         let session = database.session();
         let watch: Arc<Mutex<Option<Instant>>> = Arc::default();
         cancel_late(session.cancel_handle(), &watch);
-        Ok(Self { session, watch, folder, tables: BTreeSet::new(), times: 0, _database: database, node })
+        Ok(Self {
+            session,
+            watch,
+            folder,
+            tables: BTreeSet::new(),
+            views: BTreeSet::new(),
+            times: 0,
+            _database: database,
+            node,
+        })
     }
 
     /// Where paged tables keep their pages.
@@ -63,16 +74,22 @@ impl Ours {
             self.session.execute_blocking("ROLLBACK")?;
         }
         self.times += 1;
+        for view in std::mem::take(&mut self.views) {
+            self.session.execute_blocking(&format!("DROP VIEW IF EXISTS {view} CASCADE"))?;
+        }
         for table in std::mem::take(&mut self.tables) {
             self.session.execute_blocking(&format!("DROP TABLE IF EXISTS {table}"))?;
         }
         Ok(())
     }
 
-    /// Runs a statement. A table that it makes goes with the next [`Ours::clear`].
+    /// Runs a statement. A table or view that it makes goes with the next [`Ours::clear`].
     pub(crate) fn run(&mut self, statement: &str) -> Answer {
         if let Some(table) = statement.strip_prefix("CREATE TABLE ").and_then(|rest| rest.split_whitespace().next()) {
             self.tables.insert(table.to_owned());
+        }
+        if let Some(view) = statement.strip_prefix("CREATE VIEW ").and_then(|rest| rest.split_whitespace().next()) {
+            self.views.insert(view.to_owned());
         }
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let answer = self.answer(statement);
@@ -123,7 +140,11 @@ fn failure(error: &ishigaki_sql::Error) -> Answer {
     let message = error.to_string();
     let root = error.root();
     // Of a transaction that is open: an append to a paged table, which is a transaction by itself.
-    if matches!(root, Sql::Unsupported { .. } | Sql::AppendOnly { .. } | Sql::InTransaction) || is_refusal(&message) {
+    let is_change = matches!(root, Sql::IsView { verb, .. } if matches!(verb.as_str(), "INSERT" | "UPDATE" | "DELETE"));
+    if is_change
+        || matches!(root, Sql::Unsupported { .. } | Sql::AppendOnly { .. } | Sql::InTransaction)
+        || is_refusal(&message)
+    {
         return Answer::Refused(message);
     }
     let class = match root {
@@ -133,9 +154,17 @@ fn failure(error: &ishigaki_sql::Error) -> Answer {
         Sql::OutOfRange { .. } => Class::Overflow,
         Sql::Cancelled => Class::Time,
         Sql::Type { .. } => Class::Conversion,
-        Sql::Syntax { .. } | Sql::NoSuchTable { .. } | Sql::NoSuchColumn { .. } | Sql::Definition { .. } => {
-            Class::Statement
-        }
+        Sql::Syntax { .. }
+        | Sql::TableExists { .. }
+        | Sql::ViewExists { .. }
+        | Sql::NoSuchTable { .. }
+        | Sql::NoSuchView { .. }
+        | Sql::NoSuchColumn { .. }
+        | Sql::IsView { .. }
+        | Sql::IsTable { .. }
+        | Sql::StillRead { .. }
+        | Sql::View { .. }
+        | Sql::Definition { .. } => Class::Statement,
         _ => by_words(&message, matches!(root, Sql::Plan { .. })),
     };
     Answer::Failed(class, message)

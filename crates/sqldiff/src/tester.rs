@@ -7,6 +7,7 @@ use ishigaki_base::random::Seed;
 use crate::compare::{Terms, Verdict, compare};
 use crate::divergences::{Seen, known};
 use crate::generate::schema::{self, Table};
+use crate::generate::view;
 use crate::generate::{Drawn, Generator};
 use crate::report::{Difference, Tally};
 use crate::shrink;
@@ -16,6 +17,9 @@ use crate::{Ours, Result, Theirs};
 
 /// How many statements an episode has after its tables were filled.
 const STATEMENTS: usize = 40;
+
+/// By which the draws of views are told from others.
+const VIEWS: u64 = 0x7669_6577;
 
 /// Both sides, and what has been tested.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ impl Tester {
     pub fn episode(&mut self, seed: Seed) -> Result<Option<Difference>> {
         self.tally.episodes += 1;
         let mut random = seed.generator();
-        let (tables, setup) = schema::draw(&mut random);
+        let (mut tables, setup) = schema::draw(&mut random);
         self.clear()?;
         let mut script: Vec<Drawn> = setup.into_iter().map(|tree| Drawn::plain(tree, Vec::new())).collect();
         for drawn in script.clone() {
@@ -72,6 +76,11 @@ impl Tester {
                 // What is left of a table that one side has not filled is no ground for a comparison.
                 return self.judge(seed, &script, &step);
             }
+        }
+        // With draws of their own: what is drawn without views is what was drawn before there were any.
+        let mut of_views = seed.derive(VIEWS).generator();
+        if let Some(difference) = self.views(seed, &mut of_views, &mut tables, &mut script)? {
+            return Ok(Some(difference));
         }
         let mut generator = Generator::new(&mut random, &tables);
         for _ in 0..STATEMENTS {
@@ -103,6 +112,49 @@ impl Tester {
                     if !drawn.changes.is_empty() {
                         return Ok(None);
                     }
+                }
+            }
+        }
+        if tables.iter().any(|table| table.view) {
+            for drawn in view::ends(&tables, &mut of_views) {
+                script.push(drawn.clone());
+                let step = self.step(&drawn)?;
+                self.count(&step);
+                if step.verdict != Verdict::Same {
+                    return self.judge(seed, &script, &step);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes views in some episodes, which are tables to the statements after that.
+    fn views(
+        &mut self,
+        seed: Seed,
+        random: &mut fastrand::Rng,
+        tables: &mut Vec<Table>,
+        script: &mut Vec<Drawn>,
+    ) -> Result<Option<Difference>> {
+        for number in 0..[0, 0, 1, 3][random.usize(..4)] {
+            let (drawn, view) = Generator::new(random, tables).view(&format!("v{number}"));
+            let step = self.step(&drawn)?;
+            self.count(&step);
+            match (&step.verdict, &step.ours) {
+                (Verdict::Same, Answer::Changed(_)) => {
+                    script.push(drawn);
+                    tables.push(view);
+                }
+                // On neither side.
+                (Verdict::Same | Verdict::Refused, _) => {}
+                _ => {
+                    script.push(drawn);
+                    if let Some(difference) = self.judge(seed, script, &step)? {
+                        return Ok(Some(difference));
+                    }
+                    script.pop();
+                    self.theirs.run(&format!("DROP VIEW IF EXISTS v{number}"))?;
+                    self.ours.run(&format!("DROP VIEW IF EXISTS v{number}"));
                 }
             }
         }
@@ -199,7 +251,7 @@ pub(crate) fn whole(table: &str) -> Drawn {
     Drawn { is_look: true, ..drawn }
 }
 
-/// The names of some tables.
+/// The names of the tables among these.
 pub(crate) fn names(tables: &[Table]) -> Vec<String> {
-    tables.iter().map(|table| table.name.clone()).collect()
+    tables.iter().filter(|table| !table.view).map(|table| table.name.clone()).collect()
 }

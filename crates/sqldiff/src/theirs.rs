@@ -120,6 +120,8 @@ fn class(state: &str) -> Class {
         "21000" => Class::Cardinality,
         "57014" => Class::Time,
         _ if state.starts_with("22") => Class::Evaluation,
+        // Something still reads it.
+        "2BP01" => Class::Statement,
         _ if state.starts_with("42") => Class::Statement,
         _ => Class::Other,
     }

@@ -8,13 +8,14 @@ use crate::tree::{Part, Sort, Tree, tree};
 
 impl Generator<'_> {
     pub(super) fn change(&mut self) -> Drawn {
-        let mut table = self.tables[self.random.usize(..self.tables.len())].clone();
+        let tables: Vec<&Table> = self.tables.iter().filter(|table| !table.view).collect();
+        let mut table = tables[self.random.usize(..tables.len())].clone();
         // An append to a paged table is a transaction by itself.
         if table.paged
             && self.open.is_some()
-            && let Some(other) = self.tables.iter().find(|table| !table.paged)
+            && let Some(other) = tables.iter().find(|table| !table.paged)
         {
-            table = other.clone();
+            table = (*other).clone();
         }
         let tree = match self.random.u8(..10) {
             0..=1 => {

@@ -58,6 +58,7 @@ impl Generator<'_> {
     fn table(&mut self, taken: &[String]) -> (Tree, Source) {
         let table = &self.tables[self.random.usize(..self.tables.len())];
         let columns = table.columns.clone();
+        self.inexact |= table.inexact;
         let own = table.name.clone();
         if !taken.contains(&own) && self.chance(55) {
             return (Tree::words(own.clone()), Source { name: own.clone(), of: own, columns });

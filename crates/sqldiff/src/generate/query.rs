@@ -116,7 +116,7 @@ impl Generator<'_> {
         };
         let columns: Vec<Column> = inner.iter().enumerate().map(column).collect();
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        let table = Table { name: name.clone(), columns, keyed: false, paged: false, required: Vec::new() };
+        let table = Table { name: name.clone(), columns, ..Table::default() };
         let tables: Vec<Table> = self.tables.iter().cloned().chain([table.clone(), table.clone(), table]).collect();
         let mut over = Generator::new(self.random, &tables);
         over.names = self.names;

@@ -6,8 +6,8 @@ use super::Column;
 use crate::kind::Type;
 use crate::tree::{Part, Sort, Tree, Where, tree};
 
-/// A table of the schema.
-#[derive(Clone, Debug)]
+/// A table of the schema, or a view.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
@@ -17,6 +17,10 @@ pub(crate) struct Table {
     pub(crate) paged: bool,
     /// Which columns take no NULL.
     pub(crate) required: Vec<bool>,
+    /// It is a view, which shows rows and takes none.
+    pub(crate) view: bool,
+    /// It shows what each side computes to as many digits as it likes.
+    pub(crate) inexact: bool,
 }
 
 /// A few tables, and the statements that make and fill them.
@@ -60,7 +64,15 @@ fn table(number: usize, random: &mut Rng) -> Table {
         });
     }
     let required = columns.iter().map(|_| random.u8(..8) == 0).collect();
-    Table { name: format!("t{number}"), columns, keyed: !paged && random.u8(..3) > 0, paged, required }
+    Table {
+        name: format!("t{number}"),
+        columns,
+        keyed: !paged && random.u8(..3) > 0,
+        paged,
+        required,
+        view: false,
+        inexact: false,
+    }
 }
 
 fn create(table: &Table, random: &mut Rng) -> Tree {

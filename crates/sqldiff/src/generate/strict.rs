@@ -11,7 +11,8 @@ use crate::tree::{Sort, Tree, tree};
 
 impl Generator<'_> {
     pub(super) fn strict(&mut self) -> Drawn {
-        let table = self.tables[self.random.usize(..self.tables.len())].clone();
+        let tables: Vec<&Table> = self.tables.iter().filter(|table| !table.view).collect();
+        let table = tables[self.random.usize(..tables.len())].clone();
         let families = [
             Family::Integer,
             Family::Integer,
