@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
-//! [`calls`], [`spans`] of intervals, [`formula`], [`mixed`] with the one type that numbers of several types get, and [`plan`] with
-//! the rule that has plans use them.
+//! [`calls`], [`spans`] of intervals, [`plain`] texts of times, [`formula`], [`mixed`] with the one type that numbers of several types
+//! get, and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
 mod calls;
@@ -25,6 +25,7 @@ mod decimals;
 mod formula;
 mod groups;
 mod mixed;
+mod plain;
 mod plan;
 mod spans;
 mod spread;
@@ -40,6 +41,7 @@ use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUD
 pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
 pub use mixed::MixedNumbers;
+pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
 pub use spans::{moment_text, moment_texts, span};
 pub use sums::{average, sum};
@@ -86,6 +88,8 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         not_lost(),
         span(),
         moment_text(),
+        Moment::Day.function(),
+        Moment::Time.function(),
     ])
 }
 

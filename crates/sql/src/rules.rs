@@ -25,7 +25,7 @@ pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
 pub(crate) use bytes::TextsAsBytes;
 pub(crate) use intervals::Intervals;
-pub(crate) use moments::{TextsAsTimes, with_seconds};
+pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 
 /// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the

@@ -134,14 +134,18 @@ pub fn moment_texts(array: &ArrayRef) -> Result<ArrayRef> {
         }
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             let times = array.as_primitive::<TimestampMicrosecondType>();
-            let text = |time: i64| moment(time.div_euclid(DAY), Some(time.rem_euclid(DAY)));
-            return Ok(Arc::new(times.iter().map(|time| time.map(text)).collect::<StringViewArray>()));
+            return Ok(Arc::new(times.iter().map(|time| time.map(time_text)).collect::<StringViewArray>()));
         }
         _ => {}
     }
     let intervals = intervals(array)?;
     let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
     Ok(Arc::new(intervals.iter().map(|interval| interval.map(text)).collect::<StringViewArray>()))
+}
+
+/// Microseconds since 1970, as a time is written.
+pub(super) fn time_text(time: i64) -> String {
+    moment(time.div_euclid(DAY), Some(time.rem_euclid(DAY)))
 }
 
 /// A day since 1970, and the microseconds of it (Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).

@@ -7,7 +7,8 @@ use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options}
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::rules::with_seconds;
+use ishigaki_scan::exact::Moment;
+
 use crate::table::TableDefinition;
 use crate::types::{MAX_PRECISION, SqlType};
 use crate::{Error, Result};
@@ -75,7 +76,8 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
     if class == Class::Text && column.sql_type == SqlType::Bytea {
         return bytes(array, wrong);
     }
-    let array = &complete(array, column.sql_type)?;
+    let plain = Moment::of(&to).filter(|_| class == Class::Text).map(|moment| moment.plain_texts(array)).transpose()?;
+    let array = plain.as_ref().unwrap_or(array);
     let whole = rounded(array, column.sql_type)?;
     let cast = cast_with_options(&whole, &to, &CastOptions { safe: true, ..CastOptions::default() })?;
     if let Some(row) = overflow(array, &cast) {
@@ -102,16 +104,6 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
         }),
         Some(row) => Err(wrong(value_text(array, row))),
     }
-}
-
-/// Texts that a column of times takes, with seconds where they have none.
-fn complete(array: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
-    if !matches!(sql_type, SqlType::Timestamp | SqlType::Date) || Class::of(array.data_type()) != Class::Text {
-        return Ok(Arc::clone(array));
-    }
-    let texts = cast_with_options(array, &DataType::Utf8View, &CastOptions::default())?;
-    let complete = |text: &str| with_seconds(text).unwrap_or_else(|| text.to_owned());
-    Ok(Arc::new(texts.as_string_view().iter().map(|text| text.map(complete)).collect::<StringViewArray>()))
 }
 
 /// Text as bytes: hexadecimal digits behind `\x`, anything else byte for byte.

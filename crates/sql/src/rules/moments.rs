@@ -1,6 +1,6 @@
 //! Texts that become times, and times and intervals that become texts.
 //!
-//! `2024-01-01 10:00` is a time without seconds, as `PostgreSQL` reads it; Arrow wants them to be written. And Arrow writes times
+//! Texts are made [plain](Moment::plain) before Arrow reads them, which does not read them as `PostgreSQL` does. And Arrow writes times
 //! with a T, years before the first one as negative ones, and intervals in words of its own.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -10,7 +10,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
-use ishigaki_scan::exact;
+use ishigaki_scan::exact::{self, Moment};
 
 use super::in_expressions;
 
@@ -25,29 +25,42 @@ impl AnalyzerRule for TextsAsTimes {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         in_expressions(plan, |expression, schema| {
-            expression.transform_up(|expression| Ok(read(expression).transform_data(|read| Ok(written(read, schema)))?))
+            expression.transform_up(|expression| {
+                Ok(read(expression, schema).transform_data(|read| Ok(written(read, schema)))?)
+            })
         })
     }
 }
 
-fn read(expression: Expr) -> Transformed<Expr> {
-    let is_time = |to: &DataType| matches!(to, DataType::Timestamp(..) | DataType::Date32);
-    let complete = match &expression {
-        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) if is_time(field.data_type()) => {
-            match expr.as_ref() {
-                Expr::Literal(value, _) => value.try_as_str().flatten().and_then(with_seconds),
-                _ => None,
-            }
+fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let text = match &expression {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            Moment::of(field.data_type()).and_then(|moment| plain(expr, moment, schema))
         }
         _ => None,
     };
-    let Some(text) = complete else { return Transformed::no(expression) };
-    let text = Box::new(lit(ScalarValue::Utf8(Some(text))));
+    let Some(text) = text.map(Box::new) else { return Transformed::no(expression) };
     Transformed::yes(match expression {
         Expr::TryCast(TryCast { field, .. }) => Expr::TryCast(TryCast { expr: text, field }),
         Expr::Cast(Cast { field, .. }) => Expr::Cast(Cast { expr: text, field }),
         other => other,
     })
+}
+
+/// A text that is to become a day or a time, as Arrow reads it; nothing if it is that already, or no text.
+fn plain(text: &Expr, moment: Moment, schema: &DFSchema) -> Option<Expr> {
+    match text {
+        Expr::Literal(value, _) => {
+            let value = value.try_as_str().flatten()?;
+            let plain = moment.plain(value);
+            (plain != value).then(|| lit(ScalarValue::Utf8(Some(plain.into_owned()))))
+        }
+        Expr::ScalarFunction(call) if call.func == moment.function() => None,
+        text if text.get_type(schema).is_ok_and(|found| found.is_string()) => {
+            Some(moment.function().call(vec![text.clone()]))
+        }
+        _ => None,
+    }
 }
 
 /// A day, a time or an interval as a text.
@@ -70,29 +83,4 @@ fn is_moment(expression: &Expr, schema: &DFSchema) -> bool {
                 | DataType::Duration(_)
         )
     })
-}
-
-/// A text that is a day, hours and minutes, with seconds.
-pub(crate) fn with_seconds(text: &str) -> Option<String> {
-    let text = text.trim();
-    let (day, time) = text.split_once([' ', 'T', 't'])?;
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (hours, minutes) = time.trim_start().split_once(':')?;
-    let is_day = day.split('-').count() == 3 && day.split('-').all(is_number);
-    (is_day && hours.len() <= 2 && is_number(hours) && minutes.len() == 2 && is_number(minutes))
-        .then(|| format!("{day} {hours:0>2}:{minutes}:00"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_seconds;
-
-    #[test]
-    fn a_time_of_hours_and_minutes_gets_seconds() {
-        assert_eq!(with_seconds("2024-01-01 10:00").as_deref(), Some("2024-01-01 10:00:00"));
-        assert_eq!(with_seconds(" 2024-01-01T9:05 ").as_deref(), Some("2024-01-01 09:05:00"));
-        for text in ["2024-01-01", "2024-01-01 10:00:00", "2024-01-01 10:0", "10:00", "2024-01-01 10:00+02"] {
-            assert_eq!(with_seconds(text), None, "{text}");
-        }
-    }
 }

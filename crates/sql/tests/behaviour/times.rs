@@ -154,3 +154,33 @@ fn times_and_days_become_texts_as_postgresql_writes_them() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn texts_are_read_as_times_without_their_zone_and_rounded_at_the_sixth_digit() {
+    let shell = Shell::with("CREATE TABLE x (id INT PRIMARY KEY, s TEXT, t TIMESTAMP, d DATE)");
+    for (id, (text, time, day)) in [
+        ("2024-01-01 12:00:00+02", "2024-01-01 12:00:00", "2024-01-01"),
+        ("2024-01-01 23:30:00-05:00", "2024-01-01 23:30:00", "2024-01-01"),
+        ("2024-01-01T12:00:00Z", "2024-01-01 12:00:00", "2024-01-01"),
+        ("2024-01-01 12:00:00.9999999", "2024-01-01 12:00:01", "2024-01-01"),
+        ("2024-01-01 00:00:00.1234567", "2024-01-01 00:00:00.123457", "2024-01-01"),
+        ("2024-01-01 10:00", "2024-01-01 10:00:00", "2024-01-01"),
+        ("2024-12-31 23:59:59.9999999", "2025-01-01 00:00:00", "2024-12-31"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        shell.run(&format!("INSERT INTO x VALUES ({id}, '{text}', '{text}', '{text}')"));
+        let casts = format!("'{text}'::timestamp::text || ' ' || '{text}'::date::text");
+        assert_eq!(shell.rows(&format!("SELECT {casts}")), [format!("{time} {day}")], "{text}");
+        let stored = format!("SELECT t::text || ' ' || d::text FROM x WHERE id = {id}");
+        assert_eq!(shell.rows(&stored), [format!("{time} {day}")], "{text}");
+        for same in ["s::timestamp = t", "s::date = d", "t = TIMESTAMP '{}'", "t = '{}'", "t IN ('{}')"] {
+            let condition = same.replace("{}", text);
+            assert_eq!(shell.rows(&format!("SELECT {condition} FROM x WHERE id = {id}")), ["true"], "{condition}");
+        }
+    }
+    for text in ["2024-01-01 12:00 Mars/Olympus", "2024-01-01 12:00:00+2x", "2024-01-01 1:2:3:4"] {
+        assert!(shell.fails(&format!("SELECT '{text}'::timestamp")).contains("2024-01-01"), "{text}");
+    }
+}
