@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cast_utils::string_to_datetime;
 use datafusion::arrow::datatypes::DataType;

@@ -181,6 +181,6 @@ fn texts_are_read_as_times_without_their_zone_and_rounded_at_the_sixth_digit() {
         }
     }
     for text in ["2024-01-01 12:00 Mars/Olympus", "2024-01-01 12:00:00+2x", "2024-01-01 1:2:3:4"] {
-        assert!(shell.fails(&format!("SELECT '{text}'::timestamp")).contains("2024-01-01"), "{text}");
+        assert!(shell.error(&format!("SELECT '{text}'::timestamp")).to_string().contains("2024-01-01"), "{text}");
     }
 }
