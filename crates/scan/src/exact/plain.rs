@@ -149,13 +149,13 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is no zone, or one that is a distance from UTC.
+/// Whether it is no zone, or a distance from UTC, or the name of one.
 fn is_zone(text: &str) -> bool {
     let text = text.trim();
     if text.is_empty() || ["z", "utc", "gmt"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
         return true;
     }
-    let Some(distance) = text.strip_prefix(['+', '-']) else { return false };
+    let Some(distance) = text.strip_prefix(['+', '-']) else { return text.parse::<Tz>().is_ok() };
     let digits = distance.split(':').collect::<Vec<_>>();
     match digits[..] {
         [hours] => is_number(hours) && matches!(hours.len(), 1 | 2 | 4),
@@ -180,6 +180,7 @@ mod tests {
             ("2024-01-01T12:00:00.5Z", "2024-01-01 12:00:00.500000"),
             ("2024-01-01 12:00 UTC", "2024-01-01 12:00:00"),
             ("2024-01-01 12:00:00 +0200", "2024-01-01 12:00:00"),
+            ("2024-01-01 12:00 Asia/Tokyo", "2024-01-01 12:00:00"),
             ("2024-01-01 12:00:00.1234567", "2024-01-01 12:00:00.123457"),
             ("2024-12-31 23:59:59.9999999", "2025-01-01 00:00:00"),
         ] {
