@@ -165,6 +165,7 @@ fn texts_are_read_as_times_without_their_zone_and_rounded_at_the_sixth_digit() {
         ("2024-01-01 12:00:00.9999999", "2024-01-01 12:00:01", "2024-01-01"),
         ("2024-01-01 00:00:00.1234567", "2024-01-01 00:00:00.123457", "2024-01-01"),
         ("2024-01-01 10:00", "2024-01-01 10:00:00", "2024-01-01"),
+        ("2024-01-01 12:00:00 Asia/Tokyo", "2024-01-01 12:00:00", "2024-01-01"),
         ("2024-12-31 23:59:59.9999999", "2025-01-01 00:00:00", "2024-12-31"),
     ]
     .into_iter()
@@ -181,6 +182,7 @@ fn texts_are_read_as_times_without_their_zone_and_rounded_at_the_sixth_digit() {
         }
     }
     for text in ["2024-01-01 12:00 Mars/Olympus", "2024-01-01 12:00:00+2x", "2024-01-01 1:2:3:4"] {
-        assert!(shell.error(&format!("SELECT '{text}'::timestamp")).to_string().contains("2024-01-01"), "{text}");
+        let error = shell.error(&format!("SELECT '{text}'::timestamp")).to_string();
+        assert!(error.contains("parsing timestamp") || error.contains("Invalid timezone"), "{text}: {error}");
     }
 }
