@@ -264,7 +264,7 @@ fn open(settings: &Settings, site: &Site) -> Result<Database> {
         checkpoint: CheckpointSettings { automatic: false, ..CheckpointSettings::default() },
         ..txn::Settings::default()
     };
-    let directory = Arc::new(FileDirectory::open(&site.join("database"))?);
+    let directory = Arc::new(FileDirectory::open(site.join("database"))?);
     Ok(Database::open_in(directory, settings)?)
 }
 

@@ -154,16 +154,21 @@ fn check(members: &[MemberConfig]) -> Result<(), (usize, String)> {
             return Err((number, reason));
         }
     }
-    inside(members).map_or(Ok(()), Err)
+    within(members).map_or(Ok(()), Err)
 }
 
-/// The first member whose place is in the folder of another one, where it would be one of that member's files.
-fn inside(members: &[MemberConfig]) -> Option<(usize, String)> {
+/// Why a member's place can not be, which is in the folder of another one: it would be one of that member's files.
+pub(crate) fn inside(members: &[MemberConfig]) -> Option<String> {
+    within(members).map(|(_, reason)| reason)
+}
+
+/// The first member whose place is in the folder of another one, and why that can not be.
+fn within(members: &[MemberConfig]) -> Option<(usize, String)> {
     let folders = || members.iter().filter(|member| matches!(member.place, Place::Mount(_)));
     members.iter().enumerate().find_map(|(number, member)| {
         let place = tidy(member.place.path());
-        let within = |other: &&MemberConfig| other.name != member.name && place.starts_with(tidy(other.place.path()));
-        let other = folders().find(within)?;
+        let is_around = |other: &&MemberConfig| other.name != member.name && place.starts_with(tidy(other.place.path()));
+        let other = folders().find(is_around)?;
         let (name, other, folder) = (&member.name, &other.name, other.place.path().display());
         Some((
             number,

@@ -114,12 +114,15 @@ fn forget(supervisor: &Supervisor, names: impl IntoIterator<Item = String>) {
     }
 }
 
+/// The table's file, and the devices in its order.
+type Parts = (Heading, Table, Vec<u8>, Vec<Option<OwnedFd>>);
+
 /// What a service manager has kept of the service before this one.
 #[derive(Debug)]
 pub(crate) struct Left {
     names: Vec<String>,
     /// Its devices, in the order of the table, and `None` for each that was not kept.
-    parts: io::Result<(Heading, Table, Vec<u8>, Vec<Option<OwnedFd>>)>,
+    parts: io::Result<Parts>,
 }
 
 impl Left {
@@ -141,7 +144,7 @@ impl Left {
             return None;
         }
         let table = table.ok_or_else(|| invalid("there is no table with them"));
-        let parts = table.and_then(|table| read_table(File::from(table))).map(|(heading, table, bytes)| {
+        let parts = table.and_then(|table| read_table(&File::from(table))).map(|(heading, table, bytes)| {
             let mut places: Vec<Option<OwnedFd>> = (0..heading.devices).map(|_| None).collect();
             for (number, device) in devices {
                 if let Some(place) = places.get_mut(number) {
@@ -197,7 +200,7 @@ pub(crate) fn release(supervisor: Option<&Supervisor>, names: Vec<String>) {
 }
 
 /// What is in a table's file.
-fn read_table(file: File) -> io::Result<(Heading, Table, Vec<u8>)> {
+fn read_table(file: &File) -> io::Result<(Heading, Table, Vec<u8>)> {
     let mut start = vec![0; LONGEST_HEADING.min(usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX))];
     file.read_exact_at(&mut start, 0)?;
     let line = start.iter().position(|&byte| byte == b'\n').ok_or_else(|| invalid("the table has no heading"))?;

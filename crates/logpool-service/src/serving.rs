@@ -20,7 +20,7 @@ use crate::mending::{QuarantinedStatus, ScrubStatus};
 use crate::metrics;
 use crate::progress::{Progress, Voice};
 use crate::status::{LogStatus, MemberStatus, owner, problem};
-use crate::{Config, Error, MemberConfig, Result, Status, added, restart, takeover, warning};
+use crate::{Config, Error, MemberConfig, Result, Status, added, config, restart, takeover, warning};
 
 mod handing;
 mod keeping;
@@ -248,7 +248,18 @@ fn open(
     ticket: Option<&str>,
     voice: Option<(Progress, Voice)>,
 ) -> Result<Service> {
-    let members = together(&config.members, added::load(data)?, data)?;
+    let added = added::load(data)?;
+    for name in added.iter().map(|member| &member.name) {
+        if config.members.iter().any(|other| other.name == *name) {
+            let file = added::path(data);
+            tracing::warn!(
+                "member `{name}` is in the configuration and in {}; the configuration counts",
+                file.display()
+            );
+        }
+    }
+    let members = together(&config.members, &added);
+    Config::new(data.to_owned(), members.clone()).check()?;
     let served = members.iter().map(served).collect::<Result<Vec<_>>>()?;
     let directory: Arc<dyn Directory> = match &voice {
         Some((progress, _)) => progress.over(directory),
@@ -271,22 +282,9 @@ fn open(
 }
 
 /// The configuration's members, and those that were added and that it does not have.
-fn together(configured: &[MemberConfig], more: Vec<MemberConfig>, data: &Path) -> Result<Vec<MemberConfig>> {
-    let mut members = configured.to_vec();
-    for member in more {
-        if configured.iter().any(|other| other.name == member.name) {
-            let (name, file) = (&member.name, added::path(data));
-            tracing::warn!(
-                "member `{name}` is in the configuration and in {}; the configuration counts",
-                file.display()
-            );
-        } else {
-            members.push(member);
-        }
-    }
-    let config = Config::new(data.to_owned(), members);
-    config.check()?;
-    Ok(config.members)
+fn together(configured: &[MemberConfig], more: &[MemberConfig]) -> Vec<MemberConfig> {
+    let is_configured = |member: &&MemberConfig| configured.iter().any(|other| other.name == member.name);
+    configured.iter().chain(more.iter().filter(|member| !is_configured(member))).cloned().collect()
 }
 
 fn bind(address: &str) -> Result<TcpListener> {
@@ -372,8 +370,9 @@ impl Core {
         }
         members.retain(|other| other.name != member.name);
         members.push(member.clone());
-        // The next start is to find nothing that it refuses.
-        together(&self.config.members, members.clone(), &self.data)?;
+        if !is_served && let Some(reason) = config::inside(&together(&self.config.members, &members)) {
+            return Err(Error::Member(reason));
+        }
         service.add(&served)?;
         if let Err(error) = added::store(&self.data, &members) {
             service.detach(&member.name);

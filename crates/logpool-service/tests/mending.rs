@@ -124,19 +124,6 @@ fn a_member_whose_place_is_gone_is_not_served_and_the_others_are() {
 }
 
 #[test]
-fn a_member_at_the_place_of_another_one_is_neither_added_nor_noted() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = made(folder.path());
-    let serving = Serving::start(&config).unwrap();
-    let place = folder.path().join("not/../a.socket");
-    let member = format!("c:generic:{}", place.display()).parse().unwrap();
-    let error = ask(&config.data, &Request::Add(member)).unwrap_err().to_string();
-    assert!(error.contains("are both at"), "{error}");
-    assert_eq!((status(&config).members.len(), config.data.join("members.toml").exists()), (2, false));
-    serving.stop().unwrap();
-}
-
-#[test]
 fn a_quarantined_member_is_removed_with_all_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let config = made(folder.path());

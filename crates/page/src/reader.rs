@@ -81,7 +81,7 @@ impl Reader {
 
     /// Opens what is left of the page file of that name: pages are read as far as its segments go, whatever length they have.
     /// Says what is wrong with its manifest's file, if that could be read all the same.
-    pub(crate) fn remains(directory: Arc<dyn Directory>, file: &str) -> Result<(Self, Option<String>)> {
+    pub(crate) fn remains(directory: &Arc<dyn Directory>, file: &str) -> Result<(Self, Option<String>)> {
         name::check(file)?;
         let name = name::manifest(file);
         let (manifest, fault) = match directory.open(&name) {
@@ -89,9 +89,9 @@ impl Reader {
             opened => (opened, None),
         };
         let manifest = manifest_in(file, manifest)?;
-        let mut reader = Self::new(Arc::clone(&directory), file, manifest, &mut HashMap::new());
+        let mut reader = Self::new(Arc::clone(directory), file, manifest, &mut HashMap::new());
         let (entries, columns) = (&reader.manifest.segments, reader.layout.columns());
-        let remains = |&entry| Arc::new(OpenSegment::remains(&directory, entry, columns));
+        let remains = |&entry| Arc::new(OpenSegment::remains(directory, entry, columns));
         reader.segments = entries.iter().map(remains).collect();
         Ok((reader, fault))
     }

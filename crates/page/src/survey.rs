@@ -52,7 +52,7 @@ pub struct FileDamage {
 /// [`Error::Damaged`] or [`Error::NotFound`] if the manifest can not be read, for without it no page can be found; and what
 /// `give` fails with.
 pub fn survey(
-    directory: Arc<dyn Directory>,
+    directory: &Arc<dyn Directory>,
     file: &str,
     mut give: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Survey> {
@@ -147,7 +147,7 @@ pub fn copy(from: &dyn Directory, to: &Arc<dyn Directory>, file: &str) -> Result
     to.sync()?;
     to.rename(&unborn, &name::manifest(file))?;
     to.sync()?;
-    let copied = survey(Arc::clone(to), file, |_| Ok(()))?;
+    let copied = survey(to, file, |_| Ok(()))?;
     match copied.damages.first() {
         None => Ok(manifest.appends),
         Some(damage) => {
@@ -231,7 +231,7 @@ mod tests {
     fn a_flipped_bit_costs_its_own_page_and_no_other_row() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
         drop(file(&directory, 3));
-        let whole = survey(directory.clone(), "t", |_| Ok(())).expect("a file");
+        let whole = survey(&directory, "t", |_| Ok(())).expect("a file");
         assert!(whole.is_sound() && whole.rows == 15_000 && whole.pages > 6, "{whole:?}");
         let reader = Reader::open(directory.clone(), "t").expect("a file");
         let rows = reader.page_rows().expect("sound");
@@ -243,7 +243,7 @@ mod tests {
             bytes[200] ^= 16;
             device.write_durable(address.offset, &bytes).expect("writable");
             let mut given = 0;
-            let found = survey(directory.clone(), "t", |batch| {
+            let found = survey(&directory, "t", |batch| {
                 given += batch.num_rows() as u64;
                 Ok(())
             });
@@ -263,7 +263,7 @@ mod tests {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
         drop(file(&directory, 3));
         directory.remove(&name::segment("t", 1)).expect("it is there");
-        let found = survey(directory, "t", |_| Ok(())).expect("the manifest is sound");
+        let found = survey(&directory, "t", |_| Ok(())).expect("the manifest is sound");
         assert_eq!(found.rows, 10_000);
         assert_eq!(found.damages.iter().filter(|damage| damage.pages.is_some()).count(), 1, "{found:?}");
     }
@@ -287,7 +287,7 @@ mod tests {
             cut.write_durable(0, &bytes[..kept]).expect("memory never fails");
             let lost = &in_segment[in_segment.len().min(length / 4096)..];
             let mut given = 0;
-            let found = survey(directory.clone(), "t", |batch| {
+            let found = survey(&directory, "t", |batch| {
                 given += batch.num_rows() as u64;
                 Ok(())
             });

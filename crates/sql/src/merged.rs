@@ -278,7 +278,7 @@ impl<'a> Resolver<'a> {
     fn order(&mut self, orders: &mut [OrderByExpr], items: &mut [SelectItem], mut scope: Scope) -> Step<Scope> {
         let (outputs, new) = (columns::selected(items), columns::new_names(items));
         if let Scope::Columns(side) = &mut scope {
-            side.outputs = new.clone();
+            side.outputs.clone_from(&new);
         }
         let is_unknown = matches!(scope, Scope::Unknown);
         self.scopes.push(scope);

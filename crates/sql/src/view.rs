@@ -74,16 +74,17 @@ pub struct ViewDefinition {
 
 impl ViewDefinition {
     /// Checks a definition: names are there, not too long and not twice, and the query's text is not too long.
-    pub fn new(name: String, columns: Vec<(String, SqlType)>, bases: Vec<Base>, query: String) -> Result<Self> {
-        let wrong = |reason: String| Error::View { view: name.clone(), reason };
+    pub fn new(name: &str, columns: Vec<(String, SqlType)>, bases: Vec<Base>, query: String) -> Result<Self> {
+        let wrong = |reason: String| Error::View { view: name.to_owned(), reason };
         let columns = columns
             .into_iter()
             .map(|(name, sql_type)| Column { name, sql_type, nullable: true, default: None })
             .collect();
-        let shape = TableDefinition::new(NO_TABLE, name.clone(), columns, Vec::new()).map_err(|error| match error {
-            Error::Definition { reason, .. } => wrong(reason),
-            other => other,
-        })?;
+        let shape =
+            TableDefinition::new(NO_TABLE, name.to_owned(), columns, Vec::new()).map_err(|error| match error {
+                Error::Definition { reason, .. } => wrong(reason),
+                other => other,
+            })?;
         if query.is_empty() || query.len() > MAX_QUERY {
             return Err(wrong(format!("the text of its query has 1 to {MAX_QUERY} bytes")));
         }

@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = settings(arguments)?;
     let directory = arguments.data.open().map_err(|error| Failure::of(error.kind(), error))?;
     let is_new = directory.list().is_ok_and(|names| names.is_empty());
-    let database = open(directory, arguments, settings)?;
+    let database = open(directory, arguments, &settings)?;
     let mut shell = Shell::new(&database, arguments.format, matches!(source, Source::Person))?;
     let outcome = match source {
         Source::Commands(texts) => texts.iter().try_for_each(|text| shell.script("", text.as_bytes())),
@@ -177,13 +177,13 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
 }
 
 /// Opens the database; a long recovery shows that it is at work.
-fn open(directory: Arc<dyn Directory>, arguments: &Arguments, settings: Settings) -> Result<Database, Failure> {
+fn open(directory: Arc<dyn Directory>, arguments: &Arguments, settings: &Settings) -> Result<Database, Failure> {
     let of_log = arguments.log_at.as_ref().map(log_place).transpose()?;
     let database = watched("opening the database", |progress| match &of_log {
-        None => Database::open_in(directory, &settings, progress),
+        None => Database::open_in(directory, settings, progress),
         Some(log) => ishigaki_txn::Database::open_apart(directory, log, settings.txn.clone(), progress)
             .map_err(ishigaki_sql::Error::from)
-            .and_then(|engine| Database::over(engine, &settings)),
+            .and_then(|engine| Database::over(engine, settings)),
     });
     Ok(database?)
 }

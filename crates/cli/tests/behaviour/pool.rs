@@ -177,6 +177,7 @@ fn a_member_that_is_added_is_served_at_once_and_after_every_start() {
         (add("three", &full), "it is not empty"),
         (add("three", &two), "somebody serves it already"),
         (add("three", &site.path("missing")), "No such file"),
+        (add("three", &one.join("inside")), "in the folder of `one`"),
         (add("no/name", &empty), "can not be a member's name"),
         (add("three", &full).args(["--owner", "no-such-user"]), "no user `no-such-user`"),
         (add("three", &empty).args(["--files", "0"]), "1 to 65536 files"),

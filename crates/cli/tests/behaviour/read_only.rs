@@ -140,11 +140,14 @@ fn a_database_whose_files_this_user_may_only_read_is_verified_salvaged_and_copie
     chmod(0o500, 0o400);
     // Root may write where it is not allowed to, unless it gives that up.
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    let program = || match is_root {
-        true => Program::of("setpriv")
-            .arg("--bounding-set=-dac_override,-dac_read_search")
-            .arg(env!("CARGO_BIN_EXE_ishigaki")),
-        false => Program::new(),
+    let program = || {
+        if is_root {
+            Program::of("setpriv")
+                .arg("--bounding-set=-dac_override,-dac_read_search")
+                .arg(env!("CARGO_BIN_EXE_ishigaki"))
+        } else {
+            Program::new()
+        }
     };
     is_read(program, directory.path(), "other processes may read it meanwhile");
     chmod(0o700, 0o600);

@@ -161,7 +161,7 @@ fn who_is_in_keeps_others_out_and_a_full_member_is_told_so() {
     let service = start(&medium, &members);
     let directory = ShmDirectory::connect(&members[0].1).unwrap();
     let error = log_at(&members[0].1).unwrap_err();
-    assert!(error.to_string().contains("in use by another process (pid "), "{error}");
+    assert!(error.to_string().contains("in use by this process itself (pid "), "{error}");
     let error = directory.create("large", 32 << 20).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
     assert!(error.to_string().contains("member `a` has no space left"), "{error}");

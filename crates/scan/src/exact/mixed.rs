@@ -46,13 +46,13 @@ fn settled(plan: LogicalPlan, changes: &Cell<bool>) -> Result<Transformed<Logica
     }
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
-    let changed = plan.map_expressions(|expression| {
+    let settled = plan.map_expressions(|expression| {
         let name = names.save(&expression);
-        let changed = expression.transform_up(|expression| Ok(of_one_type(expression, &schema)))?;
-        Ok(changed.update_data(|expression| name.restore(expression)))
+        let settled = expression.transform_up(|expression| Ok(of_one_type(expression, &schema)))?;
+        Ok(settled.update_data(|expression| name.restore(expression)))
     })?;
-    changes.set(changes.get() || changed.transformed);
-    if changes.get() { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+    changes.set(changes.get() || settled.transformed);
+    if changes.get() { settled.map_data(LogicalPlan::recompute_schema) } else { Ok(settled) }
 }
 
 /// A UNION whose queries give the same types of numbers.

@@ -206,7 +206,7 @@ fn example_view() -> (ViewDefinition, &'static [u8]) {
     let base = Base { name: "t".to_owned(), columns: vec![("id".to_owned(), SqlType::Integer)] };
     let query = r#"SELECT "t"."id" FROM t"#.to_owned();
     let columns = vec![("n".to_owned(), SqlType::Integer)];
-    let view = ViewDefinition::new("v".to_owned(), columns, vec![base], query).unwrap();
+    let view = ViewDefinition::new("v", columns, vec![base], query).unwrap();
     let expected = b"\x01\
         \x01\x00\x02\x01\x00n\
         \x01\x00\x01\x00t\x01\x00\x02\x02\x00id\

@@ -125,7 +125,7 @@ pub(crate) fn decode(name: &[u8], value: &[u8]) -> Result<ViewDefinition> {
     if !rest.is_empty() {
         return Err(corrupt("it goes on behind its end"));
     }
-    ViewDefinition::new(name.to_owned(), columns, bases, query).map_err(|error| corrupt(&error.to_string()))
+    ViewDefinition::new(name, columns, bases, query).map_err(|error| corrupt(&error.to_string()))
 }
 
 /// Columns by name and type.

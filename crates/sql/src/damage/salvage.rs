@@ -152,7 +152,7 @@ fn rows(table: &Arc<TableDefinition>, location: &Location, to: Arc<dyn Directory
     };
     let mut append = writer.append()?;
     let mut failed = None;
-    let found = ishigaki_page::survey(from, table.name(), |batch| {
+    let found = ishigaki_page::survey(&from, table.name(), |batch| {
         append.write(&batch).inspect_err(|error| failed = Some(error.to_string()))
     });
     if failed.is_some() {

@@ -75,7 +75,7 @@ async fn define(context: &Context<'_>, name: String, create: &CreateView) -> Res
     }
     let types = fields.iter().map(|field| SqlType::from_arrow(field.data_type()));
     let columns = names.into_iter().zip(types).map(|(name, sql_type)| Ok((name, sql_type?))).collect::<Result<_>>()?;
-    ViewDefinition::new(name, columns, bases, text)
+    ViewDefinition::new(&name, columns, bases, text)
 }
 
 /// The text that is kept of a query, which must read back as that query.

@@ -37,18 +37,16 @@ impl ScalarUDFImpl for CommonType {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [of, _] => Ok(of.clone()),
-            _ => plan_err!("a common type of two values"),
-        }
+        let [of, _] = types else { return plan_err!("a common type of two values") };
+        Ok(of.clone())
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let [of, other] = types else { return plan_err!("a common type of two values") };
-        match common(of, other) {
-            Some(common) => Ok(vec![common; 2]),
-            None => plan_err!("lag and lead have a default of another type: {other} beside {of}; CAST one of them"),
-        }
+        let Some(common) = common(of, other) else {
+            return plan_err!("lag and lead have a default of another type: {other} beside {of}; CAST one of them");
+        };
+        Ok(vec![common; 2])
     }
 
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -61,10 +59,8 @@ impl ScalarUDFImpl for CommonType {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.into_iter().next() {
-            Some(of) => Ok(of),
-            None => plan_err!("a common type of two values"),
-        }
+        let Some(of) = args.args.into_iter().next() else { return plan_err!("a common type of two values") };
+        Ok(of)
     }
 }
 

@@ -113,10 +113,10 @@ pub(super) fn new_names(items: &[SelectItem]) -> HashSet<String> {
     let new = |item: &SelectItem| {
         let name = name_of(item)?;
         let name = shown(&name).map_or(name.clone(), str::to_owned);
-        let mut expression = match item {
-            SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } => expression,
-            _ => return None,
+        let (SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. }) = item else {
+            return None;
         };
+        let mut expression = expression;
         while let Expr::Nested(inner) = expression {
             expression = inner;
         }

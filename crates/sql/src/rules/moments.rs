@@ -25,9 +25,8 @@ impl AnalyzerRule for TextsAsTimes {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         in_expressions(plan, |expression, schema| {
-            expression.transform_up(|expression| {
-                Ok(read(expression, schema).transform_data(|read| Ok(written(read, schema)))?)
-            })
+            expression
+                .transform_up(|expression| read(expression, schema).transform_data(|read| Ok(written(read, schema))))
         })
     }
 }

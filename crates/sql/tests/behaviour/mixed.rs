@@ -117,9 +117,8 @@ fn alternatives_of_several_types_have_one_type_for_what_is_computed_of_them() {
 
 /// Without the zeros at the end of a fraction, of which a DECIMAL here has as many as its type.
 fn number(rows: &[String]) -> Vec<String> {
-    let plain = |row: &String| match row.contains('.') {
-        true => row.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => row.clone(),
+    let plain = |row: &String| {
+        if row.contains('.') { row.trim_end_matches('0').trim_end_matches('.').to_owned() } else { row.clone() }
     };
     rows.iter().map(plain).collect()
 }

@@ -372,7 +372,8 @@ fn queries_of_every_kind_read_back_as_they_were_written() {
         let mut expected = shell.rows(query);
         shell.run(&format!("CREATE VIEW q{number} AS {query}"));
         let mut got = shell.rows(&format!("SELECT * FROM q{number}"));
-        (expected.sort(), got.sort());
+        expected.sort();
+        got.sort();
         assert_eq!(got, expected, "{query}");
     }
 }

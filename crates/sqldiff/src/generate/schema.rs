@@ -8,6 +8,7 @@ use crate::tree::{Part, Sort, Tree, Where, tree};
 
 /// A table of the schema, or a view.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "any combination occurs")]
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,

@@ -111,12 +111,11 @@ impl Systemd {
             let first =
                 fs::read_to_string(&children).ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
             systemd.first = first.unwrap_or_default();
-            let runs = systemd.first > 0
+            systemd.first > 0
                 && systemd
                     .inside(&["systemctl", "is-active", "test.target"])
                     .output()
-                    .is_ok_and(|answer| answer.status.success());
-            runs
+                    .is_ok_and(|answer| answer.status.success())
         });
         systemd
     }

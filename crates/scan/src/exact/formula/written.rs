@@ -75,7 +75,7 @@ mod tests {
         let bytes = [0, 0, 1, DECIMAL, 12, 2, 0, 4, 6, 7, 20];
         let formula = decode(&bytes).expect("a formula");
         assert_eq!(encode(&formula).expect("of steps"), bytes);
-        assert_eq!(formula.return_type(&[DataType::Int32, DataType::Int32, DataType::Float64]).ok(), None);
+        assert_eq!(formula.return_type(&[DataType::Int32, DataType::Int32, DataType::Utf8]).ok(), None);
         let decimal = DataType::Decimal128(5, 1);
         assert_eq!(formula.return_type(&[DataType::Int32, DataType::Int32, decimal]).ok(), Some(DataType::Float64));
     }
