@@ -66,9 +66,11 @@ impl Keeper {
         self.residents.read().get(name).cloned().ok_or_else(|| Error::NotFound { name: name.to_owned() })
     }
 
-    /// The log has grown.
+    /// The log has grown. Where the keeper's thread does not keep up, the caller sees to the space itself: a log that is full has no
+    /// room for a restatement either, and then none of it comes free again.
     pub(crate) fn nudge(&self) {
-        if self.core.settings.background {
+        let space = self.core.log.space();
+        if self.core.settings.background && space.live < space.easy {
             *self.nudged.lock() = true;
             self.wakes.notify_all();
         } else {
