@@ -55,7 +55,7 @@ pub const KEPT: &[Kept] = &[
         applies: |seen| matches!(seen.ours, Answer::Failed(Class::Overflow, _)) && seen.theirs_answers(),
     },
     Kept {
-        what: "floating-point numbers that overflow, or are divided by zero, are infinite or NaN",
+        what: "functions of floating-point numbers that overflow or have no result (`exp`, `power`, `ln`) give infinity or NaN",
         reason: "IEEE 754; PostgreSQL fails",
         applies: |seen| {
             let special = |value: &Value| matches!(value, Value::Float(number, _) if !number.is_finite());
