@@ -38,8 +38,21 @@ pub(super) enum Without {
 
 /// What every Debian system has, the smallest image too: packages that are essential or required.
 #[cfg(test)]
-pub(super) const BASE: &[&str] =
-    &["apt-cache", "apt-get", "blkdiscard", "chrt", "cp", "dpkg-deb", "mkfifo", "setpriv", "sh", "sync", "taskset"];
+pub(super) const BASE: &[&str] = &[
+    "apt-cache",
+    "apt-get",
+    "blkdiscard",
+    "chrt",
+    "cp",
+    "dpkg-deb",
+    "find",
+    "mkfifo",
+    "nsenter",
+    "setpriv",
+    "sh",
+    "sync",
+    "taskset",
+];
 
 pub(super) const NEEDS: &[Need] = &[
     Need {
