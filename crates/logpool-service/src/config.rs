@@ -167,7 +167,11 @@ fn within(members: &[MemberConfig]) -> Option<(usize, String)> {
     let folders = || members.iter().filter(|member| matches!(member.place, Place::Mount(_)));
     members.iter().enumerate().find_map(|(number, member)| {
         let place = tidy(member.place.path());
-        let is_around = |other: &&MemberConfig| other.name != member.name && place.starts_with(tidy(other.place.path()));
+        let is_around = |other: &&MemberConfig| {
+            let folder = tidy(other.place.path());
+            // At the same place they are in each other's way, which is told elsewhere.
+            other.name != member.name && place != folder && place.starts_with(folder)
+        };
         let other = folders().find(is_around)?;
         let (name, other, folder) = (&member.name, &other.name, other.place.path().display());
         Some((

@@ -305,7 +305,7 @@ fn variances_are_exact_for_whole_numbers_and_nan_for_what_is_not_finite() {
         ("SELECT var_pop(a) FROM t WHERE false", "NULL".to_owned()),
         (
             "SELECT var_pop(DISTINCT k % 2), var_pop(DISTINCT d), stddev(DISTINCT f) FROM t",
-            "0.25|1.0972222222222222|NaN".to_owned(),
+            "0.25|1.097222222222222|NaN".to_owned(),
         ),
         (
             "SELECT var_samp(a) OVER (ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
