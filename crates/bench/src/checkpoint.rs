@@ -185,7 +185,7 @@ impl Rows {
         let count = settings.rows();
         let mut value = vec![0; settings.value.0 as usize];
         settings.origin.seed.generator().fill(&mut value);
-        number(&mut value, 0);
+        value[..8].fill(0);
         for first in (0..count).step_by(BATCH as usize) {
             let put = |transaction: &mut Transaction| {
                 let rows = first..count.min(first + BATCH);
@@ -229,7 +229,7 @@ impl Rows {
         let own = self.last.len() as u64 / of;
         let row = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16) % own * of + at;
         let put = 1 + self.puts.fetch_add(1, Ordering::Relaxed);
-        number(value, put);
+        value[..8].copy_from_slice(&put.to_be_bytes());
         session.run(|transaction: &mut Transaction| transaction.put(self.table, &row.to_be_bytes(), value))?;
         self.last[row as usize].store(put, Ordering::Relaxed);
         Ok(())
@@ -266,10 +266,4 @@ fn open(settings: &Settings, site: &Site) -> Result<Database> {
     };
     let directory = Arc::new(FileDirectory::open(site.join("database"))?);
     Ok(Database::open_in(directory, settings)?)
-}
-
-fn number(value: &mut [u8], put: u64) {
-    for (to, from) in value.iter_mut().zip(put.to_be_bytes()) {
-        *to = from;
-    }
 }
