@@ -23,6 +23,7 @@ mod arithmetic;
 mod calls;
 mod decimals;
 mod formula;
+mod frame;
 mod groups;
 mod mixed;
 mod plain;
@@ -40,10 +41,10 @@ use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUD
 
 pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
-pub use mixed::MixedNumbers;
+pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
-pub use spans::{moment_text, moment_texts, span};
+pub use spans::{moment_text, moment_texts, plain_text, span};
 pub use sums::{average, sum};
 
 /// The operators that are replaced.
@@ -88,8 +89,8 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         not_lost(),
         span(),
         moment_text(),
-        Moment::Day.function(),
-        Moment::Time.function(),
+        plain_text(Moment::Day),
+        plain_text(Moment::Time),
     ])
 }
 

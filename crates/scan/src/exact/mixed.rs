@@ -164,6 +164,11 @@ fn as_number(value: &Expr, number: Number, schema: &DFSchema) -> Expr {
     }
 }
 
+/// The type as which `PostgreSQL` takes numbers of two types that are alternatives; nothing if one is not of numbers.
+pub fn alternatives(left: &DataType, right: &DataType) -> Option<DataType> {
+    Some(common(Number::of_type(left)?, Number::of_type(right)?).arrow())
+}
+
 /// The type as which `PostgreSQL` takes two numbers that are alternatives. Unlike an operator, they meet as the wider one.
 fn common(left: Number, right: Number) -> Number {
     let digits = |number: Number| match number.as_decimal() {

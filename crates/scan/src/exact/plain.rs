@@ -4,15 +4,14 @@
 //! seconds, and digits of a second behind the sixth are rounded, where Arrow cuts them off.
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cast_utils::string_to_datetime;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, exec_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::common::Result;
 
 use super::spans::time_text;
 
@@ -49,53 +48,6 @@ impl Moment {
         let texts = cast(texts, &DataType::Utf8View)?;
         let plain = texts.as_string_view().iter().map(|text| text.map(|text| self.plain(text)));
         Ok(Arc::new(plain.collect::<StringViewArray>()))
-    }
-
-    /// The same as a function of a plan.
-    pub fn function(self) -> Arc<ScalarUDF> {
-        static DAY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Moment::Day.made());
-        static TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Moment::Time.made());
-        Arc::clone(match self {
-            Self::Day => &DAY,
-            Self::Time => &TIME,
-        })
-    }
-
-    fn made(self) -> Arc<ScalarUDF> {
-        let signature = Signature::any(1, Volatility::Immutable);
-        Arc::new(ScalarUDF::from(Function { moment: self, signature }))
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Function {
-    moment: Moment,
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for Function {
-    fn name(&self) -> &str {
-        match self.moment {
-            Moment::Day => "exact_day_text",
-            Moment::Time => "exact_time_text",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let Some(texts) = arrays.first() else { return exec_err!("{} of nothing", self.name()) };
-        let plain = self.moment.plain_texts(texts)?;
-        Ok(if is_scalar { ScalarValue::try_from_array(&plain, 0)?.into() } else { ColumnarValue::Array(plain) })
     }
 }
 

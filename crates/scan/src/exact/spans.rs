@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::plain::Moment;
+
 /// A number by which intervals are compared: microseconds, where a month has 30 days.
 pub fn span() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Of::Span.function());
@@ -29,10 +31,21 @@ pub fn moment_text() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// A text as Arrow reads it to mean the [moment](Moment) that it means here.
+pub fn plain_text(moment: Moment) -> Arc<ScalarUDF> {
+    static DAY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Of::Plain(Moment::Day).function());
+    static TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Of::Plain(Moment::Time).function());
+    Arc::clone(match moment {
+        Moment::Day => &DAY,
+        Moment::Time => &TIME,
+    })
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Of {
     Span,
     Text,
+    Plain(Moment),
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -52,6 +65,8 @@ impl ScalarUDFImpl for Function {
         match self.of {
             Of::Span => "exact_span",
             Of::Text => "exact_moment_text",
+            Of::Plain(Moment::Day) => "exact_day_text",
+            Of::Plain(Moment::Time) => "exact_time_text",
         }
     }
 
@@ -62,7 +77,7 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.of {
             Of::Span => DataType::Decimal128(38, 0),
-            Of::Text => DataType::Utf8View,
+            Of::Text | Of::Plain(_) => DataType::Utf8View,
         })
     }
 
@@ -78,6 +93,7 @@ impl ScalarUDFImpl for Function {
         let made = |array: &ArrayRef| match self.of {
             Of::Span => spans(array),
             Of::Text => moment_texts(array),
+            Of::Plain(moment) => moment.plain_texts(array),
         };
         match args.args.first() {
             Some(ColumnarValue::Array(array)) => made(array).map(ColumnarValue::Array),

@@ -1,7 +1,7 @@
 //! Variances and standard deviations: of integers and decimals by sums that are exact, of floating-point numbers with NaN where
 //! one of them is infinite or NaN. All of them are DOUBLE.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -13,6 +13,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, ReversedUDAF, Signature, Volatility};
 
+use super::frame::{Frame, Summary};
 use super::sums::{for_each, outgrown};
 
 /// The functions, by DataFusion's names for them.
@@ -139,7 +140,7 @@ impl AggregateUDFImpl for Spread {
         if is_exact || args.is_distinct {
             return self.accumulator(args);
         }
-        Ok(Box::new(Frame { what: self.what, values: VecDeque::new() }))
+        Ok(Box::new(Frame::new(self.what)))
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
@@ -314,46 +315,11 @@ impl Accumulator for Floats {
     }
 }
 
-/// Floating-point numbers of a window's frame, which are taken anew for each row.
-#[derive(Debug)]
-struct Frame {
-    what: What,
-    values: VecDeque<Option<f64>>,
-}
-
-impl Accumulator for Frame {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let Some(values) = values.first() else { return Ok(()) };
-        self.values.extend(values.as_primitive::<Float64Type>().iter());
-        Ok(())
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let left = values.first().map_or(0, Array::len).min(self.values.len());
-        self.values.drain(..left);
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut floats = Floats { what: self.what, count: 0, mean: 0.0, squares: 0.0 };
-        self.values.iter().flatten().for_each(|value| floats.add(*value));
+impl Summary for What {
+    fn of(&self, values: &mut dyn Iterator<Item = f64>) -> Result<ScalarValue> {
+        let mut floats = Floats { what: *self, count: 0, mean: 0.0, squares: 0.0 };
+        values.for_each(|value| floats.add(value));
         floats.evaluate()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        exec_err!("a window's frame is not computed in parts")
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        exec_err!("a window's frame is not computed in parts")
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.values.capacity() * size_of::<Option<f64>>()
     }
 }
 

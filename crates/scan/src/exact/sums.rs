@@ -4,14 +4,13 @@
 //! of them is a decimal. Partial sums have 128 bits, whatever the type: they are the same in whatever order rows come, and a
 //! result that does not fit its type is an error.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Float64Type, Int16Type, Int32Type, Int64Type,
-    UInt64Type,
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type, UInt64Type,
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
@@ -25,6 +24,7 @@ use datafusion::logical_expr::{
 };
 
 use super::decimals::{self, Digits};
+use super::frame::{Frame, Summary};
 use super::groups::Groups;
 
 /// The sum of numbers.
@@ -264,7 +264,7 @@ impl AggregateUDFImpl for Total {
         match args.expr_fields.first().and_then(|field| self.what(field.data_type())) {
             Some(_) => self.accumulator(args),
             None if !args.is_distinct && args.return_type() == &DataType::Float64 => {
-                Ok(Box::new(Frame { averages: self.averages, values: VecDeque::new() }))
+                Ok(Box::new(Frame::new(OfFrame { averages: self.averages })))
             }
             None => self.inexact.create_sliding_accumulator(args),
         }
@@ -301,51 +301,21 @@ struct Running {
     count: u64,
 }
 
-/// Floating-point numbers of a window's frame. They are summed anew for each row: what was added can not be taken away again
-/// without a trace, be it infinite or only large.
+/// The sum of floating-point numbers, or their average.
 #[derive(Debug)]
-struct Frame {
+struct OfFrame {
     averages: bool,
-    values: VecDeque<Option<f64>>,
 }
 
-impl Accumulator for Frame {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let Some(values) = values.first() else { return Ok(()) };
-        self.values.extend(values.as_primitive::<Float64Type>().iter());
-        Ok(())
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let left = values.first().map_or(0, Array::len).min(self.values.len());
-        self.values.drain(..left);
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
+impl Summary for OfFrame {
+    fn of(&self, values: &mut dyn Iterator<Item = f64>) -> Result<ScalarValue> {
         let (mut sum, mut count) = (None, 0_u64);
-        for value in self.values.iter().flatten() {
-            sum = Some(sum.map_or(*value, |sum: f64| sum + value));
+        for value in values {
+            sum = Some(sum.map_or(value, |sum: f64| sum + value));
             count += 1;
         }
         let result = if self.averages { sum.map(|sum| sum / count as f64) } else { sum };
         Ok(ScalarValue::Float64(result))
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        exec_err!("a window's frame is not computed in parts")
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        exec_err!("a window's frame is not computed in parts")
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.values.capacity() * size_of::<Option<f64>>()
     }
 }
 

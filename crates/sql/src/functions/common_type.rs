@@ -4,6 +4,7 @@ use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use ishigaki_scan::exact::alternatives;
 
 /// The function's name, which no statement has.
 pub(crate) const COMMON_TYPE: &str = "common_type ;";
@@ -67,16 +68,6 @@ impl ScalarUDFImpl for CommonType {
 /// The type as which `PostgreSQL` takes two values.
 fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{Date32, Decimal128, Float32, Float64, Int16, Int32, Int64, Null, Timestamp};
-    /// Digits before the point, and behind it.
-    fn digits(of: &DataType) -> Option<(i16, i16)> {
-        Some(match of {
-            Int16 => (5, 0),
-            Int32 => (10, 0),
-            Int64 => (19, 0),
-            Decimal128(precision, scale) => (i16::from(*precision) - i16::from(*scale), i16::from(*scale)),
-            _ => return None,
-        })
-    }
     if left == right || *right == Null {
         return Some(left.clone());
     }
@@ -86,25 +77,12 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     if left.is_string() && right.is_string() {
         return Some(DataType::Utf8View);
     }
+    // Other numbers are no types of SQL.
+    let is_number = |of: &DataType| matches!(of, Int16 | Int32 | Int64 | Decimal128(..) | Float32 | Float64);
     match (left, right) {
-        (Date32, Timestamp(TimeUnit::Microsecond, None)) => return Some(right.clone()),
-        (Timestamp(TimeUnit::Microsecond, None), Date32) => return Some(left.clone()),
-        _ => {}
-    }
-    let is_float = |of: &DataType| matches!(of, Float32 | Float64);
-    match (digits(left), digits(right)) {
-        (Some((before, behind)), Some((other_before, other_behind))) => {
-            if left.is_integer() && right.is_integer() {
-                return Some(if before > other_before { left.clone() } else { right.clone() });
-            }
-            let (before, behind) = (before.max(other_before), behind.max(other_behind));
-            // Digits behind the point are kept; a value that has too many before it is an error.
-            let precision = (before + behind).clamp(1, 38);
-            Some(Decimal128(u8::try_from(precision).ok()?, i8::try_from(behind).ok()?))
-        }
-        (Some(_), None) if is_float(right) => Some(right.clone()),
-        (None, Some(_)) if is_float(left) => Some(left.clone()),
-        (None, None) if is_float(left) && is_float(right) => Some(Float64),
+        (Date32, Timestamp(TimeUnit::Microsecond, None)) => Some(right.clone()),
+        (Timestamp(TimeUnit::Microsecond, None), Date32) => Some(left.clone()),
+        _ if is_number(left) && is_number(right) => alternatives(left, right),
         _ => None,
     }
 }

@@ -54,9 +54,9 @@ fn plain(text: &Expr, moment: Moment, schema: &DFSchema) -> Option<Expr> {
             let plain = moment.plain(value);
             (plain != value).then(|| lit(ScalarValue::Utf8(Some(plain.into_owned()))))
         }
-        Expr::ScalarFunction(call) if call.func == moment.function() => None,
+        Expr::ScalarFunction(call) if call.func == exact::plain_text(moment) => None,
         text if text.get_type(schema).is_ok_and(|found| found.is_string()) => {
-            Some(moment.function().call(vec![text.clone()]))
+            Some(exact::plain_text(moment).call(vec![text.clone()]))
         }
         _ => None,
     }
