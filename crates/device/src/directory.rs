@@ -55,6 +55,15 @@ pub trait Directory: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// Refuses, before the first of them is made, devices of `needed` bytes together for which the medium has no room: other users
+    /// of the medium would find it full until the last one is refused. `name` stands for all of them.
+    fn check_room(&self, name: &str, needed: u64) -> Result<()> {
+        match self.room()? {
+            Some(room) if room < needed => Err(crate::Error::NoSpace { name: name.to_owned(), needed }),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens a device for reading and writing.
     fn open(&self, name: &str) -> Result<Arc<dyn Device>>;
 

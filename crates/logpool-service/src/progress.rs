@@ -103,6 +103,10 @@ impl Directory for WatchedDirectory {
         Ok(self.watch(self.inner.reserve(name, length)?))
     }
 
+    fn room(&self) -> Result<Option<u64>> {
+        self.inner.room()
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         Ok(self.watch(self.inner.open(name)?))
     }
@@ -202,5 +206,13 @@ mod tests {
         while words.try_recv().is_ok() {}
         device.sync().unwrap();
         assert!(words.recv_timeout(Duration::from_secs(20)).is_err(), "it is silent");
+    }
+
+    #[test]
+    fn a_watched_directory_says_what_room_its_medium_has() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Progress::default().over(FileDirectory::open(place.path()).unwrap());
+        assert!(directory.room().unwrap().is_some_and(|room| room > 0));
+        assert!(directory.check_room("all", u64::MAX).is_err());
     }
 }

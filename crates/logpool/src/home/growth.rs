@@ -1,7 +1,5 @@
 //! How a home grows: by regions, when files do, and by longer ledgers, when its limits do.
 
-use ishigaki_device::Error as DeviceError;
-
 use super::{EXTENT, Home, ledger_length, region_name};
 use crate::format::Intent;
 use crate::image::BLOCK;
@@ -13,7 +11,8 @@ impl Home {
         let _one = self.growing.lock();
         let before = self.regions.read().len();
         let needed = extents.div_ceil(self.region / EXTENT) as usize;
-        self.check_room(needed.saturating_sub(before) as u64)?;
+        let more = needed.saturating_sub(before) as u64;
+        self.directory.check_room(&self.name, more.saturating_mul(self.region))?;
         let mut made = Vec::new();
         for index in before..needed {
             match self.directory.reserve(&region_name(&self.name, index), self.region) {
@@ -30,16 +29,6 @@ impl Home {
             self.regions.write().extend(made);
         }
         Ok(())
-    }
-
-    /// Refuses more regions than the medium has room for before the first one is made: others that use the medium would find it
-    /// full until the last one is refused.
-    fn check_room(&self, regions: u64) -> Result<()> {
-        let needed = regions.saturating_mul(self.region);
-        match self.directory.room()? {
-            Some(room) if room < needed => Err(DeviceError::NoSpace { name: self.name.clone(), needed }.into()),
-            _ => Ok(()),
-        }
     }
 
     /// Takes the space of all that these limits allow, so that it is there whatever others write: for the files, and for what is

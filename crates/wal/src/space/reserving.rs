@@ -9,7 +9,8 @@ use crate::Result;
 impl Pool {
     /// Makes spares until the bound is reached. Where the medium has not so much, those that were made are removed again.
     pub(crate) fn reserve(&self) -> Result<()> {
-        self.check_room()?;
+        let left = self.bound.saturating_sub(self.inner.lock().used);
+        self.directory.check_room("the log", left - left % self.length)?;
         let mut made = Vec::new();
         while let Some(name) = self.next_reserved() {
             if let Err(error) = self.directory.reserve(&name, self.length) {
@@ -29,19 +30,6 @@ impl Pool {
         self.inner.lock().spares.soiled.extend(made.into_iter().map(|name| Spare { name, length }));
         self.wake_all();
         Ok(())
-    }
-
-    /// Refuses more than the medium has room for before the first one is made: others that use the medium would find it full until
-    /// the last one is refused.
-    fn check_room(&self) -> Result<()> {
-        let left = self.bound.saturating_sub(self.inner.lock().used);
-        let needed = left - left % self.length;
-        match self.directory.room()? {
-            Some(room) if room < needed => {
-                Err(ishigaki_device::Error::NoSpace { name: "the log".to_owned(), needed }.into())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The name of one more spare, which counts from now on, if the bound allows one.
