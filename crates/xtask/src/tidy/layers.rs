@@ -47,6 +47,7 @@ const HOUSE: &[Room] = &[
     room("page", Place::Floor(2), &[]),
     room("logpool", Place::Floor(2), &["wal"]),
     room("emulate", Place::Floor(2), &[]),
+    room("migrate", Place::Floor(2), &[]),
     room("scan", Place::Floor(3), &[]),
     room("logpool-fs", Place::Floor(3), &[]),
     room("logpool-service", Place::Floor(3), &["logpool-fs"]),

@@ -1,0 +1,122 @@
+//! The server that is being replaced: what the engine asks of it, whatever protocol it speaks.
+//!
+//! A [`Source`] is only read, and reading changes nothing there, not even a time of last access. Its methods block the calling thread;
+//! many threads call at a time, and an implementation keeps many requests under way at once. A call that waits for a slow or absent server
+//! ends when its [`Cancel`] says so.
+//!
+//! An object is named by a [`Location`]: the path below the source's root, and a handle where the protocol has one. The path is enough;
+//! the handle spares a lookup for each component.
+//!
+//! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong.
+
+mod attributes;
+mod cancel;
+mod error;
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::PathBuf;
+
+pub use attributes::{Attributes, Extras, FileType, Owner, Stamp, Timestamp};
+pub use cancel::Cancel;
+pub use error::{Error, ErrorKind, Result};
+
+/// Where an object lies at the source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// Below the source's root, without a leading slash; empty for the root itself. Any bytes but NUL, of any length.
+    pub path: PathBuf,
+    /// By which the source finds the object without its path (an NFS file handle); empty where the protocol has none or it is not known.
+    pub handle: Box<[u8]>,
+}
+
+/// An object in a directory of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// One component, never `.` or `..`, without a slash.
+    pub name: OsString,
+    /// Empty where the protocol has none.
+    pub handle: Box<[u8]>,
+    /// `None` where a listing does not carry them; [`Source::attributes`] gives them.
+    pub attributes: Option<Attributes>,
+}
+
+/// What a source can tell, so that the engine need not ask for what is never there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Owners are numbers of users and groups.
+    pub owners: bool,
+    /// [`Extras::attributes`] may hold something: extended attributes or access control lists.
+    pub extras: bool,
+    /// [`Source::next_data`] knows holes.
+    pub holes: bool,
+    /// The most bytes that one request reads; larger reads are several requests.
+    pub read_size: usize,
+    /// Requests that it is worth to have under way at a time.
+    pub parallel: usize,
+}
+
+/// A server or directory that is read.
+///
+/// *Threads*: any number. *Drop* closes connections. *A restart of the server* is waited for, or is [`ErrorKind::Unavailable`]: then
+/// the engine asks again later.
+pub trait Source: Send + Sync {
+    /// As a person names it: `nfs://old/home`.
+    fn name(&self) -> String;
+
+    /// What it can tell.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The root of what is migrated, with its attributes.
+    ///
+    /// # Errors
+    ///
+    /// Of any kind.
+    fn root(&self, cancel: &Cancel) -> Result<(Location, Attributes)>;
+
+    /// The objects of a directory, in pages, in any order; each name once. A page is given to `take` as soon as it is there. `take` may end
+    /// the listing by an error, which is returned.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Gone`] if there is no such directory; what `take` returns; others.
+    fn list(&self, directory: &Location, cancel: &Cancel, take: &mut dyn FnMut(Vec<Entry>) -> Result<()>)
+    -> Result<()>;
+
+    /// What an object says of itself now. Symbolic links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Gone`] if there is no such object; others.
+    fn attributes(&self, object: &Location, cancel: &Cancel) -> Result<Attributes>;
+
+    /// The target of a symbolic link, extended attributes, access control lists.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Gone`] if there is no such object; others.
+    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras>;
+
+    /// Reads a file from `offset` on until the buffer is full or the file ends; how many bytes were read.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Gone`] if there is no such file; others. What the buffer holds then is of no meaning.
+    fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize>;
+
+    /// Reads many small files, each from its beginning into its own buffer as [`read`](Self::read) does, with as many requests under way as the
+    /// source can take. One result for each file, in order.
+    fn read_files(&self, files: &mut [(&Location, &mut [u8])], cancel: &Cancel) -> Vec<Result<usize>> {
+        files.iter_mut().map(|(file, buffer)| self.read(file, 0, buffer, cancel)).collect()
+    }
+
+    /// The first range at or behind `offset` that may hold anything but zeros; `None` if only zeros follow. A source that knows no
+    /// holes says that everything does.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Gone`] if there is no such file; others.
+    fn next_data(&self, _file: &Location, offset: u64, _cancel: &Cancel) -> Result<Option<Range<u64>>> {
+        Ok(Some(offset..u64::MAX))
+    }
+}
