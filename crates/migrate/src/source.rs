@@ -7,11 +7,14 @@
 //! An object is named by a [`Location`]: the path below the source's root, and a handle where the protocol has one. The path is enough;
 //! the handle spares a lookup for each component.
 //!
-//! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong.
+//! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong, `names` gives each name of a
+//! directory once. Sources: `path` is a directory that is mounted here.
 
 mod attributes;
 mod cancel;
 mod error;
+mod names;
+pub mod path;
 
 use std::ffi::OsString;
 use std::ops::Range;

@@ -1,0 +1,226 @@
+//! A source that is mounted on this host: another disk, a snapshot, or a server through the kernel's or a FUSE client.
+//!
+//! Every object is reached from one descriptor of the root, by `openat2` that follows no symbolic link and stays below the root
+//! (`beneath`), so a symbolic link that is put in the way while a migration runs leads nowhere. Paths may be longer than `PATH_MAX`.
+//!
+//! *Access times* stay as they are: files and directories are opened with `O_NOATIME`. The kernel refuses that for files of other
+//! users unless the process may act for every owner (`CAP_FOWNER`, which root has); then the source reads without it, says so in the log
+//! once, and [`PathSource::kept_access_times`] is false. To read the target of a symbolic link has no such flag: its access time
+//! moves unless the file system is mounted with `noatime` or read-only.
+//!
+//! *File systems mounted below the root* are part of the source. They are told apart by the first number of [`Attributes::id`].
+//!
+//! *Cancelling* ends a call between two system calls. A system call that hangs in the mounted file system ends when the kernel ends it.
+//!
+//! Parts: `beneath` opens objects, `stat` turns what the kernel says into attributes and errors.
+
+mod beneath;
+mod stat;
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::names::Names;
+use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
+use beneath::Root;
+use stat::failed;
+
+/// Entries that are given at a time.
+const PAGE: usize = 1000;
+/// The most bytes that one system call reads.
+const READ_SIZE: usize = 1 << 20;
+/// The most bytes of an extended attribute, and of the list of their names (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+const XATTR_SIZE: usize = 64 << 10;
+
+/// A directory of this host.
+///
+/// *Threads*: any number. *Drop* closes the root.
+///
+/// ```
+/// use ishigaki_migrate::source::path::PathSource;
+/// use ishigaki_migrate::source::{Cancel, Source};
+///
+/// let directory = tempfile::tempdir()?;
+/// std::fs::write(directory.path().join("hello"), "world")?;
+///
+/// let source = PathSource::open(directory.path())?;
+/// let (root, _) = source.root(&Cancel::new())?;
+/// source.list(&root, &Cancel::new(), &mut |page| {
+///     assert_eq!(page[0].name, "hello");
+///     assert_eq!(page[0].attributes.expect("a local listing tells them").size, 5);
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PathSource {
+    name: PathBuf,
+    root: Root,
+}
+
+impl PathSource {
+    /// The directory as a source.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if it is no directory that can be read, or the kernel lacks `openat2` (it came with Linux 5.6).
+    pub fn open(directory: &Path) -> Result<Self> {
+        Ok(Self { name: directory.to_owned(), root: Root::open(directory)? })
+    }
+
+    /// Whether every file and directory so far was opened without touching its access time.
+    pub fn kept_access_times(&self) -> bool {
+        self.root.kept_access_times()
+    }
+
+    fn open_file(&self, file: &Location) -> Result<OwnedFd> {
+        let opened = self.root.open_to_read(&file.path, OFlags::NONBLOCK)?;
+        match stat::of(&opened).map_err(|errno| failed("read the attributes of", &file.path, errno))?.file_type {
+            FileType::Regular => Ok(opened),
+            other => Err(Error::new(
+                ErrorKind::Gone,
+                format!("{} is no regular file any more, but a {other:?}", file.path.display()),
+            )),
+        }
+    }
+}
+
+impl Source for PathSource {
+    fn name(&self) -> String {
+        self.name.display().to_string()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { owners: true, extras: true, holes: true, read_size: READ_SIZE, parallel: 32 }
+    }
+
+    fn root(&self, cancel: &Cancel) -> Result<(Location, Attributes)> {
+        let location = Location { path: PathBuf::new(), handle: Box::default() };
+        let attributes = self.attributes(&location, cancel)?;
+        Ok((location, attributes))
+    }
+
+    fn list(
+        &self,
+        directory: &Location,
+        cancel: &Cancel,
+        take: &mut dyn FnMut(Vec<Entry>) -> Result<()>,
+    ) -> Result<()> {
+        let path = &directory.path;
+        let opened = self.root.open_to_read(path, OFlags::DIRECTORY)?;
+        let entries = Dir::read_from(&opened).map_err(|errno| failed("list", path, errno))?;
+        let mut names = Names::new();
+        let mut page = Vec::with_capacity(PAGE);
+        for entry in entries {
+            let entry = entry.map_err(|errno| failed("list", path, errno))?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." || !names.insert(name) {
+                continue;
+            }
+            let name = OsStr::from_bytes(name);
+            let attributes = match stat::of_entry(&opened, name) {
+                Ok(attributes) => Some(attributes),
+                // It went between the two calls.
+                Err(Errno::NOENT) => continue,
+                // The directory may be read and not searched, or the object is damaged: that is told when the object is asked for.
+                Err(_) => None,
+            };
+            page.push(Entry { name: name.to_owned(), handle: Box::default(), attributes });
+            if page.len() == PAGE {
+                check(cancel)?;
+                take(std::mem::replace(&mut page, Vec::with_capacity(PAGE)))?;
+            }
+        }
+        check(cancel)?;
+        if page.is_empty() { Ok(()) } else { take(page) }
+    }
+
+    fn attributes(&self, object: &Location, cancel: &Cancel) -> Result<Attributes> {
+        check(cancel)?;
+        let found = self.root.find(&object.path)?;
+        stat::of(&found).map_err(|errno| failed("read the attributes of", &object.path, errno))
+    }
+
+    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
+        check(cancel)?;
+        let path = &object.path;
+        let found = self.root.find(path)?;
+        let attributes = stat::of(&found).map_err(|errno| failed("read the attributes of", path, errno))?;
+        let target = if attributes.file_type == FileType::Symlink {
+            let target = rustix::fs::readlinkat(&found, "", Vec::new())
+                .map_err(|errno| failed("read the target of", path, errno))?;
+            Some(OsString::from_vec(target.into_bytes()).into())
+        } else {
+            None
+        };
+        Ok(Extras { target, attributes: extended(&found).map_err(|errno| failed("read attributes of", path, errno))? })
+    }
+
+    fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {
+        let opened = self.open_file(file)?;
+        let mut filled = 0;
+        while filled < buffer.len() {
+            check(cancel)?;
+            let end = buffer.len().min(filled + READ_SIZE);
+            match rustix::io::pread(&opened, &mut buffer[filled..end], offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed("read", &file.path, errno)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn next_data(&self, file: &Location, offset: u64, cancel: &Cancel) -> Result<Option<Range<u64>>> {
+        check(cancel)?;
+        let opened = self.open_file(file)?;
+        let data = match rustix::fs::seek(&opened, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(None),
+            // The file system knows no holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(offset..u64::MAX)),
+            Err(errno) => return Err(failed("find data in", &file.path, errno)),
+        };
+        match rustix::fs::seek(&opened, SeekFrom::Hole(data)) {
+            Ok(hole) => Ok(Some(data..hole)),
+            // It was cut off between the two calls.
+            Err(Errno::NXIO) => Ok(None),
+            Err(errno) => Err(failed("find holes in", &file.path, errno)),
+        }
+    }
+}
+
+fn check(cancel: &Cancel) -> Result<()> {
+    if cancel.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+}
+
+/// All extended attributes that this process sees.
+///
+/// The kernel gives none of a descriptor that was opened without reading, but it does by the name that the descriptor has in `/proc`,
+/// which leads to that very object, whatever its path leads to by now.
+fn extended(object: &OwnedFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
+    let path = format!("/proc/self/fd/{}", object.as_raw_fd());
+    let mut buffer = vec![0; XATTR_SIZE];
+    let size = match rustix::fs::listxattr(&path, &mut buffer[..]) {
+        Ok(size) => size,
+        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(errno) => return Err(errno),
+    };
+    let names = buffer[..size].to_vec();
+    let mut found = Vec::new();
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        match rustix::fs::getxattr(&path, name, &mut buffer[..]) {
+            Ok(size) => found.push((OsString::from_vec(name.to_vec()), buffer[..size].to_vec())),
+            // It was removed meanwhile, or is listed for others only.
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,138 @@
+//! Objects below a root, without following a symbolic link and without a limit on the path.
+
+use std::borrow::Cow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::stat::failed;
+use crate::source::{Error, ErrorKind, Result};
+
+/// The most bytes of a path that go to the kernel at once: `PATH_MAX` less the zero at its end.
+const PIECE: usize = 4095;
+
+/// The directory that everything is reached from.
+pub(super) struct Root {
+    directory: OwnedFd,
+    kept_access_times: AtomicBool,
+}
+
+impl Root {
+    pub(super) fn open(directory: &Path) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
+            let path = directory.display();
+            Error::new(ErrorKind::Invalid, format!("cannot open the directory {path} to migrate from: {errno}"))
+        })?;
+        let root = Self { directory: opened, kept_access_times: AtomicBool::new(true) };
+        match root.open_to_read(Path::new(""), OFlags::DIRECTORY) {
+            Ok(_) => Ok(root),
+            Err(error) => Err(Error::new(ErrorKind::Invalid, format!("{}: {error}", directory.display()))),
+        }
+    }
+
+    pub(super) fn kept_access_times(&self) -> bool {
+        self.kept_access_times.load(Ordering::Relaxed)
+    }
+
+    /// The object itself, a symbolic link too, neither read nor written.
+    pub(super) fn find(&self, path: &Path) -> Result<OwnedFd> {
+        self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(|errno| failed("find", path, errno))?
+    }
+
+    /// Opens a file or directory for reading, without touching its access time where that is allowed.
+    pub(super) fn open_to_read(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | flags;
+        let opened = match self.open_at(path, flags | OFlags::NOATIME) {
+            Err(Errno::PERM) => self.open_at(path, flags).inspect(|_| self.tell_of_access_times(path)),
+            opened => opened,
+        };
+        opened.map_err(|errno| failed("open", path, errno))?
+    }
+
+    fn tell_of_access_times(&self, path: &Path) {
+        if self.kept_access_times.swap(false, Ordering::Relaxed) {
+            tracing::warn!(
+                path = %path.display(),
+                "the kernel does not let this user read files of others without touching their access times; run as root to keep them"
+            );
+        }
+    }
+
+    /// The inner error is the kernel's; the outer result is for a path that is none.
+    fn open_at(&self, path: &Path, flags: OFlags) -> Result<Result<OwnedFd>, Errno> {
+        let mut pieces = match pieces(path) {
+            Ok(pieces) => pieces,
+            Err(error) => return Ok(Err(error)),
+        };
+        let last = pieces.pop().unwrap_or(Cow::Borrowed(b"."));
+        let mut directory: Option<OwnedFd> = None;
+        for piece in pieces {
+            let from = directory.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            directory = Some(open_piece(from, &piece, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?);
+        }
+        let from = directory.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        open_piece(from, &last, flags).map(Ok)
+    }
+}
+
+fn open_piece(from: BorrowedFd<'_>, piece: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    loop {
+        match rustix::fs::openat2(from, piece, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            // With EAGAIN the kernel says that a rename went on meanwhile.
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            opened => return opened,
+        }
+    }
+}
+
+/// The path in pieces that the kernel takes, cut between components.
+fn pieces(path: &Path) -> Result<Vec<Cow<'_, [u8]>>> {
+    let bytes = path.as_os_str().as_bytes();
+    let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
+    if !plain || bytes.contains(&0) {
+        return Err(Error::new(ErrorKind::Invalid, format!("{} is no path below a source", path.display())));
+    }
+    if bytes.len() <= PIECE {
+        return Ok(if bytes.is_empty() { Vec::new() } else { vec![Cow::Borrowed(bytes)] });
+    }
+    let mut pieces = Vec::new();
+    let mut piece: Vec<u8> = Vec::with_capacity(PIECE);
+    for component in path.components() {
+        let name = component.as_os_str().as_bytes();
+        if !piece.is_empty() && piece.len() + 1 + name.len() > PIECE {
+            pieces.push(Cow::Owned(std::mem::take(&mut piece)));
+        }
+        if !piece.is_empty() {
+            piece.push(b'/');
+        }
+        piece.extend_from_slice(name);
+    }
+    pieces.push(Cow::Owned(piece));
+    Ok(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_between_components_and_make_the_path_again() {
+        let path = vec!["n".repeat(200); 100].join("/");
+        let pieces = pieces(Path::new(&path)).expect("a path");
+        assert!(pieces.len() > 4 && pieces.iter().all(|piece| piece.len() <= PIECE));
+        assert_eq!(pieces.join(&b'/'), path.as_bytes());
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_source_is_refused() {
+        for path in ["/etc", "..", "a/../../b", "a\0b"] {
+            assert_eq!(pieces(Path::new(path)).expect_err(path).kind, ErrorKind::Invalid);
+        }
+    }
+}
