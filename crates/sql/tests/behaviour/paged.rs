@@ -7,12 +7,13 @@ use ishigaki_sql::Error;
 
 use crate::shell::{Shell, error, rows, run};
 
-/// A paged table `t` of 10,000 numbers and their names, on pages of 4 KiB, and where it is.
+/// A paged table `t` of 10,000 numbers in ascending order and their names, on pages of 4 KiB, and where it is. Without `ORDER BY` a query's
+/// partitions are appended as they come.
 fn filled() -> (Shell, String) {
     let shell = Shell::new();
     let place = shell.file("pages");
     shell.run(&create("t", &place));
-    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000)");
+    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000) ORDER BY value");
     (shell, place)
 }
 

@@ -126,7 +126,7 @@ fn create(table: &str, place: &str) -> String {
 fn filled() -> (Shell, Node) {
     let (shell, node) = (Shell::new(), Node::start());
     shell.run(&create("t", &node.place("tables")));
-    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000)");
+    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000) ORDER BY value");
     (shell, node)
 }
 
@@ -345,7 +345,7 @@ fn one_thread_has_as_much_pushed_as_several() {
     let session = database.session();
     let (shell, node) = (Shell { directory, database, session }, Node::start());
     shell.run(&create("t", &node.place("tables")));
-    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000)");
+    shell.run("INSERT INTO t SELECT value, 'name ' || value, value % 7 FROM generate_series(1, 10000) ORDER BY value");
     shell.run("SET ishigaki.placement = 'push'");
     let sums = "SELECT rest, sum(n) FROM t GROUP BY rest ORDER BY rest LIMIT 1";
     assert!(shell.plan(sums).contains("then partial aggregates"), "{}", shell.plan(sums));
