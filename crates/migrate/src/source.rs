@@ -8,12 +8,14 @@
 //! the handle spares a lookup for each component.
 //!
 //! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong, `names` gives each name of a
-//! directory once. Sources: `path` is a directory that is mounted here.
+//! directory once. Sources: `nfs` is a server that speaks NFS version 3, `path` a directory that is
+//! mounted here.
 
 mod attributes;
 mod cancel;
 mod error;
 mod names;
+pub mod nfs;
 pub mod path;
 
 use std::ffi::OsString;

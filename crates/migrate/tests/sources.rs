@@ -1,4 +1,8 @@
 //! Sources: what is asked of a real directory, of a real server, and of a peer that misbehaves.
 
+#[path = "sources/ganesha.rs"]
+mod ganesha;
+#[path = "sources/nfs.rs"]
+mod nfs;
 #[path = "sources/path.rs"]
 mod path;

@@ -52,6 +52,7 @@ pub(super) const BASE: &[&str] = &[
     "sh",
     "sync",
     "taskset",
+    "unshare",
 ];
 
 pub(super) const NEEDS: &[Need] = &[
@@ -124,6 +125,14 @@ pub(super) const NEEDS: &[Need] = &[
         why: "the comparison of SQL's answers with PostgreSQL's, and the tests of servers over a pool",
         means: Means::Programs(&["/usr/lib/postgresql/15/bin/postgres", "/usr/lib/postgresql/15/bin/psql"]),
         packages: &["postgresql-15"],
+        without: Without::Skips,
+        installs: true,
+    },
+    Need {
+        what: "NFS-Ganesha, and the portmapper that it wants",
+        why: "the tests of a migration from an NFS server",
+        means: Means::Programs(&["ganesha.nfsd", "/usr/sbin/rpcbind", "/usr/sbin/rpcinfo"]),
+        packages: &["nfs-ganesha", "nfs-ganesha-vfs", "rpcbind"],
         without: Without::Skips,
         installs: true,
     },
