@@ -32,7 +32,10 @@ while read word; do
             kill -0 $server
         done >/dev/null 2>&1 ;;
     kill) kill -9 $server; wait $server 2>/dev/null || true ;;
-    stop) kill -STOP $server ;;
+    stop)
+        kill -STOP $server
+        # Threads stop one after the other.
+        while grep -L '^State:.T' /proc/$server/task/*/status | grep -q .; do sleep 0.01; done ;;
     continue) kill -CONT $server ;;
     esac
     echo done
