@@ -9,7 +9,7 @@
 //!
 //! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong, `names` gives each name of a
 //! directory once. Sources: `nfs` is a server that speaks NFS version 3, `path` a directory that is
-//! mounted here.
+//! mounted here, `simulated` one in memory for tests.
 
 mod attributes;
 mod cancel;
@@ -17,6 +17,7 @@ mod error;
 mod names;
 pub mod nfs;
 pub mod path;
+pub mod simulated;
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -113,6 +114,31 @@ pub trait Source: Send + Sync {
     /// source can take. One result for each file, in order.
     fn read_files(&self, files: &mut [(&Location, &mut [u8])], cancel: &Cancel) -> Vec<Result<usize>> {
         files.iter_mut().map(|(file, buffer)| self.read(file, 0, buffer, cancel)).collect()
+    }
+
+    /// [`read`](Self::read), and what the file says of itself behind that, where the protocol tells with the data: it spares the engine
+    /// a request by which it would learn whether the file is still the one that it knows.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`.
+    fn read_told(
+        &self,
+        file: &Location,
+        offset: u64,
+        buffer: &mut [u8],
+        cancel: &Cancel,
+    ) -> Result<(usize, Option<Attributes>)> {
+        Ok((self.read(file, offset, buffer, cancel)?, None))
+    }
+
+    /// [`read_files`](Self::read_files), and what each file says of itself behind that, where the protocol tells with the data.
+    fn read_files_told(
+        &self,
+        files: &mut [(&Location, &mut [u8])],
+        cancel: &Cancel,
+    ) -> Vec<Result<(usize, Option<Attributes>)>> {
+        self.read_files(files, cancel).into_iter().map(|read| Ok((read?, None))).collect()
     }
 
     /// The first range at or behind `offset` that may hold anything but zeros; `None` if only zeros follow. A source that knows no
