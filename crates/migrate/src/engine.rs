@@ -1,0 +1,290 @@
+//! Copies on demand, and keeps account of what is here.
+//!
+//! A door (a file server in front of the destination) asks before it acts, by the inodes that it acts on:
+//!
+//! ```text
+//!   lookup, readdir, open of a directory, its attributes       look_into(directory)
+//!   create, link, unlink, rename, rmdir                        before_names_change(directory), each directory concerned
+//!                                                              look_into(victim) if that is a directory; moving() around a rename
+//!   open, stat of a file                                       file(object): None, and it is normal for good: nothing more to ask
+//!     a stub: extended attributes, access control lists        File::attributes_needed
+//!             stat                                             File::status
+//!             read, SEEK_DATA                                  File::read_needed, File::next_data
+//!             write, fallocate                                 File::before_write … Changing::wrote
+//!             truncate, punch                                  File::truncate, File::punch: the engine does it
+//!             chmod, chown, utimes, setxattr                   File::before_attributes_change … drop
+//!             what needs all of it (collapse, insert, clone)   File::read_needed(0..u64::MAX)
+//! ```
+//!
+//! Calls block the thread until the source has given what is needed, or their [`Cancel`] ends them. An absent source makes them wait.
+//!
+//! **A directory** is a stub until it has been listed: its children then are there as stubs, and the engine remembers that in memory. Its
+//! mark on the medium is taken away by the settler, when children and all that must be known of them are durable. A listing that a
+//! crash has taken back is made again, and what lies in such a directory is replaced. Therefore nothing that a client changes may lie
+//! below a directory whose mark is still there: a change waits for the settler first.
+//!
+//! **A file** is a stub until all is here. A block that is allocated is here; a hole is not, except at or behind `minsize` and in
+//! the record's true holes. No bitmap is kept: a crash that loses a block's data loses its allocation, too (paper 5, section 2.3.3). While
+//! a stub is in use, memory holds which ranges are missing.
+//!
+//! Parts: `file` is a stub's use, `node` what is known of one, `copying` brings data, `listing` and `child` make stubs, `links` keeps hard
+//! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `hidden` is the
+//! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
+//! knows, `progress` counts.
+
+mod asking;
+mod child;
+mod copying;
+mod crawler;
+mod error;
+mod file;
+mod hidden;
+mod links;
+mod listing;
+mod log;
+mod node;
+mod progress;
+mod records;
+mod settling;
+mod sweep;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use self::error::Doing;
+use self::hidden::Hidden;
+use self::links::Links;
+use self::listing::Directories;
+use self::log::Queue;
+use self::node::Nodes;
+use self::progress::Counters;
+use self::settling::Settling;
+use crate::destination::{Destination, Make};
+use crate::ranges::RangeSet;
+use crate::record::{Record, State};
+use crate::source::{Cancel, Owner, Source};
+
+pub use crawler::{Crawl, Depth, Passes};
+pub use error::{Error, Result};
+pub use file::{Changing, File};
+pub use hidden::HIDDEN;
+pub use progress::{Problem, Progress};
+
+/// A source, and where its tree goes.
+#[derive(Clone)]
+pub struct Origin {
+    /// The server that is replaced.
+    pub source: Arc<dyn Source>,
+    /// The directory below the destination's root that takes the source's root; empty for the root itself.
+    pub at: PathBuf,
+}
+
+/// How the engine works. [`Settings::default`] is right for most.
+#[derive(Clone)]
+pub struct Settings {
+    /// The extended attribute that holds records.
+    pub attribute: OsString,
+    /// Data is copied in aligned pieces of so many bytes, a multiple of the destination's blocks.
+    pub unit: u64,
+    /// How long a source may not answer before calls fail; `None`: they wait.
+    pub give_up: Option<Duration>,
+    /// The pause before an absent source is asked again; it doubles up to a hundred times this.
+    pub pause: Duration,
+    /// Turns the source's owners into the destination's.
+    pub owners: fn(Owner) -> Owner,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            attribute: "trusted.ishigaki.stub".into(),
+            unit: 1 << 20,
+            give_up: None,
+            pause: Duration::from_millis(50),
+            owners: |owner| owner,
+        }
+    }
+}
+
+/// A migration into one destination.
+///
+/// *Threads*: any number. *Drop* stops nothing that is under way elsewhere and loses nothing that a crash would not lose. *A crash* loses
+/// what was not durable, and the next [`open`](Engine::open) goes on from there.
+///
+/// ```
+/// use std::ffi::OsStr;
+/// use std::path::Path;
+/// use std::sync::Arc;
+///
+/// use ishigaki_migrate::destination::{Destination, simulated};
+/// use ishigaki_migrate::engine::{Engine, Origin, Settings};
+/// use ishigaki_migrate::source::{Cancel, FileType, simulated::Simulated};
+///
+/// let source = Simulated::new();
+/// source.add(Path::new("letter"), FileType::Regular, b"Dear reader".to_vec());
+/// let destination = simulated::Simulated::new();
+/// let origin = Origin { source: Arc::new(source), at: "".into() };
+/// let engine = Engine::open(destination.clone(), vec![origin], Settings::default(), &Cancel::new())?;
+///
+/// let root = destination.root();
+/// engine.look_into(&root, &Cancel::new())?;
+/// let letter = destination.lookup(&root, OsStr::new("letter"))?.expect("a stub");
+/// engine.file(&letter)?.expect("not yet here").read_needed(0..4, &Cancel::new())?;
+/// let mut bytes = [0; 4];
+/// destination.read_at(&letter, 0, &mut bytes)?;
+/// assert_eq!(&bytes, b"Dear");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Engine<D: Destination> {
+    destination: D,
+    origins: Vec<Origin>,
+    settings: Settings,
+    hidden: Hidden<D>,
+    nodes: Nodes<D>,
+    directories: Directories,
+    settling: Settling<D>,
+    links: Links,
+    queue: Queue,
+    counters: Counters,
+    /// Renames hold it shared; a sweep that must see all holds it alone.
+    moving: RwLock<()>,
+    moves: AtomicU64,
+}
+
+/// While it is held, a rename may be under way.
+pub struct Moving<'a> {
+    _held: RwLockReadGuard<'a, ()>,
+}
+
+impl<D: Destination> Engine<D> {
+    /// Begins a migration in an empty directory, or goes on with one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotEmpty`] if the directory holds anything that no migration has put there; errors of source and destination.
+    pub fn open(destination: D, origins: Vec<Origin>, settings: Settings, cancel: &Cancel) -> Result<Arc<Self>> {
+        let (hidden, begun) = Hidden::open(&destination)?;
+        let queue = Queue::open(&destination, &hidden)?;
+        let engine = Self {
+            nodes: Nodes::default(),
+            directories: Directories::default(),
+            settling: Settling::default(),
+            links: Links::open(&destination, &hidden)?,
+            counters: Counters::default(),
+            moving: RwLock::new(()),
+            moves: AtomicU64::new(0),
+            destination,
+            origins,
+            settings,
+            hidden,
+            queue,
+        };
+        if !begun {
+            engine.begin(cancel)?;
+        }
+        engine.counters.restore(engine.queue.totals());
+        Ok(Arc::new(engine))
+    }
+
+    /// Makes the roots, and then says that the migration has begun.
+    fn begin(&self, cancel: &Cancel) -> Result<()> {
+        for (number, origin) in self.origins.iter().enumerate() {
+            let number = number as u32;
+            let (location, attributes) = self.ask(number, Path::new(""), cancel, |source| source.root(cancel))?;
+            let directory = self.plain_directory(&origin.at)?;
+            let record = Record {
+                state: if origin.source.capabilities().extras { State::Dummy } else { State::Partial },
+                modified: false,
+                conflict: false,
+                source: number,
+                location,
+                stamp: attributes.stamp(),
+                minsize: 0,
+                holes: RangeSet::default(),
+            };
+            self.store(&directory, &record)?;
+            self.put_attributes(&directory, &attributes, number)?;
+            self.queue.found_root(self.destination.id(&directory), &origin.at);
+        }
+        self.hidden.write_log(&self.destination, &self.queue.take_events())?;
+        self.destination.sync_all().doing("syncing the new roots")?;
+        self.hidden.say_begun(&self.destination)
+    }
+
+    /// The directory of that path, made where it is not there.
+    fn plain_directory(&self, path: &Path) -> Result<D::Object> {
+        let mut directory = self.destination.root();
+        for name in path {
+            let next = self.destination.lookup(&directory, name).doing("looking for a source's directory")?;
+            directory = if let Some(next) = next {
+                next
+            } else {
+                let made = self.destination.make(&directory, name, Make::Directory);
+                let made = made.doing("making a source's directory")?;
+                self.destination.set_mode(&made, 0o755).doing("making a source's directory")?;
+                made
+            };
+        }
+        Ok(directory)
+    }
+
+    /// The destination.
+    pub fn destination(&self) -> &D {
+        &self.destination
+    }
+
+    /// Whether clients must not see that name of the root directory.
+    pub fn is_hidden(&self, name: &OsStr) -> bool {
+        name == HIDDEN
+    }
+
+    /// Whether clients must not see that extended attribute.
+    pub fn is_own_attribute(&self, name: &OsStr) -> bool {
+        name == self.settings.attribute
+    }
+
+    /// Names of a file that the engine keeps for itself: a client is told so many fewer.
+    pub fn own_names(&self, object: &D::Object) -> u32 {
+        u32::from(self.links.holds(self.destination.id(object)))
+    }
+
+    /// Before a name is added to a directory, or taken from it: all names are there, and the listing can no longer be lost.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`look_into`](Self::look_into), and of the destination.
+    pub fn before_names_change(&self, directory: &D::Object, cancel: &Cancel) -> Result<()> {
+        self.look_into(directory, cancel)?;
+        self.settled(self.destination.id(directory))
+    }
+
+    /// Held while a client moves a name from one directory to another.
+    pub fn moving(&self) -> Moving<'_> {
+        let held = self.moving.read();
+        self.moves.fetch_add(1, Ordering::Release);
+        Moving { _held: held }
+    }
+
+    /// Ends the migration: removes every trace of it. Nothing must be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unfinished`] names something that is not yet here; errors of the destination.
+    pub fn finish(&self) -> Result<()> {
+        self.settle()?;
+        if let Some(path) = self.any_stub()? {
+            return Err(Error::Unfinished(path));
+        }
+        if let Some(problem) = self.counters.problems().into_iter().next() {
+            return Err(Error::Unfinished(problem.path));
+        }
+        self.hidden.remove(&self.destination)?;
+        self.links.forget();
+        Ok(())
+    }
+}

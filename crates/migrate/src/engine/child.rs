@@ -1,0 +1,240 @@
+//! Makes a stub of what a listing tells, or the whole object where there is nothing to come.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::listing::Listing;
+use super::progress::Problem;
+use super::{Doing, Engine, Error, HIDDEN, Result};
+use crate::destination::{Destination, Make, Name};
+use crate::ranges::RangeSet;
+use crate::record::{Record, State};
+use crate::source::{Attributes, Entry, ErrorKind, Extras, FileType, Location};
+
+/// Why a source must not give a child that name.
+fn wrong(name: &OsStr) -> Option<&'static str> {
+    let bytes = name.as_bytes();
+    match bytes {
+        b"" | b"." | b".." => Some("is no name"),
+        _ if bytes.contains(&b'/') || bytes.contains(&0) => Some("has a slash or a zero in it"),
+        _ => None,
+    }
+}
+
+fn count<D: Destination>(listing: &mut Listing<'_, D>, attributes: &Attributes, made: bool) {
+    if made && attributes.file_type == FileType::Regular {
+        listing.files += 1;
+        listing.bytes += attributes.size;
+    }
+}
+
+impl<D: Destination> Engine<D> {
+    /// Makes one child of a directory. What can not be made is told, and others go on.
+    pub(super) fn child(&self, listing: &mut Listing<'_, D>, entry: Entry) -> Result<()> {
+        if listing.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        if !listing.seen.insert(entry.name.clone()) {
+            return Ok(());
+        }
+        let record = listing.record;
+        let path = record.location.path.join(&entry.name);
+        let root = self.destination.id(listing.directory) == self.destination.id(&self.destination.root());
+        let why = wrong(&entry.name)
+            .or((root && entry.name == HIDDEN).then_some("is the name of the migration's own directory"));
+        if let Some(why) = why {
+            let message = format!(
+                "{}: the name `{}` {why}; it is left out",
+                record.location.path.display(),
+                entry.name.display()
+            );
+            self.counters.problem(record.source, Problem { path, message, conflict: false });
+            return Ok(());
+        }
+        let location = Location { path, handle: entry.handle };
+        let attributes = match entry.attributes {
+            Some(attributes) => Ok(attributes),
+            None => self.ask(record.source, &location.path, listing.cancel, |source| {
+                source.attributes(&location, listing.cancel)
+            }),
+        };
+        let done =
+            attributes.and_then(|attributes| self.make_child(listing, &entry.name, location.clone(), &attributes));
+        match done {
+            Err(Error::Source { error, .. }) if error.kind == ErrorKind::Gone => Ok(()),
+            Err(Error::Source { path, error }) => {
+                let message = error.to_string();
+                self.counters.problem(record.source, Problem { path, message, conflict: false });
+                Ok(())
+            }
+            Err(Error::Destination { what, error }) if error.kind() == std::io::ErrorKind::InvalidFilename => {
+                let message = format!("{}: {what}: {error}", location.path.display());
+                self.counters.problem(record.source, Problem { path: location.path, message, conflict: false });
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn make_child(
+        &self,
+        listing: &mut Listing<'_, D>,
+        name: &OsString,
+        location: Location,
+        attributes: &Attributes,
+    ) -> Result<()> {
+        let existing = listing.existing.remove(name);
+        let source = listing.record.source;
+        let extras = self.origins.get(source as usize).is_some_and(|origin| origin.source.capabilities().extras);
+        let record = Record {
+            state: if extras { State::Dummy } else { State::Partial },
+            modified: false,
+            conflict: false,
+            source,
+            location,
+            stamp: attributes.stamp(),
+            minsize: if attributes.file_type == FileType::Regular { attributes.size } else { 0 },
+            holes: RangeSet::default(),
+        };
+        match attributes.file_type {
+            FileType::Directory => {
+                let child = self.make_stub(listing, name, existing, attributes, &record)?;
+                let node = self.destination.id(&child);
+                self.directories.is_new(node);
+                listing.children.push(node);
+                listing.directories.push((node, name.clone()));
+                Ok(())
+            }
+            _ if attributes.links > 1 => {
+                let directory = listing.directory;
+                let left = existing.clone();
+                let discard = || left.iter().try_for_each(|name| self.discard(directory, name));
+                let mut made_here = None;
+                let made = self.linked(
+                    source,
+                    attributes,
+                    directory,
+                    name,
+                    || {
+                        let made = self.make_leaf(listing, name, existing, attributes, &record)?;
+                        made_here = Some(self.destination.id(&made));
+                        Ok(made)
+                    },
+                    discard,
+                )?;
+                count(listing, attributes, made);
+                listing.children.extend(made_here);
+                Ok(())
+            }
+            _ => {
+                let child = self.make_leaf(listing, name, existing, attributes, &record)?;
+                listing.children.push(self.destination.id(&child));
+                count(listing, attributes, true);
+                Ok(())
+            }
+        }
+    }
+
+    /// Anything but a directory.
+    fn make_leaf(
+        &self,
+        listing: &Listing<'_, D>,
+        name: &OsString,
+        existing: Option<Name>,
+        attributes: &Attributes,
+        record: &Record,
+    ) -> Result<D::Object> {
+        if attributes.file_type == FileType::Regular {
+            return self.make_stub(listing, name, existing, attributes, record);
+        }
+        if let Some(existing) = existing {
+            self.discard(listing.directory, &existing)?;
+        }
+        let link = attributes.file_type == FileType::Symlink;
+        let extras = if link || record.state == State::Dummy {
+            self.fetch_extras(record, listing.cancel)?
+        } else {
+            Extras::default()
+        };
+        let target = extras.target.as_deref().unwrap_or(Path::new(""));
+        let what = if link { Make::Symlink(target) } else { Make::Special(attributes.file_type, attributes.device) };
+        let made = self.destination.make(listing.directory, name, what).doing("making an object")?;
+        self.put_attributes(&made, attributes, record.source)?;
+        self.put_extras(&made, &extras, record);
+        Ok(made)
+    }
+
+    /// A file or directory with its record; one that a crash has left is taken, if it has that record.
+    fn make_stub(
+        &self,
+        listing: &Listing<'_, D>,
+        name: &OsString,
+        existing: Option<Name>,
+        attributes: &Attributes,
+        record: &Record,
+    ) -> Result<D::Object> {
+        let directory = listing.directory;
+        let mut stub = None;
+        if let Some(existing) = existing {
+            if existing.file_type == attributes.file_type {
+                let found = self.destination.lookup(directory, name).doing("looking at a stub")?;
+                if let Some(found) = found
+                    && let Ok(Some((old, _))) = self.record(&found)
+                    && (old.source, &old.location, old.stamp) == (record.source, &record.location, record.stamp)
+                    && !old.modified
+                {
+                    stub = Some(found);
+                }
+            }
+            if stub.is_none() {
+                self.discard(directory, &existing)?;
+            }
+        }
+        let stub = if let Some(stub) = stub {
+            stub
+        } else {
+            let regular = attributes.file_type == FileType::Regular;
+            let what = if regular { Make::File } else { Make::Directory };
+            let made = self.destination.make(directory, name, what).doing("making a stub")?;
+            self.store(&made, record)?;
+            made
+        };
+        if attributes.file_type == FileType::Regular && attributes.size > 0 {
+            self.destination.truncate(&stub, attributes.size).doing("making a stub")?;
+        }
+        self.put_attributes(&stub, attributes, record.source)?;
+        Ok(stub)
+    }
+
+    /// What a listing tells: owner, mode and times.
+    pub(super) fn put_attributes(&self, object: &D::Object, attributes: &Attributes, source: u32) -> Result<()> {
+        let known = self.origins.get(source as usize).is_some_and(|origin| origin.source.capabilities().owners);
+        if known {
+            let owner = (self.settings.owners)(attributes.owner);
+            self.destination.set_owner(object, owner).doing("setting an owner")?;
+        }
+        if attributes.file_type != FileType::Symlink {
+            self.destination.set_mode(object, attributes.mode).doing("setting a mode")?;
+        }
+        self.destination.set_times(object, attributes.accessed, attributes.modified).doing("setting times")
+    }
+
+    /// What takes requests of its own. An attribute that the destination does not take is told.
+    pub(super) fn put_extras(&self, object: &D::Object, extras: &Extras, record: &Record) {
+        for (name, value) in &extras.attributes {
+            if self.is_own_attribute(name) {
+                continue;
+            }
+            if let Err(error) = self.destination.set_xattr(object, name, value) {
+                let path = record.location.path.clone();
+                let message = format!(
+                    "{}: the destination does not take the attribute {}: {error}",
+                    path.display(),
+                    name.display()
+                );
+                self.counters.problem(record.source, Problem { path, message, conflict: false });
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Brings attributes and data from the source.
+//!
+//! One thread copies a piece: it takes the piece for itself, reads it without any lock, sees whether the file is still the one that the
+//! record speaks of, and writes what is still missing of it. Others that need it wait. A client that overwrites whole blocks
+//! meanwhile waits for nothing: its blocks are no longer missing when the copy comes.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use super::file::File;
+use super::node::{Node, Stub};
+use super::progress::{Counters, Problem};
+use super::{Doing, Engine, Error, Result};
+use crate::destination::Destination;
+use crate::ranges::RangeSet;
+use crate::record::{Record, State};
+use crate::source::{self, Attributes, Cancel, ErrorKind, Extras, Location};
+
+/// What was read of a piece.
+pub(super) struct Piece {
+    pub(super) at: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Up to there, from behind the bytes, are only zeros.
+    pub(super) zeros_to: u64,
+}
+
+/// A small file, its piece, and its record.
+type Small<'a, D> = (&'a Arc<Node<D>>, Range<u64>, Record);
+
+/// Whether the file is still the one that the record speaks of.
+fn same(record: &Record, now: &Attributes) -> Result<()> {
+    if now.stamp() == record.stamp { Ok(()) } else { Err(Error::Conflict(record.location.path.clone())) }
+}
+
+/// Whether all was read that there must be.
+fn whole(record: &Record, read: usize, asked: usize) -> Result<()> {
+    if read == asked {
+        return Ok(());
+    }
+    let message = format!("{}: the source gave {read} of {asked} bytes and no error", record.location.path.display());
+    let error = source::Error::new(ErrorKind::Broken, message);
+    Err(Error::Source { path: record.location.path.clone(), error })
+}
+
+impl<D: Destination> Engine<D> {
+    /// Copies until nothing of `range` is missing.
+    pub(super) fn bring_data(&self, node: &Arc<Node<D>>, range: Range<u64>, cancel: &Cancel) -> Result<()> {
+        loop {
+            let mut stub = node.lock();
+            let Some(first) = stub.missing.within(range.clone()).next() else { return Ok(()) };
+            let Some(piece) = self.take_piece(&mut stub, first.start..range.end) else {
+                node.wait(&mut stub, cancel)?;
+                continue;
+            };
+            self.bring_piece(node, stub, piece, cancel)?;
+        }
+    }
+
+    /// Copies one piece that no other thread copies; whether there was one.
+    pub(super) fn bring_any(&self, node: &Arc<Node<D>>, cancel: &Cancel) -> Result<bool> {
+        let mut stub = node.lock();
+        let Some(piece) = self.take_piece(&mut stub, 0..u64::MAX) else { return Ok(false) };
+        self.bring_piece(node, stub, piece, cancel)?;
+        Ok(true)
+    }
+
+    /// A piece of which something is missing in `range`, and that no thread copies: it is the caller's then.
+    fn take_piece(&self, stub: &mut Stub, range: Range<u64>) -> Option<Range<u64>> {
+        let free = |run: Range<u64>| {
+            let mut free = RangeSet::from(run);
+            for taken in &stub.fetching {
+                free.remove(taken.clone());
+            }
+            free
+        };
+        let wanted = stub.missing.within(range).find_map(|run| free(run).iter().next())?.start;
+        let unit = self.settings.unit;
+        let aligned = wanted / unit * unit..(wanted / unit + 1) * unit;
+        let run = stub.missing.within(aligned).find(|run| run.contains(&wanted))?;
+        let piece = free(run).iter().find(|piece| piece.contains(&wanted))?;
+        stub.fetching.push(piece.clone());
+        Some(piece)
+    }
+
+    /// Copies small files, by one call for all from the same source.
+    pub(super) fn bring_small(&self, files: &[File<D>], cancel: &Cancel) -> Vec<Result<()>> {
+        let mut lots: BTreeMap<u32, Vec<Small<'_, D>>> = BTreeMap::new();
+        let mut done = Vec::new();
+        for file in files {
+            let stub = &mut *file.node.lock();
+            let first = stub.missing.iter().next();
+            let alone = stub.record.conflict || first.as_ref().is_none_or(|first| first.start != 0);
+            let piece = if alone { None } else { self.take_piece(stub, 0..1) };
+            match piece {
+                Some(piece) => {
+                    let record = stub.record.clone();
+                    lots.entry(record.source).or_default().push((&file.node, piece, record));
+                }
+                None => done.push(&file.node),
+            }
+        }
+        let mut results = Vec::new();
+        for (source, lot) in lots {
+            let mut buffers: Vec<Vec<u8>> =
+                lot.iter().map(|(_, piece, _)| vec![0; (piece.end - piece.start) as usize]).collect();
+            let mut asked: Vec<(&Location, &mut [u8])> = lot
+                .iter()
+                .zip(&mut buffers)
+                .map(|((_, _, record), buffer)| (&record.location, &mut buffer[..]))
+                .collect();
+            let told = match self.origins.get(source as usize) {
+                Some(origin) => origin.source.read_files_told(&mut asked, cancel),
+                None => Vec::new(),
+            };
+            let mut told = told.into_iter();
+            for ((node, piece, record), bytes) in lot.iter().zip(buffers) {
+                let read = self.small_read(record, piece, bytes, told.next(), cancel);
+                let mut stub = node.lock();
+                stub.fetching.retain(|taken| taken != piece);
+                node.changed();
+                match read {
+                    Ok(Some(read)) => {
+                        node.alone(&mut stub);
+                        let placed = self.place(node, &mut stub, &read);
+                        results.push(placed.inspect_err(|error| self.note(node, &mut stub, error)));
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.note(node, &mut stub, &error);
+                        results.push(Err(error));
+                        continue;
+                    }
+                }
+                drop(stub);
+                done.push(node);
+            }
+        }
+        // What is still missing of them is copied as that of others is; that waits for absent sources.
+        results.extend(done.into_iter().map(|node| self.bring_data(node, 0..u64::MAX, cancel)));
+        results
+    }
+
+    /// One of many that were read; `None` if it is to be asked for again.
+    fn small_read(
+        &self,
+        record: &Record,
+        piece: &Range<u64>,
+        bytes: Vec<u8>,
+        told: Option<source::Result<(usize, Option<Attributes>)>>,
+        cancel: &Cancel,
+    ) -> Result<Option<Piece>> {
+        let path = &record.location.path;
+        let (read, now) = match told {
+            Some(Ok(told)) => told,
+            Some(Err(error)) => match error.kind {
+                ErrorKind::Cancelled => return Err(Error::Cancelled),
+                ErrorKind::Unavailable => return Ok(None),
+                _ => return Err(Error::Source { path: path.clone(), error }),
+            },
+            None => return Ok(None),
+        };
+        let now = match now {
+            Some(now) => now,
+            None => self.ask(record.source, path, cancel, |source| source.attributes(&record.location, cancel))?,
+        };
+        same(record, &now)?;
+        whole(record, read, bytes.len())?;
+        Ok(Some(Piece { at: piece.start, bytes, zeros_to: piece.end }))
+    }
+
+    fn bring_piece(
+        &self,
+        node: &Arc<Node<D>>,
+        stub: MutexGuard<'_, Stub>,
+        piece: Range<u64>,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let record = stub.record.clone();
+        drop(stub);
+        let read = if record.conflict {
+            Err(Error::Conflict(record.location.path.clone()))
+        } else {
+            self.fetch(&record, piece.clone(), cancel)
+        };
+        let mut stub = node.lock();
+        let done = read.and_then(|read| {
+            node.alone(&mut stub);
+            self.place(node, &mut stub, &read)
+        });
+        stub.fetching.retain(|taken| *taken != piece);
+        node.changed();
+        done.inspect_err(|error| self.note(node, &mut stub, error))
+    }
+
+    /// Reads a piece, of the file that the record speaks of.
+    fn fetch(&self, record: &Record, piece: Range<u64>, cancel: &Cancel) -> Result<Piece> {
+        let (number, location) = (record.source, &record.location);
+        let length = (piece.end - piece.start) as usize;
+        let mut bytes = vec![0; length];
+        let (mut zeros_to, mut end) = (piece.end, piece.end);
+        if self.origins.get(number as usize).is_some_and(|origin| origin.source.capabilities().holes) {
+            let data =
+                self.ask(number, &location.path, cancel, |source| source.next_data(location, piece.start, cancel))?;
+            let next = data.map_or(record.stamp.size, |data| data.start);
+            if next >= piece.end {
+                let block = self.destination.block_size();
+                let whole = next.min(record.stamp.size);
+                zeros_to = if whole >= record.stamp.size { whole } else { whole / block * block }.max(piece.end);
+                end = piece.start;
+            }
+        }
+        bytes.truncate((end - piece.start) as usize);
+        let (read, told) = if bytes.is_empty() {
+            (0, None)
+        } else {
+            self.ask(number, &location.path, cancel, |source| {
+                source.read_told(location, piece.start, &mut bytes, cancel)
+            })?
+        };
+        let now = match told {
+            Some(now) => now,
+            None => self.ask(number, &location.path, cancel, |source| source.attributes(location, cancel))?,
+        };
+        same(record, &now)?;
+        whole(record, read, bytes.len())?;
+        Ok(Piece { at: piece.start, bytes, zeros_to })
+    }
+
+    /// Writes what is still missing of a piece. Blocks of zeros stay holes. Times stay as clients see them.
+    pub(super) fn place(&self, node: &Arc<Node<D>>, stub: &mut Stub, piece: &Piece) -> Result<()> {
+        let end = piece.at + piece.bytes.len() as u64;
+        let parts: Vec<Range<u64>> = stub.missing.within(piece.at..end).collect();
+        if !parts.is_empty() {
+            let before = self.destination.status(&node.object).doing("looking at a stub")?;
+            let mut written = Ok(());
+            for part in parts {
+                let bytes = &piece.bytes[(part.start - piece.at) as usize..(part.end - piece.at) as usize];
+                written = self.write_data(&node.object, part.start, bytes);
+                if written.is_err() {
+                    break;
+                }
+                self.no_longer_missing(stub, part.clone());
+                Counters::add(&self.counters.copied, part.end - part.start);
+            }
+            let times = self.destination.set_times(&node.object, before.accessed, before.modified);
+            times.doing("setting the times of a stub")?;
+            written?;
+        }
+        self.no_longer_missing(stub, end..piece.zeros_to.max(end));
+        self.check_complete(node, stub);
+        Ok(())
+    }
+
+    /// Writes bytes at a block's beginning, leaving out blocks of zeros.
+    fn write_data(&self, object: &D::Object, at: u64, bytes: &[u8]) -> Result<()> {
+        let block = self.destination.block_size() as usize;
+        let zeros = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let mut from = 0;
+        while from < bytes.len() {
+            let mut to = from;
+            while to < bytes.len() && !zeros(&bytes[to..bytes.len().min(to + block)]) {
+                to = bytes.len().min(to + block);
+            }
+            if to > from {
+                let part = &bytes[from..to];
+                self.destination.write_at(object, at + from as u64, part).doing("writing a stub's data")?;
+            }
+            from = to + block;
+        }
+        Ok(())
+    }
+
+    /// Brings what is not in a listing: extended attributes and access control lists.
+    pub(super) fn bring_attributes(&self, node: &Arc<Node<D>>, cancel: &Cancel) -> Result<()> {
+        let mut stub = node.lock();
+        loop {
+            if stub.record.state == State::Partial {
+                return Ok(());
+            }
+            if !stub.attributes {
+                break;
+            }
+            node.wait(&mut stub, cancel)?;
+        }
+        stub.attributes = true;
+        let record = stub.record.clone();
+        drop(stub);
+        let extras = self.fetch_extras(&record, cancel);
+        let mut stub = node.lock();
+        let done = extras.and_then(|extras| {
+            node.alone(&mut stub);
+            self.put_extras(&node.object, &extras, &record);
+            stub.record.state = State::Partial;
+            self.store_stub(node, &mut stub)?;
+            self.check_complete(node, &mut stub);
+            Ok(())
+        });
+        if done.is_err() {
+            stub.record.state = State::Dummy;
+        }
+        stub.attributes = false;
+        node.changed();
+        done.inspect_err(|error| self.note(node, &mut stub, error))
+    }
+
+    /// The extras of the object that the record speaks of.
+    pub(super) fn fetch_extras(&self, record: &Record, cancel: &Cancel) -> Result<Extras> {
+        let location = &record.location;
+        self.ask(record.source, &location.path, cancel, |source| source.extras(location, cancel))
+    }
+
+    /// A conflict goes into the record; what is told stays told until the object is whole.
+    fn note(&self, node: &Node<D>, stub: &mut Stub, error: &Error) {
+        let path = stub.record.location.path.clone();
+        let conflict = match error {
+            Error::Conflict(_) => true,
+            Error::Source { error, .. } => error.kind == ErrorKind::Gone,
+            _ => return,
+        };
+        if conflict && !stub.record.conflict {
+            stub.record.conflict = true;
+            if let Err(error) = self.store_stub(node, stub) {
+                tracing::error!(path = %path.display(), %error, "a conflict could not be recorded");
+            }
+        }
+        self.counters.problem(stub.record.source, Problem { path, message: error.to_string(), conflict });
+    }
+}

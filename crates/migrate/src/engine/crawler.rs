@@ -1,0 +1,324 @@
+//! Goes through everything, and copies what no client has asked for.
+//!
+//! ```text
+//!   queue ─▶ a directory to list ─▶ look_into ─▶ its directories go into the queue
+//!         ─▶ a directory to copy ─▶ names, in lots ─▶ small files: one call of the source for a lot
+//!                                                  ─▶ large files: pieces, several threads at one file
+//!   all files of a directory whole ─▶ settled ─▶ the log says so
+//! ```
+//!
+//! Work is done on inodes. A name that is not where it was found has been moved or removed by a client: that is remembered, and at the end
+//! a sweep looks everywhere. While clients wait for something, the crawler waits a little before each piece.
+//!
+//! Parts: `lot` copies the files of a directory, `pace` holds the crawler back.
+
+mod lot;
+mod pace;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use self::lot::Task;
+use self::pace::Pace;
+use super::log::Place;
+use super::{Doing, Engine, Error, Result};
+use crate::destination::{Destination, NodeId};
+use crate::source::{Cancel, ErrorKind};
+
+/// The order in which directories are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Those near the root first (paper 5: the waiting of clients falls evenly).
+    #[default]
+    BreadthFirst,
+    /// One branch after the other: less memory.
+    DepthFirst,
+}
+
+/// What is brought when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passes {
+    /// All directories are listed before data is copied.
+    #[default]
+    MetadataFirst,
+    /// A directory's files are copied as soon as it is listed.
+    Bulk,
+}
+
+/// How the crawler works.
+#[derive(Clone, Copy, Debug)]
+pub struct Crawl {
+    /// Threads, each with a request under way.
+    pub threads: usize,
+    /// The order of directories.
+    pub depth: Depth,
+    /// What is brought when.
+    pub passes: Passes,
+    /// Bytes of data a second.
+    pub bandwidth: Option<u64>,
+}
+
+impl Default for Crawl {
+    fn default() -> Self {
+        Self { threads: 8, depth: Depth::default(), passes: Passes::default(), bandwidth: None }
+    }
+}
+
+/// How often what is whole is settled, at the latest.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Sweeps that let clients rename meanwhile; the next one holds renames back.
+const PATIENT_SWEEPS: usize = 3;
+
+/// One run of the crawler.
+struct Run<'a, D: Destination> {
+    engine: &'a Arc<Engine<D>>,
+    how: Crawl,
+    cancel: &'a Cancel,
+    pace: Pace,
+    state: Mutex<State<D>>,
+    wake: Condvar,
+}
+
+struct State<D: Destination> {
+    /// Parts of directories that are being copied.
+    tasks: VecDeque<Task<D>>,
+    /// Threads that do something.
+    active: usize,
+    /// Directories that are being copied.
+    open: HashMap<NodeId, Arc<Place>>,
+    /// Directories all of whose files are whole, but not settled.
+    copied: Vec<NodeId>,
+    settled_at: Instant,
+    failed: Option<Error>,
+}
+
+/// A directory whose files are being copied.
+struct Folder<D: Destination> {
+    object: D::Object,
+    place: Arc<Place>,
+    /// Tasks that are not done.
+    left: AtomicUsize,
+    /// Some file could not be copied.
+    failed: AtomicBool,
+}
+
+enum Next<D: Destination> {
+    List(Arc<Place>),
+    Copy(Arc<Place>),
+    Task(Task<D>),
+}
+
+impl<D: Destination> Engine<D> {
+    /// Copies everything that is not here. Returns when nothing is left to be done; [`problems`](Self::problems) tells what could not
+    /// be. Its end by `cancel` is a pause: the next call goes on, also in another process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Cancelled`]; [`Error::GivenUp`] when a source does not answer; errors of the destination.
+    pub fn crawl(self: &Arc<Self>, how: &Crawl, cancel: &Cancel) -> Result<()> {
+        let mut sweeps = 0;
+        let mut before_queue = None;
+        loop {
+            self.crawl_queue(how, cancel)?;
+            // What can not be copied is found by each sweep again.
+            let now = self.progress();
+            if before_queue.replace(now) == Some(now) {
+                break;
+            }
+            let moves = self.moves.load(Ordering::Acquire);
+            if !self.queue.was_moved() && moves == 0 {
+                break;
+            }
+            let held = (sweeps >= PATIENT_SWEEPS).then(|| self.moving.write());
+            let before = self.moves.load(Ordering::Acquire);
+            let found = self.sweep()?;
+            drop(held);
+            sweeps += 1;
+            if !found && self.moves.load(Ordering::Acquire) == before {
+                self.queue.nothing_moved();
+                break;
+            }
+        }
+        if self.counters.problems().is_empty() {
+            self.counters.all_here();
+        }
+        Ok(())
+    }
+
+    fn crawl_queue(self: &Arc<Self>, how: &Crawl, cancel: &Cancel) -> Result<()> {
+        let state = State {
+            tasks: VecDeque::new(),
+            active: 0,
+            open: HashMap::new(),
+            copied: Vec::new(),
+            settled_at: Instant::now(),
+            failed: None,
+        };
+        let run = Run {
+            engine: self,
+            how: *how,
+            cancel,
+            pace: Pace::new(how.bandwidth),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..how.threads.max(1) {
+                scope.spawn(|| run.work());
+            }
+            run.work();
+        });
+        run.end()
+    }
+
+    /// The directory of a place, if it is still there.
+    fn open_place(&self, place: &Place) -> Result<Option<D::Object>> {
+        let path = super::sweep::path_of(place);
+        let mut directory = self.destination.root();
+        for name in &path {
+            match self.destination.lookup(&directory, name) {
+                Ok(Some(next)) => directory = next,
+                Ok(None) => return Ok(None),
+                Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(None),
+                Err(error) => return Err(error).doing("looking for a directory"),
+            }
+        }
+        Ok((self.destination.id(&directory) == place.node).then_some(directory))
+    }
+}
+
+impl<D: Destination> Run<'_, D> {
+    fn work(&self) {
+        while let Some(next) = self.next() {
+            let done = self.perform(next).and_then(|()| self.settle_in_time());
+            let mut state = self.state.lock();
+            state.active -= 1;
+            if let Err(error) = done {
+                state.failed.get_or_insert(error);
+            }
+            drop(state);
+            self.wake.notify_all();
+        }
+    }
+
+    /// What to do next; `None` when nothing is left, or something failed.
+    fn next(&self) -> Option<Next<D>> {
+        let queue = &self.engine.queue;
+        let last = self.how.depth == Depth::DepthFirst;
+        let mut state = self.state.lock();
+        loop {
+            if self.cancel.is_cancelled() {
+                state.failed.get_or_insert(Error::Cancelled);
+            }
+            if state.failed.is_some() {
+                return None;
+            }
+            let task = |state: &mut State<D>| state.tasks.pop_front().map(Next::Task);
+            let copying = || queue.to_copy(last).map(Next::Copy);
+            let listing = || queue.to_list(last).map(Next::List);
+            let next = match self.how.passes {
+                Passes::MetadataFirst => listing().or_else(|| task(&mut state)).or_else(copying),
+                Passes::Bulk => task(&mut state).or_else(copying).or_else(listing),
+            };
+            if let Some(next) = next {
+                state.active += 1;
+                if let Next::Copy(place) = &next {
+                    state.open.insert(place.node, place.clone());
+                }
+                return Some(next);
+            }
+            if state.active == 0 {
+                self.wake.notify_all();
+                return None;
+            }
+            self.wake.wait_for(&mut state, Duration::from_millis(20));
+        }
+    }
+
+    fn perform(&self, next: Next<D>) -> Result<()> {
+        match next {
+            Next::List(place) => {
+                let done = self.list(&place).map(drop);
+                if ends(&done) {
+                    self.engine.queue.again(place, true);
+                    return done;
+                }
+                Ok(())
+            }
+            Next::Copy(place) => self.copy(&place),
+            Next::Task(task) => self.task(task),
+        }
+    }
+
+    /// Lists a directory that may be a stub; `None` if it is not where it was.
+    fn list(&self, place: &Place) -> Result<Option<D::Object>> {
+        self.give_way();
+        let Some(directory) = self.engine.open_place(place)? else {
+            self.engine.queue.moved();
+            return Ok(None);
+        };
+        self.engine.look_into_for_crawler(&directory, self.cancel)?;
+        Ok(Some(directory))
+    }
+
+    /// Waits a little for clients that wait.
+    fn give_way(&self) {
+        for _ in 0..20 {
+            if !self.engine.counters.is_in_demand() || self.cancel.wait(Duration::from_millis(1)) {
+                break;
+            }
+        }
+    }
+
+    fn settle_in_time(&self) -> Result<()> {
+        let copied = {
+            let mut state = self.state.lock();
+            if state.settled_at.elapsed() < SETTLE {
+                drop(state);
+                return self.engine.settle_many();
+            }
+            state.settled_at = Instant::now();
+            std::mem::take(&mut state.copied)
+        };
+        self.settle(copied)
+    }
+
+    /// Settles, and then says which directories are copied: a directory of which the log says so has no stub file left.
+    fn settle(&self, copied: Vec<NodeId>) -> Result<()> {
+        if let Err(error) = self.engine.settle() {
+            self.state.lock().copied.extend(copied);
+            return Err(error);
+        }
+        for node in copied {
+            self.engine.queue.copied(node);
+        }
+        Ok(())
+    }
+
+    /// Settles what was done, and gives back what was not.
+    fn end(self) -> Result<()> {
+        let copied = std::mem::take(&mut self.state.lock().copied);
+        let settled = self.settle(copied).and_then(|()| self.engine.settle());
+        let state = self.state.into_inner();
+        for place in state.open.into_values() {
+            self.engine.queue.again(place, false);
+        }
+        match state.failed {
+            Some(error) => Err(error),
+            None => settled,
+        }
+    }
+}
+
+/// Whether the crawler ends by that, and does not just go on with something else.
+fn ends<T>(done: &Result<T>) -> bool {
+    match done {
+        Ok(_) | Err(Error::Conflict(_) | Error::Damaged { .. } | Error::UnknownSource { .. }) => false,
+        Err(Error::Source { error, .. }) => matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Invalid),
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,110 @@
+//! What can go wrong in the engine.
+
+use std::io;
+use std::path::PathBuf;
+
+use ishigaki_base::ErrorKind;
+
+use crate::record::Damage;
+use crate::source;
+
+/// The result of the engine's work.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something could not be done. Paths are the source's, except where it says otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The source's object is another one than when the migration began.
+    #[error(
+        "{}: it changed at the source after the migration began; what is here stays, what is not yet here is not \
+         mixed into it. Decide on it by `ishigaki migrate conflicts`", .0.display()
+    )]
+    Conflict(PathBuf),
+    /// The source does not answer, and the limit is over.
+    #[error("{}: the source did not answer within the limit: {message}. It is asked again at the next access", .path.display())]
+    GivenUp {
+        /// What was asked for.
+        path: PathBuf,
+        /// The source's last words.
+        message: String,
+    },
+    /// The source refuses or garbles this object.
+    #[error("{}: {error}", .path.display())]
+    Source {
+        /// What was asked for.
+        path: PathBuf,
+        /// The source's answer.
+        error: source::Error,
+    },
+    /// The caller ended it.
+    #[error("cancelled")]
+    Cancelled,
+    /// The destination's file system failed.
+    #[error("{what} at the destination: {error}")]
+    Destination {
+        /// What was done.
+        what: &'static str,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The record of a stub can not be read.
+    #[error("the record of inode {node} can not be read: {damage}. Run fsck on the destination, or remove the object")]
+    Damaged {
+        /// The inode.
+        node: u64,
+        /// Why.
+        damage: Damage,
+    },
+    /// A record names a source that is not there.
+    #[error(
+        "inode {node} comes from source {source_number}, and there are only {known}; start with the same sources, in the same order"
+    )]
+    UnknownSource {
+        /// The inode.
+        node: u64,
+        /// The number in its record.
+        source_number: u32,
+        /// How many there are.
+        known: usize,
+    },
+    /// A migration can not begin in that directory.
+    #[error("the destination is not empty: it holds {}; choose an empty directory", .0.display())]
+    NotEmpty(PathBuf),
+    /// Something is not yet here.
+    #[error("{} is not yet here; let the crawler end first", .0.display())]
+    Unfinished(PathBuf),
+}
+
+impl Error {
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Conflict(_) => ErrorKind::Conflict,
+            Self::GivenUp { .. } => ErrorKind::Unavailable,
+            Self::Source { error, .. } => match error.kind {
+                source::ErrorKind::Cancelled => ErrorKind::Cancelled,
+                source::ErrorKind::Broken => ErrorKind::Corrupt,
+                source::ErrorKind::Invalid | source::ErrorKind::Denied => ErrorKind::Invalid,
+                source::ErrorKind::Gone | source::ErrorKind::Unavailable => ErrorKind::Unavailable,
+            },
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::Destination { error, .. } => match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
+                _ => ErrorKind::Unavailable,
+            },
+            Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::UnknownSource { .. } | Self::NotEmpty(_) | Self::Unfinished(_) => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// Says what was done when the destination failed.
+pub(super) trait Doing<T> {
+    fn doing(self, what: &'static str) -> Result<T>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, what: &'static str) -> Result<T> {
+        self.map_err(|error| Error::Destination { what, error })
+    }
+}

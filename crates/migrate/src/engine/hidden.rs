@@ -1,0 +1,123 @@
+//! The engine's own directory at the destination's root.
+//!
+//! ```text
+//!   .ishigaki-migrate/state       "begun"; a directory without it has not begun
+//!                     log         what the crawler knows: see `log`
+//!                     links/      a name for each file with several names at the source
+//!                     records/    records that extended attributes have no room for
+//! ```
+
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Doing, Error, Result};
+use crate::destination::{Destination, Make};
+use crate::source::FileType;
+
+/// The name of the engine's own directory at the destination's root.
+pub const HIDDEN: &str = ".ishigaki-migrate";
+/// What mkfs puts into a new file system.
+pub(super) const LOST_AND_FOUND: &str = "lost+found";
+const BEGUN: &[u8] = b"begun\n";
+
+pub(super) struct Hidden<D: Destination> {
+    directory: D::Object,
+    pub(super) links: D::Object,
+    pub(super) records: D::Object,
+    pub(super) log: D::Object,
+    log_end: AtomicU64,
+    next_record: AtomicU64,
+}
+
+fn own<D: Destination>(destination: &D, directory: &D::Object, name: &str, what: Make<'_>) -> Result<D::Object> {
+    let name = OsStr::new(name);
+    match destination.lookup(directory, name).doing("looking into .ishigaki-migrate")? {
+        Some(found) => Ok(found),
+        None => destination.make(directory, name, what).doing("making .ishigaki-migrate"),
+    }
+}
+
+impl<D: Destination> Hidden<D> {
+    /// Opens it, or makes it in an empty directory; whether the migration has begun.
+    pub(super) fn open(destination: &D) -> Result<(Self, bool)> {
+        let root = destination.root();
+        let directory = destination.lookup(&root, OsStr::new(HIDDEN)).doing("looking for .ishigaki-migrate")?;
+        let state = match &directory {
+            Some(directory) => destination.lookup(directory, OsStr::new("state")).doing("looking for state")?,
+            None => None,
+        };
+        let begun = match state {
+            Some(state) => {
+                let mut bytes = [0; BEGUN.len()];
+                let read = destination.read_at(&state, 0, &mut bytes).doing("reading state")?;
+                &bytes[..read] == BEGUN
+            }
+            None => false,
+        };
+        if !begun {
+            let names = destination.names(&root).doing("reading the destination's root")?;
+            let other = names.into_iter().find(|name| name.name != HIDDEN && name.name != LOST_AND_FOUND);
+            // A beginning that was cut off leaves empty directories for the sources.
+            if let Some(other) = other
+                && (directory.is_none() || other.file_type != FileType::Directory)
+            {
+                return Err(Error::NotEmpty(other.name.into()));
+            }
+        }
+        let directory = own(destination, &root, HIDDEN, Make::Directory)?;
+        let links = own(destination, &directory, "links", Make::Directory)?;
+        let records = own(destination, &directory, "records", Make::Directory)?;
+        let log = own(destination, &directory, "log", Make::File)?;
+        let end = destination.status(&log).doing("looking at the log")?.size;
+        let names = destination.names(&records).doing("reading records")?;
+        let last = names.iter().filter_map(|name| name.name.to_str()?.parse::<u64>().ok()).max();
+        let (log_end, next_record) = (AtomicU64::new(end), AtomicU64::new(last.map_or(0, |last| last + 1)));
+        Ok((Self { directory, links, records, log, log_end, next_record }, begun))
+    }
+
+    /// From now on a restart goes on with this migration.
+    pub(super) fn say_begun(&self, destination: &D) -> Result<()> {
+        let state = own(destination, &self.directory, "state", Make::File)?;
+        destination.write_at(&state, 0, BEGUN).doing("writing state")?;
+        destination.sync_all().doing("writing state")
+    }
+
+    /// A number that no file of `records` has.
+    pub(super) fn new_record(&self) -> u64 {
+        self.next_record.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Appends to the log; not durable by itself.
+    pub(super) fn write_log(&self, destination: &D, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let at = self.log_end.load(Ordering::Relaxed);
+        destination.write_at(&self.log, at, bytes).doing("writing the log")?;
+        self.log_end.store(at + bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Replaces the log by a shorter one that says the same.
+    pub(super) fn set_log_end(&self, end: u64) {
+        self.log_end.store(end, Ordering::Relaxed);
+    }
+
+    /// Removes it, with all that is in it. It begins with what nothing needs any more, so that a crash on the way leaves what can be removed again.
+    pub(super) fn remove(&self, destination: &D) -> Result<()> {
+        for (name, directory) in [("links", &self.links), ("records", &self.records)] {
+            for entry in destination.names(directory).doing("reading .ishigaki-migrate")? {
+                destination.unlink(directory, &entry.name).doing("removing a temporary name")?;
+            }
+            destination.remove_directory(&self.directory, OsStr::new(name)).doing("removing a temporary name")?;
+        }
+        destination.unlink(&self.directory, OsStr::new("log")).doing("removing the log")?;
+        destination.sync_all().doing("removing .ishigaki-migrate")?;
+        destination.unlink(&self.directory, OsStr::new("state")).doing("removing state")?;
+        let root = destination.root();
+        let before = destination.status(&root).doing("removing .ishigaki-migrate")?;
+        destination.remove_directory(&root, OsStr::new(HIDDEN)).doing("removing .ishigaki-migrate")?;
+        destination.set_times(&root, before.accessed, before.modified).doing("removing .ishigaki-migrate")?;
+        destination.sync_all().doing("removing .ishigaki-migrate")
+    }
+}

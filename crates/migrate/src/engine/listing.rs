@@ -1,0 +1,237 @@
+//! Makes the children of a directory that has not been listed yet.
+//!
+//! One thread lists a directory, others wait. What lies in it already comes from a listing that a crash took back, and no client has
+//! changed it: children that have the right record stay, so that inode numbers stay, and all else is replaced.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::hidden::{HIDDEN, LOST_AND_FOUND};
+use super::progress::{Counters, Problem};
+use super::settling::Listed;
+use super::{Doing, Engine, Error, Result};
+use crate::destination::{Destination, Name, NodeId};
+use crate::record::{Record, State};
+use crate::source::{self, Cancel, Entry, ErrorKind, Extras, FileType};
+
+/// How often a waiter looks whether its caller has cancelled it.
+const LOOK: Duration = Duration::from_millis(20);
+/// So many directories are remembered as normal.
+const REMEMBERED: usize = 1 << 20;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A thread lists it.
+    Listing,
+    /// All children are there; the mark still is, too.
+    Listed,
+}
+
+/// Directories that the medium says are stubs, and which memory knows better.
+#[derive(Default)]
+pub(super) struct Directories {
+    stages: Mutex<HashMap<NodeId, Stage>>,
+    turn: Condvar,
+    /// Some that have no mark. An inode number that comes again is forgotten when it does.
+    normal: RwLock<HashSet<NodeId>>,
+}
+
+impl Directories {
+    pub(super) fn settled(&self, nodes: impl Iterator<Item = NodeId>) {
+        let mut stages = self.stages.lock();
+        for node in nodes {
+            stages.remove(&node);
+        }
+    }
+
+    /// A new stub: whatever was known of an inode with that number is over.
+    pub(super) fn is_new(&self, node: NodeId) {
+        if self.normal.read().contains(&node) {
+            self.normal.write().remove(&node);
+        }
+    }
+
+    fn is_normal(&self, node: NodeId) {
+        let mut normal = self.normal.write();
+        if normal.len() >= REMEMBERED {
+            normal.clear();
+        }
+        normal.insert(node);
+    }
+}
+
+/// A listing under way.
+pub(super) struct Listing<'a, D: Destination> {
+    pub(super) directory: &'a D::Object,
+    pub(super) record: &'a Record,
+    pub(super) cancel: &'a Cancel,
+    /// What lies there and was not told of yet.
+    pub(super) existing: HashMap<OsString, Name>,
+    /// What was told.
+    pub(super) seen: HashSet<OsString>,
+    pub(super) children: Vec<NodeId>,
+    pub(super) directories: Vec<(NodeId, OsString)>,
+    /// Files with data, and their bytes.
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+}
+
+impl<D: Destination> Engine<D> {
+    /// Before a client looks at names in a directory, or at its attributes: they are here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] if the source has no such directory any more; errors of any kind.
+    pub fn look_into(&self, directory: &D::Object, cancel: &Cancel) -> Result<()> {
+        let _demand = self.counters.demand();
+        self.look_into_for_crawler(directory, cancel)
+    }
+
+    /// The same, without telling the crawler to let it go first.
+    pub(super) fn look_into_for_crawler(&self, directory: &D::Object, cancel: &Cancel) -> Result<()> {
+        let node = self.destination.id(directory);
+        if self.directories.normal.read().contains(&node) {
+            return Ok(());
+        }
+        let (record, reference) = {
+            let mut stages = self.directories.stages.lock();
+            loop {
+                match stages.get(&node) {
+                    Some(Stage::Listed) => return Ok(()),
+                    Some(Stage::Listing) if cancel.is_cancelled() => return Err(Error::Cancelled),
+                    Some(Stage::Listing) => {
+                        self.directories.turn.wait_for(&mut stages, LOOK);
+                    }
+                    None => break,
+                }
+            }
+            // Under the lock: the settler takes the mark first, and then the stage.
+            let Some(found) = self.record(directory)? else {
+                self.directories.is_normal(node);
+                return Ok(());
+            };
+            stages.insert(node, Stage::Listing);
+            found
+        };
+        let done = self.list(directory, &record, reference, cancel);
+        let mut stages = self.directories.stages.lock();
+        // A round of the settler may have been faster: then the mark is gone.
+        if done.is_ok() && self.has_record(directory).unwrap_or(true) {
+            stages.insert(node, Stage::Listed);
+        } else {
+            stages.remove(&node);
+        }
+        self.directories.turn.notify_all();
+        done
+    }
+
+    fn list(
+        &self,
+        directory: &D::Object,
+        record: &Record,
+        reference: Option<crate::record::Reference>,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let done = self.list_told(directory, record, reference, cancel);
+        if let Err(error) = &done
+            && let Some(conflict) = match error {
+                Error::Conflict(_) => Some(true),
+                Error::Source { error, .. } => Some(error.kind == ErrorKind::Gone),
+                _ => None,
+            }
+        {
+            let problem = Problem { path: record.location.path.clone(), message: error.to_string(), conflict };
+            self.counters.problem(record.source, problem);
+        }
+        done
+    }
+
+    fn list_told(
+        &self,
+        directory: &D::Object,
+        record: &Record,
+        reference: Option<crate::record::Reference>,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let node = self.destination.id(directory);
+        let dummy = record.state == State::Dummy;
+        let extras = if dummy { self.fetch_extras(record, cancel)? } else { Extras::default() };
+        let status = self.destination.status(directory).doing("looking at a directory")?;
+        let mut listing = Listing {
+            directory,
+            record,
+            cancel,
+            existing: self.existing(directory, node)?,
+            seen: HashSet::new(),
+            children: Vec::new(),
+            directories: Vec::new(),
+            files: 0,
+            bytes: 0,
+        };
+        self.take_all(&mut listing)?;
+        for name in std::mem::take(&mut listing.existing).into_values() {
+            self.discard(directory, &name)?;
+        }
+        // Behind the children: they would inherit a default access control list.
+        self.put_extras(directory, &extras, listing.record);
+        let times = self.destination.set_times(directory, status.accessed, listing.record.stamp.modified);
+        times.doing("setting the times of a directory")?;
+        let Listing { children, directories, files, bytes, .. } = listing;
+        self.counters.no_problem(record.source, &record.location.path);
+        let found = directories.len() as u64;
+        if self.queue.listed(node, directories, files, bytes) {
+            Counters::add(&self.counters.listed, 1);
+            Counters::add(&self.counters.directories, found);
+            Counters::add(&self.counters.files, files);
+            Counters::add(&self.counters.bytes, bytes);
+        }
+        self.settling.listed(Listed { node, object: directory.clone(), reference }, children);
+        Ok(())
+    }
+
+    fn existing(&self, directory: &D::Object, node: NodeId) -> Result<HashMap<OsString, Name>> {
+        let names = self.destination.names(directory).doing("reading a directory")?;
+        let root = node == self.destination.id(&self.destination.root());
+        let origins = |name: &Name| root && self.origins.iter().any(|origin| origin.at.starts_with(&name.name));
+        let own = |name: &Name| root && (name.name == HIDDEN || name.name == LOST_AND_FOUND || origins(name));
+        Ok(names.into_iter().filter(|name| !own(name)).map(|name| (name.name.clone(), name)).collect())
+    }
+
+    /// Makes a child of each entry, as pages come.
+    fn take_all(&self, listing: &mut Listing<'_, D>) -> Result<()> {
+        let (number, location, cancel) = (listing.record.source, listing.record.location.clone(), listing.cancel);
+        let mut failed = None;
+        let listed = self.ask(number, &location.path, cancel, |source| {
+            source.list(&location, cancel, &mut |entries: Vec<Entry>| {
+                for entry in entries {
+                    if let Err(error) = self.child(listing, entry) {
+                        failed = Some(error);
+                        return Err(source::Error::cancelled());
+                    }
+                }
+                Ok(())
+            })
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => listed,
+        }
+    }
+
+    /// Removes what an earlier listing has left.
+    pub(super) fn discard(&self, directory: &D::Object, name: &Name) -> Result<()> {
+        if name.file_type != FileType::Directory {
+            return self.destination.unlink(directory, &name.name).doing("removing what a crash has left");
+        }
+        let below = self.destination.lookup(directory, &name.name).doing("removing what a crash has left")?;
+        if let Some(below) = below {
+            for name in self.destination.names(&below).doing("removing what a crash has left")? {
+                self.discard(&below, &name)?;
+            }
+        }
+        self.destination.remove_directory(directory, &name.name).doing("removing what a crash has left")
+    }
+}

@@ -1,0 +1,164 @@
+//! Makes durable, and then takes marks away.
+//!
+//! ```text
+//!   listed directories ─┐
+//!   complete files ─────┼─▶ one round: log ─▶ syncfs ─▶ remove the marks, parents first ─▶ (syncfs, if the file system keeps no order)
+//!   events of the log ──┘
+//! ```
+//!
+//! A round is made for many objects at once: from time to time by the crawler, or for a client that must not go on without it. While
+//! one thread makes a round, others wait for it and then look whether theirs was in it.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::node::Node;
+use super::progress::Counters;
+use super::{Doing, Engine, Result};
+use crate::destination::{Destination, NodeId};
+use crate::record::Reference;
+
+/// So many objects are worth a round.
+const MANY: usize = 4096;
+
+pub(super) struct Settling<D: Destination> {
+    waiting: Mutex<Waiting<D>>,
+    /// Objects that no round has settled, so that most calls need no lock.
+    unsettled: AtomicUsize,
+    round: Mutex<()>,
+}
+
+struct Waiting<D: Destination> {
+    /// The number of the next listing.
+    next: u64,
+    directories: Vec<Listed<D>>,
+    files: Vec<Arc<Node<D>>>,
+    /// Directories that are listed and what was made in them, with the number of the listing.
+    born: HashMap<NodeId, u64>,
+}
+
+/// A directory whose children are all there.
+pub(super) struct Listed<D: Destination> {
+    pub(super) node: NodeId,
+    pub(super) object: D::Object,
+    pub(super) reference: Option<Reference>,
+}
+
+impl<D: Destination> Default for Settling<D> {
+    fn default() -> Self {
+        let waiting = Waiting { next: 1, directories: Vec::new(), files: Vec::new(), born: HashMap::new() };
+        Self { waiting: Mutex::new(waiting), unsettled: AtomicUsize::new(0), round: Mutex::new(()) }
+    }
+}
+
+impl<D: Destination> Settling<D> {
+    /// A directory is listed, and these objects were made in it. Before any other thread can see them.
+    pub(super) fn listed(&self, directory: Listed<D>, children: Vec<NodeId>) {
+        let waiting = &mut *self.waiting.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.born.entry(directory.node).or_insert(number);
+        for child in children {
+            waiting.born.insert(child, number);
+        }
+        waiting.directories.push(directory);
+        self.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
+    }
+
+    /// A file is complete.
+    pub(super) fn complete(&self, node: Arc<Node<D>>) {
+        let waiting = &mut *self.waiting.lock();
+        waiting.files.push(node);
+        self.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
+    }
+
+    fn waits(&self, node: NodeId) -> bool {
+        self.unsettled.load(Ordering::Acquire) > 0 && self.waiting.lock().born.contains_key(&node)
+    }
+}
+
+impl<D: Destination> Engine<D> {
+    /// Returns when the listing in which the object was made can not be lost any more, nor its own if it is a directory.
+    pub(super) fn settled(&self, node: NodeId) -> Result<()> {
+        while self.settling.waits(node) {
+            let _round = self.settling.round.lock();
+            // It may have been in the round that this thread has waited for.
+            if self.settling.waits(node) {
+                self.make_round()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that is here, and takes the marks away of what is whole.
+    ///
+    /// # Errors
+    ///
+    /// Of the destination. Nothing is lost then; the next call tries again.
+    pub fn settle(&self) -> Result<()> {
+        let _round = self.settling.round.lock();
+        self.make_round()
+    }
+
+    /// Settles, if there is much to settle.
+    pub(super) fn settle_many(&self) -> Result<()> {
+        if self.settling.unsettled.load(Ordering::Relaxed) < MANY {
+            return Ok(());
+        }
+        match self.settling.round.try_lock() {
+            Some(_round) => self.make_round(),
+            None => Ok(()),
+        }
+    }
+
+    fn make_round(&self) -> Result<()> {
+        // Events come before the listing that they tell of is seen here, so that no settled directory misses in the log.
+        let (directories, files, number) = {
+            let waiting = &mut *self.settling.waiting.lock();
+            (mem::take(&mut waiting.directories), mem::take(&mut waiting.files), waiting.next)
+        };
+        let events = self.queue.take_events();
+        if directories.is_empty() && files.is_empty() && events.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.round(&directories, &files, &events) {
+            self.queue.put_back_events(events);
+            let waiting = &mut *self.settling.waiting.lock();
+            waiting.directories.splice(0..0, directories);
+            waiting.files.splice(0..0, files);
+            return Err(error);
+        }
+        {
+            let waiting = &mut *self.settling.waiting.lock();
+            waiting.born.retain(|_, born| *born >= number);
+            self.settling.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
+        }
+        self.directories.settled(directories.iter().map(|directory| directory.node));
+        for node in &files {
+            node.became_normal();
+        }
+        Counters::add(&self.counters.whole, files.len() as u64);
+        Ok(())
+    }
+
+    fn round(&self, directories: &[Listed<D>], files: &[Arc<Node<D>>], events: &[u8]) -> Result<()> {
+        self.hidden.write_log(&self.destination, events)?;
+        self.destination.sync_all().doing("making what is here durable")?;
+        for directory in directories {
+            self.drop_record(&directory.object, directory.reference)?;
+        }
+        for node in files {
+            let mut stub = node.lock();
+            self.drop_record(&node.object, stub.reference)?;
+            (stub.settled, stub.reference) = (true, None);
+        }
+        if !self.destination.is_ordered() {
+            self.destination.sync_all().doing("making what is here durable")?;
+        }
+        Ok(())
+    }
+}
