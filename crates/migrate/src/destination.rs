@@ -12,6 +12,7 @@
 //!
 //! Parts: `local` is a directory of this host, `simulated` one in memory that loses power.
 
+pub mod local;
 pub mod simulated;
 
 use std::ffi::{OsStr, OsString};

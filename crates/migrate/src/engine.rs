@@ -10,7 +10,9 @@
 //!     a stub: extended attributes, access control lists        File::attributes_needed
 //!             stat                                             File::status
 //!             read, SEEK_DATA                                  File::read_needed, File::next_data
-//!             write, fallocate                                 File::before_write … Changing::wrote
+//!             write                                            File::before_write … Changing::wrote
+//!             fallocate                                        File::read_needed, then as a write: what is allocated and not written
+//!                                                              could be taken for data later
 //!             truncate, punch                                  File::truncate, File::punch: the engine does it
 //!             chmod, chown, utimes, setxattr                   File::before_attributes_change … drop
 //!             what needs all of it (collapse, insert, clone)   File::read_needed(0..u64::MAX)

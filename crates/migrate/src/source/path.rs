@@ -15,7 +15,7 @@
 //! Parts: `beneath` opens objects, `stat` turns what the kernel says into attributes and errors.
 
 mod beneath;
-mod stat;
+pub(crate) mod stat;
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;

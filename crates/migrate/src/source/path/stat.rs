@@ -1,7 +1,7 @@
 //! What the kernel says of objects, in the words of sources.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::source::{Attributes, Error, ErrorKind, FileType, Owner, Timestamp};
 
 /// The attributes of an open object.
-pub(super) fn of(object: &OwnedFd) -> Result<Attributes, Errno> {
+pub(crate) fn of(object: impl AsFd) -> Result<Attributes, Errno> {
     asked(object, OsStr::new(""), AtFlags::EMPTY_PATH)
 }
 
@@ -19,10 +19,10 @@ pub(super) fn of_entry(directory: &OwnedFd, name: &OsStr) -> Result<Attributes, 
     asked(directory, name, AtFlags::empty())
 }
 
-fn asked(from: &OwnedFd, name: &OsStr, flags: AtFlags) -> Result<Attributes, Errno> {
+fn asked(from: impl AsFd, name: &OsStr, flags: AtFlags) -> Result<Attributes, Errno> {
     let flags = flags | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     loop {
-        match rustix::fs::statx(from, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME) {
+        match rustix::fs::statx(&from, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME) {
             Err(Errno::INTR) => {}
             answer => return answer.and_then(|answer| attributes(&answer)),
         }

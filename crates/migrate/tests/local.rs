@@ -1,0 +1,201 @@
+//! The engine on real file systems: a directory as the source, tmpfs or a temporary directory and ext4 as destinations.
+//!
+//! Needs root, for extended attributes below `trusted.` and a loop device.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use ishigaki_migrate::destination::Destination;
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
+use ishigaki_migrate::source::Cancel;
+use ishigaki_migrate::source::path::PathSource;
+
+/// An ext4 file system in a file, mounted by a loop device.
+struct Ext4 {
+    _folder: tempfile::TempDir,
+    at: PathBuf,
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if done.status.success() { Ok(()) } else { Err(format!("{command:?}: {}", String::from_utf8_lossy(&done.stderr))) }
+}
+
+impl Ext4 {
+    fn new() -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
+        let file = fs::File::create(&image).map_err(|error| error.to_string())?;
+        file.set_len(256 << 20).map_err(|error| error.to_string())?;
+        fs::create_dir(&at).map_err(|error| error.to_string())?;
+        run(Command::new("mkfs.ext4").arg("-q").arg(&image))?;
+        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&at))?;
+        Ok(Self { _folder: folder, at })
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        if let Err(error) = run(Command::new("umount").arg(&self.at)) {
+            eprintln!("{error}");
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Odd things of all kinds.
+fn fill(source: &Path) {
+    fs::create_dir_all(source.join("a/b/c")).unwrap();
+    fs::write(source.join("empty"), "").unwrap();
+    fs::write(source.join("a/small"), "a few bytes").unwrap();
+    fs::write(source.join("a/b/large"), (0..3_000_001u32).map(|at| (at / 7) as u8 | 1).collect::<Vec<_>>()).unwrap();
+    let sparse = fs::File::create(source.join("a/sparse")).unwrap();
+    sparse.write_all_at(b"data", 40 << 20).unwrap();
+    sparse.set_len((100 << 20) + 5).unwrap();
+    fs::hard_link(source.join("a/small"), source.join("a/b/c/linked")).unwrap();
+    fs::hard_link(source.join("a/small"), source.join("linked, too")).unwrap();
+    symlink("../nowhere", source.join("a/b/symbolic")).unwrap();
+    run(Command::new("mkfifo").arg(source.join("a/pipe"))).unwrap();
+    fs::write(source.join(OsString::from(std::ffi::OsStr::from_bytes(b"not \xff utf-8"))), "x").unwrap();
+    fs::write(source.join("n".repeat(255)), "long name").unwrap();
+    fs::set_permissions(source.join("a/small"), fs::Permissions::from_mode(0o4751)).unwrap();
+    fs::set_permissions(source.join("a/b"), fs::Permissions::from_mode(0o2770)).unwrap();
+    std::os::unix::fs::chown(source.join("a/b/large"), Some(1234), Some(4321)).unwrap();
+    std::os::unix::fs::lchown(source.join("a/b/symbolic"), Some(99), Some(98)).unwrap();
+    let path = source.join("a/b/large");
+    rustix::fs::setxattr(&path, "user.note", &[7; 300], rustix::fs::XattrFlags::empty()).unwrap();
+    // Deeper than a path may be long: made step by step.
+    let mut deep = Local::open(source).unwrap();
+    for _ in 0..25 {
+        let name = OsString::from("d".repeat(200));
+        let root = deep.root();
+        deep.make(&root, &name, ishigaki_migrate::destination::Make::Directory).unwrap();
+        let next = deep.lookup(&root, &name).unwrap().unwrap();
+        deep = Local::open(&PathBuf::from(format!(
+            "/proc/self/fd/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&next))
+        )))
+        .unwrap();
+    }
+    let root = deep.root();
+    let file = deep.make(&root, "deepest".as_ref(), ishigaki_migrate::destination::Make::File).unwrap();
+    deep.write_at(&file, 0, b"down here").unwrap();
+    for (path, seconds) in [("a/b/c", 1_000_000_000), ("a/b", 1_100_000_000), ("a", 1_200_000_000), ("a/small", -5)] {
+        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: 123_456_789 };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(rustix::fs::CWD, source.join(path), &times, rustix::fs::AtFlags::empty()).unwrap();
+    }
+}
+
+/// What programs that know nothing of the engine see; paths as long as the system takes them.
+fn see(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut seen = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    let mut numbers: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            let Ok(status) = fs::symlink_metadata(&path) else { continue };
+            let short = path.strip_prefix(root).unwrap().to_owned();
+            if short == Path::new("lost+found") {
+                continue;
+            }
+            let content = if status.is_file() {
+                let bytes = fs::read(&path).unwrap();
+                numbers.entry(status.ino()).or_default().push(short.clone());
+                format!("{:08x} {}", ishigaki_base::crc32c(&bytes), status.blocks() < bytes.len() as u64 / 1024)
+            } else if status.is_symlink() {
+                fs::read_link(&path).unwrap().display().to_string()
+            } else {
+                String::new()
+            };
+            if status.is_dir() {
+                folders.push(path.clone());
+            }
+            let mut list = vec![0; 4096];
+            let length = if status.is_symlink() { 0 } else { rustix::fs::listxattr(&path, &mut list[..]).unwrap() };
+            let size = if status.is_dir() { 0 } else { status.len() };
+            let (mode, user, group) = (status.mode(), status.uid(), status.gid());
+            let time = (status.mtime(), status.mtime_nsec());
+            let attributes = String::from_utf8_lossy(&list[..length]).into_owned();
+            seen.insert(short, format!("{mode:o} {user} {group} {size} {time:?} {content} {attributes}"));
+        }
+    }
+    for mut names in numbers.into_values() {
+        names.sort();
+        seen.insert(PathBuf::from("/").join(&names[0]), format!("{names:?}"));
+    }
+    seen
+}
+
+fn migrates_whole(at: &Path) {
+    let source = tempfile::tempdir().unwrap();
+    fill(source.path());
+    let before = see(source.path());
+    let origin = Origin { source: Arc::new(PathSource::open(source.path()).unwrap()), at: PathBuf::new() };
+    let destination = Local::open(at).unwrap();
+    let settings = Settings::default();
+    destination.check(&settings.attribute).unwrap();
+    let cancel = Cancel::new();
+    let engine = Engine::open(destination, vec![origin.clone()], settings.clone(), &cancel).unwrap();
+
+    // A client reads a little of a file, and writes a little; then the process ends.
+    let root = engine.destination().root();
+    engine.look_into(&root, &cancel).unwrap();
+    let folder = engine.destination().lookup(&root, "a".as_ref()).unwrap().unwrap();
+    engine.look_into(&folder, &cancel).unwrap();
+    let sparse = engine.destination().lookup(&folder, "sparse".as_ref()).unwrap().unwrap();
+    let stub = engine.file(&sparse).unwrap().expect("a stub");
+    stub.read_needed((40 << 20)..(40 << 20) + 4, &cancel).unwrap();
+    let mut bytes = [0; 4];
+    engine.destination().read_at(&sparse, 40 << 20, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"data");
+    let time = fs::metadata(source.path().join("a/sparse")).unwrap().mtime();
+    assert_eq!(stub.status().unwrap().modified.seconds, time, "a copy does not show in its times");
+    drop((stub, engine));
+
+    let engine = Engine::open(Local::open(at).unwrap(), vec![origin], settings, &cancel).unwrap();
+    assert!(matches!(engine.finish(), Err(ishigaki_migrate::engine::Error::Unfinished(_))));
+    engine.crawl(&Crawl::default(), &cancel).unwrap();
+    assert_eq!(engine.problems(), []);
+    engine.finish().unwrap();
+    drop(engine);
+    let after = see(at);
+    for (path, before) in &before {
+        assert_eq!(after.get(path), Some(before), "{}", path.display());
+    }
+    assert_eq!(after.len(), before.len());
+    let trace = Command::new("getfattr").args(["-R", "-d", "-m", "-"]).arg(at).output();
+    if let Ok(trace) = trace {
+        assert!(!String::from_utf8_lossy(&trace.stdout).contains("ishigaki"));
+    }
+}
+
+#[test]
+fn a_directory_arrives_whole_in_a_temporary_directory() {
+    if !is_root() {
+        println!("SKIPPED: needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    migrates_whole(folder.path());
+}
+
+#[test]
+fn a_directory_arrives_whole_in_ext4() {
+    match Ext4::new() {
+        Ok(ext4) => migrates_whole(&ext4.at),
+        Err(why) => println!("SKIPPED: {why}"),
+    }
+}
