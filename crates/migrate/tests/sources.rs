@@ -2,7 +2,11 @@
 
 #[path = "sources/ganesha.rs"]
 mod ganesha;
+#[path = "sources/misbehaviour.rs"]
+mod misbehaviour;
 #[path = "sources/nfs.rs"]
 mod nfs;
 #[path = "sources/path.rs"]
 mod path;
+#[path = "sources/peer.rs"]
+mod peer;

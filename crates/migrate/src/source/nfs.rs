@@ -182,7 +182,7 @@ impl Source for NfsSource {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let parallel = self.address.connections * 16;
+        let parallel = self.address.connections * connection::CAPACITY;
         Capabilities { owners: true, extras: self.has_lists, holes: false, read_size: self.read_size, parallel }
     }
 

@@ -71,11 +71,18 @@ pub(super) struct Flight<'a> {
     unsent: VecDeque<u64>,
     later: Vec<(Instant, u64)>,
     next: u64,
+    /// When an answer came last, less the time since then in which the caller did other things.
+    quiet_since: Instant,
+    /// When the caller went to do other things.
+    left: Instant,
 }
 
 impl<'a> Flight<'a> {
     pub(super) fn new(pool: &'a Pool, cancel: &'a Cancel) -> Self {
+        let now = Instant::now();
         Self {
+            quiet_since: now,
+            left: now,
             pool,
             cancel,
             mailbox: Arc::default(),
@@ -127,7 +134,13 @@ impl<'a> Flight<'a> {
     ///
     /// The outer one if the caller has enough; the inner one is the call's.
     pub(super) fn next(&mut self) -> Result<(u64, Result<Answer, Failure>)> {
-        let entered = Instant::now();
+        self.quiet_since += self.left.elapsed();
+        let next = self.wait_for_next();
+        self.left = Instant::now();
+        next
+    }
+
+    fn wait_for_next(&mut self) -> Result<(u64, Result<Answer, Failure>)> {
         loop {
             if self.cancel.is_cancelled() {
                 return Err(Error::cancelled());
@@ -143,9 +156,10 @@ impl<'a> Flight<'a> {
             if let Some((ticket, letter)) = letter {
                 if let Some(answer) = self.opened(ticket, letter) {
                     self.calls.remove(&ticket);
+                    self.quiet_since = Instant::now();
                     return Ok((ticket, answer));
                 }
-            } else if let Some(expired) = self.expired(entered) {
+            } else if let Some(expired) = self.expired() {
                 return Ok(expired);
             }
         }
@@ -196,10 +210,10 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// A call that was waited for long enough since `entered`.
-    fn expired(&mut self, entered: Instant) -> Option<(u64, Result<Answer, Failure>)> {
+    /// A call that was waited for long enough, without any other answer meanwhile.
+    fn expired(&mut self) -> Option<(u64, Result<Answer, Failure>)> {
         let patience = self.pool.limits.patience;
-        let is_over = |under_way: &UnderWay| under_way.since.max(entered).elapsed() >= patience;
+        let is_over = |under_way: &UnderWay| under_way.since.max(self.quiet_since).elapsed() >= patience;
         let ticket = *self.calls.iter().find(|(_, under_way)| is_over(under_way))?.0;
         let under_way = self.calls.remove(&ticket)?;
         self.unsent.retain(|unsent| *unsent != ticket);

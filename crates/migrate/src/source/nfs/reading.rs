@@ -13,7 +13,7 @@ use crate::source::{Cancel, Error, ErrorKind, Location, Result};
 /// Pieces of one file that are under way.
 const PIECES: usize = 16;
 /// Files that are under way.
-const FILES: usize = 128;
+const FILES: usize = 256;
 
 /// Fills the buffer from one file, by one handle.
 pub(super) fn read(
