@@ -37,6 +37,26 @@ fn own<D: Destination>(destination: &D, directory: &D::Object, name: &str, what:
     }
 }
 
+/// A migration that has not begun may find nothing but what an earlier beginning has left, which was cut off: empty directories for the sources.
+fn refuse_others<D: Destination>(destination: &D, root: &D::Object, directory: Option<&D::Object>) -> Result<()> {
+    let names = destination.names(root).doing("reading the destination's root")?;
+    let Some(other) = names.into_iter().find(|name| name.name != HIDDEN && name.name != LOST_AND_FOUND) else {
+        return Ok(());
+    };
+    if let Some(directory) = directory {
+        // The end removes `links` before `state`, and the beginning makes it before all else.
+        let links = destination.lookup(directory, OsStr::new("links")).doing("looking into .ishigaki-migrate")?;
+        if links.is_some() && other.file_type == FileType::Directory {
+            return Ok(());
+        }
+        if links.is_none() && destination.names(directory).doing("looking into .ishigaki-migrate")?.is_empty() {
+            // The end of an earlier migration was cut off at its last step.
+            destination.remove_directory(root, OsStr::new(HIDDEN)).doing("removing .ishigaki-migrate")?;
+        }
+    }
+    Err(Error::NotEmpty(other.name.into()))
+}
+
 impl<D: Destination> Hidden<D> {
     /// Opens it, or makes it in an empty directory; whether the migration has begun.
     pub(super) fn open(destination: &D) -> Result<(Self, bool)> {
@@ -55,14 +75,7 @@ impl<D: Destination> Hidden<D> {
             None => false,
         };
         if !begun {
-            let names = destination.names(&root).doing("reading the destination's root")?;
-            let other = names.into_iter().find(|name| name.name != HIDDEN && name.name != LOST_AND_FOUND);
-            // A beginning that was cut off leaves empty directories for the sources.
-            if let Some(other) = other
-                && (directory.is_none() || other.file_type != FileType::Directory)
-            {
-                return Err(Error::NotEmpty(other.name.into()));
-            }
+            refuse_others(destination, &root, directory.as_ref())?;
         }
         let directory = own(destination, &root, HIDDEN, Make::Directory)?;
         let links = own(destination, &directory, "links", Make::Directory)?;

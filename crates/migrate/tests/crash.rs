@@ -1,0 +1,188 @@
+//! Power cuts and kills at every change of small migrations.
+//!
+//! A client works, and syncs after each thing that it does. Afterwards it must find all that, whole; what was under way may have happened in
+//! part. Then the migration ends by itself.
+
+mod door;
+
+use std::path::PathBuf;
+
+use door::{Door, Known, Model, Op, draw_op, draw_source, no_trace};
+use fastrand::Rng;
+use ishigaki_base::random::Seed;
+use ishigaki_migrate::destination::Destination;
+use ishigaki_migrate::destination::simulated::Simulated;
+use ishigaki_migrate::engine::{Crawl, Error, Passes};
+use ishigaki_migrate::source::{FileType, simulated};
+use ishigaki_testkit::seeded_runs;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Cut,
+    Kill,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Do(Op),
+    Read(PathBuf),
+    Settle,
+    Crawl(Passes),
+    Finish,
+}
+
+/// Steps, and what a client must see after each.
+struct Script {
+    source: simulated::Simulated,
+    steps: Vec<Step>,
+    models: Vec<Model>,
+}
+
+fn draw(random: &mut Rng) -> Script {
+    let objects = random.usize(1..9);
+    let plain = random.bool();
+    let source = draw_source(random, objects, plain);
+    let mut model = Model::of(&source);
+    let (mut steps, mut models) = (Vec::new(), vec![model.clone()]);
+    let crawl_at = random.usize(..8);
+    for number in 0..8 {
+        let files = model.paths(|known| known.file_type == FileType::Regular);
+        let step = match random.u8(..10) {
+            _ if number == crawl_at => Step::Crawl(if random.bool() { Passes::Bulk } else { Passes::MetadataFirst }),
+            0 => Step::Settle,
+            1 if !files.is_empty() => Step::Read(files[random.usize(..files.len())].clone()),
+            _ => match draw_op(random, &model, number) {
+                Some(op) => Step::Do(op),
+                None => continue,
+            },
+        };
+        if let Step::Do(op) = &step {
+            model.apply(op);
+        }
+        steps.push(step);
+        models.push(model.clone());
+    }
+    steps.extend([Step::Crawl(Passes::Bulk), Step::Finish]);
+    models.extend([model.clone(), model]);
+    Script { source, steps, models }
+}
+
+fn perform(door: &Door, step: &Step) -> door::Outcome {
+    match step {
+        Step::Do(op) => {
+            door.perform(op)?;
+            door.destination.sync_all()?;
+        }
+        Step::Read(path) => drop(door.read(path)?),
+        Step::Settle => door.engine.settle()?,
+        Step::Crawl(passes) => {
+            let how = Crawl { threads: 1, passes: *passes, ..Crawl::default() };
+            door.engine.crawl(&how, &door.cancel)?;
+        }
+        Step::Finish => door.engine.finish()?,
+    }
+    Ok(())
+}
+
+/// Performs steps until one fails; how many were done.
+fn steps(destination: &Simulated, script: &Script) -> usize {
+    let Ok(door) = Door::open(destination, &script.source) else { return 0 };
+    script.steps.iter().take_while(|step| perform(&door, step).is_ok()).count()
+}
+
+/// Whether what was seen may come of a change that was under way: each byte is as before or as after.
+fn between(seen: &Known, before: &Known, after: &Known) -> bool {
+    let byte = |known: &Known, at: usize| known.data.get(at).copied().unwrap_or(0);
+    let sizes = before.data.len().min(after.data.len())..=before.data.len().max(after.data.len());
+    let mut like = Known { data: seen.data.clone(), ..after.clone() };
+    let mut seen_like = seen.clone();
+    if like.untouched.is_none() {
+        seen_like.untouched = None;
+    }
+    like.links = seen.links;
+    let bytes = |at: usize| byte(seen, at) == byte(before, at) || byte(seen, at) == byte(after, at);
+    let old = Known { data: seen.data.clone(), links: seen.links, untouched: seen_like.untouched, ..before.clone() };
+    (seen_like == like || seen_like == old) && sizes.contains(&seen.data.len()) && (0..seen.data.len()).all(bytes)
+}
+
+/// Checks what a client finds after the end, while the step behind `done` may have happened in part; the model that it is.
+fn found(door: &Door, script: &Script, done: usize) -> Model {
+    let (before, after) = (&script.models[done], &script.models[(done + 1).min(script.models.len() - 1)]);
+    let seen = door.see().expect("looks");
+    let names: Vec<_> = seen.keys().cloned().collect();
+    let of = |model: &Model| model.names.keys().cloned().collect::<Vec<_>>();
+    let model = if names == of(after) { after } else { before };
+    assert_eq!(names, of(model), "after {done} of {:?}", script.steps);
+    let mut model = model.clone();
+    for (path, (_, seen)) in &seen {
+        let number = model.names[path];
+        let after = &model.objects[&number];
+        let before = before.objects.get(&number).unwrap_or(after);
+        let why =
+            || format!("{}: {:?}\nbefore {:?}\nafter {:?}", path.display(), brief(seen), brief(before), brief(after));
+        assert!(between(seen, before, after), "after {done} of {:?}: {}", script.steps, why());
+        let links = after.links;
+        let untouched = after.untouched.filter(|_| before.untouched.is_some());
+        model.objects.insert(number, Known { links, untouched, ..seen.clone() });
+    }
+    model
+}
+
+fn brief(known: &Known) -> (FileType, u32, usize, Vec<u8>, Option<(u32, i64)>) {
+    let first = known.data.chunks(4096).map(|chunk| chunk[0]).collect();
+    (known.file_type, known.mode, known.data.len(), first, known.untouched)
+}
+
+/// Ends one script at one change, and goes on from what is left.
+fn ended_at(script: &Script, seed: Seed, change: u64, end: End, ordered: bool) {
+    let perishable = Simulated::perishable(seed.derive(change));
+    let destination = if ordered { perishable } else { perishable.unordered() };
+    destination.stop_at(change);
+    let done = steps(&destination, script);
+    match end {
+        End::Cut => destination.cut_power(),
+        End::Kill => destination.go_on(),
+    }
+    let finishing = done + 1 >= script.steps.len();
+    if finishing && script.models[done].names.is_empty() {
+        // Nothing tells an empty directory that was migrated into from one that was not.
+        return;
+    }
+    let door = match Door::open(&destination, &script.source) {
+        Ok(door) => door,
+        Err(Error::NotEmpty(_)) if finishing => return no_trace(&destination),
+        Err(error) => panic!("change {change}, {end:?}: {error}"),
+    };
+    let model = found(&door, script, done);
+    for passes in [Passes::MetadataFirst, Passes::Bulk] {
+        let how = Crawl { threads: 1, passes, ..Crawl::default() };
+        door.engine.crawl(&how, &door.cancel).expect("goes on");
+    }
+    door.check(&model, true).expect("looks");
+    door.engine.finish().expect("nothing is missing");
+    no_trace(&destination);
+    door.check(&model, true).expect("looks");
+}
+
+fn at_every_change(seed: Seed) {
+    let mut random = seed.generator();
+    let script = draw(&mut random);
+    let ordered = random.u8(..4) > 0;
+    let whole = Simulated::perishable(seed);
+    assert_eq!(steps(&whole, &script), script.steps.len(), "{:?}", script.steps);
+    for change in 0..whole.changes() + 3 {
+        let end = if random.u8(..4) == 0 { End::Kill } else { End::Cut };
+        ended_at(&script, seed, change, end, ordered);
+    }
+}
+
+#[test]
+fn nothing_synced_is_lost_by_an_end_at_any_change() {
+    seeded_runs("nothing_synced_is_lost_by_an_end_at_any_change", 60, at_every_change);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn nothing_synced_is_lost_by_an_end_at_any_change_of_1000_scripts() {
+    seeded_runs("nothing_synced_is_lost_by_an_end_at_any_change_of_1000_scripts", 1000, at_every_change);
+}
