@@ -98,7 +98,7 @@ pub struct Settings {
     /// The pause before an absent source is asked again; it doubles up to a hundred times this.
     pub pause: Duration,
     /// Turns the source's owners into the destination's.
-    pub owners: fn(Owner) -> Owner,
+    pub owners: Arc<dyn Fn(Owner) -> Owner + Send + Sync>,
 }
 
 impl Default for Settings {
@@ -108,7 +108,7 @@ impl Default for Settings {
             unit: 1 << 20,
             give_up: None,
             pause: Duration::from_millis(50),
-            owners: |owner| owner,
+            owners: Arc::new(|owner| owner),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Local {
         };
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.root, ".", flags, Mode::from_raw_mode(0o600)) {
-            Ok(file) => Held::new(file)?,
+            Ok(file) => Held::with_data(file)?,
             Err(Errno::OPNOTSUPP) => return refuse("it has no files without a name"),
             Err(error) => return Err(error.into()),
         };
@@ -186,7 +186,7 @@ impl Destination for Local {
         match what {
             Make::File => {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                return Held::new(rustix::fs::openat(directory, name, flags | OFlags::NOATIME, private)?);
+                return Held::with_data(rustix::fs::openat(directory, name, flags | OFlags::NOATIME, private)?);
             }
             Make::Directory => rustix::fs::mkdirat(directory, name, own)?,
             Make::Symlink(target) => rustix::fs::symlinkat(target, directory, name)?,

@@ -8,7 +8,7 @@
 //! ```
 
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Doing, Error, Result};
 use crate::destination::{Destination, Make};
@@ -27,6 +27,8 @@ pub(super) struct Hidden<D: Destination> {
     pub(super) log: D::Object,
     log_end: AtomicU64,
     next_record: AtomicU64,
+    /// Some record is, or was, in a file: its data is durable by a `syncfs` only.
+    long_records: AtomicBool,
 }
 
 fn own<D: Destination>(destination: &D, directory: &D::Object, name: &str, what: Make<'_>) -> Result<D::Object> {
@@ -85,7 +87,8 @@ impl<D: Destination> Hidden<D> {
         let names = destination.names(&records).doing("reading records")?;
         let last = names.iter().filter_map(|name| name.name.to_str()?.parse::<u64>().ok()).max();
         let (log_end, next_record) = (AtomicU64::new(end), AtomicU64::new(last.map_or(0, |last| last + 1)));
-        Ok((Self { directory, links, records, log, log_end, next_record }, begun))
+        let long_records = AtomicBool::new(last.is_some());
+        Ok((Self { directory, links, records, log, log_end, next_record, long_records }, begun))
     }
 
     /// From now on a restart goes on with this migration.
@@ -97,7 +100,13 @@ impl<D: Destination> Hidden<D> {
 
     /// A number that no file of `records` has.
     pub(super) fn new_record(&self) -> u64 {
+        self.long_records.store(true, Ordering::Release);
         self.next_record.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether names are durable only with data.
+    pub(super) fn takes_long_records(&self) -> bool {
+        self.long_records.load(Ordering::Acquire)
     }
 
     /// Appends to the log; not durable by itself.

@@ -1,13 +1,16 @@
 //! Makes durable, and then takes marks away.
 //!
 //! ```text
-//!   listed directories ─┐
-//!   complete files ─────┼─▶ one round: log ─▶ syncfs ─▶ remove the marks, parents first ─▶ (syncfs, if the file system keeps no order)
-//!   events of the log ──┘
+//!   listed directories ──▶ log ─▶ a sync that orders names before marks ─▶ remove the marks, parents first
+//!   complete files ───────────▶ syncfs, many files at once ─▶ remove the marks          behind those of directories
 //! ```
 //!
-//! A round is made for many objects at once: from time to time by the crawler, or for a client that must not go on without it. While
-//! one thread makes a round, others wait for it and then look whether theirs was in it.
+//! Names, records and marks are metadata. A file system that keeps their order needs a mere `fsync` of the log between them, so a
+//! client that must not go on without it does not wait for the data that the crawler has written. Another one gets a `syncfs` before
+//! and one after.
+//!
+//! A round is made for many objects at once: from time to time by the crawler, or for a client. While one thread settles directories, others
+//! wait for it and then look whether theirs was among them.
 
 use std::collections::HashMap;
 use std::mem;
@@ -100,36 +103,40 @@ impl<D: Destination> Engine<D> {
     ///
     /// Of the destination. Nothing is lost then; the next call tries again.
     pub fn settle(&self) -> Result<()> {
-        let _round = self.settling.round.lock();
-        self.make_round()
+        // Files first: the directory of a file that is complete by now is listed by now. So none is normal before its directory.
+        let files = mem::take(&mut self.settling.waiting.lock().files);
+        let done = self.settle_directories().and_then(|()| self.settle_files(&files));
+        let waiting = &mut *self.settling.waiting.lock();
+        if done.is_err() {
+            waiting.files.splice(0..0, files);
+        }
+        self.settling.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
+        done
     }
 
     /// Settles, if there is much to settle.
     pub(super) fn settle_many(&self) -> Result<()> {
-        if self.settling.unsettled.load(Ordering::Relaxed) < MANY {
-            return Ok(());
-        }
-        match self.settling.round.try_lock() {
-            Some(_round) => self.make_round(),
-            None => Ok(()),
-        }
+        if self.settling.unsettled.load(Ordering::Relaxed) < MANY { Ok(()) } else { self.settle() }
+    }
+
+    fn settle_directories(&self) -> Result<()> {
+        let _round = self.settling.round.lock();
+        self.make_round()
     }
 
     fn make_round(&self) -> Result<()> {
-        // Events come before the listing that they tell of is seen here, so that no settled directory misses in the log.
-        let (directories, files, number) = {
+        let (directories, number) = {
             let waiting = &mut *self.settling.waiting.lock();
-            (mem::take(&mut waiting.directories), mem::take(&mut waiting.files), waiting.next)
+            (mem::take(&mut waiting.directories), waiting.next)
         };
+        // Events come before the listing that they tell of is seen here, so that no settled directory misses in the log.
         let events = self.queue.take_events();
-        if directories.is_empty() && files.is_empty() && events.is_empty() {
+        if directories.is_empty() && events.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.round(&directories, &files, &events) {
+        if let Err(error) = self.round(&directories, &events) {
             self.queue.put_back_events(events);
-            let waiting = &mut *self.settling.waiting.lock();
-            waiting.directories.splice(0..0, directories);
-            waiting.files.splice(0..0, files);
+            self.settling.waiting.lock().directories.splice(0..0, directories);
             return Err(error);
         }
         {
@@ -138,27 +145,44 @@ impl<D: Destination> Engine<D> {
             self.settling.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
         }
         self.directories.settled(directories.iter().map(|directory| directory.node));
-        for node in &files {
-            node.became_normal();
-        }
-        Counters::add(&self.counters.whole, files.len() as u64);
         Ok(())
     }
 
-    fn round(&self, directories: &[Listed<D>], files: &[Arc<Node<D>>], events: &[u8]) -> Result<()> {
+    fn round(&self, directories: &[Listed<D>], events: &[u8]) -> Result<()> {
+        const DOING: &str = "making names durable";
         self.hidden.write_log(&self.destination, events)?;
-        self.destination.sync_all().doing("making what is here durable")?;
+        if self.destination.is_ordered() && !self.hidden.takes_long_records() {
+            self.destination.sync(&self.hidden.log).doing(DOING)?;
+        } else {
+            self.destination.sync_all().doing(DOING)?;
+        }
         for directory in directories {
             self.drop_record(&directory.object, directory.reference)?;
         }
+        if !self.destination.is_ordered() {
+            self.destination.sync_all().doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    fn settle_files(&self, files: &[Arc<Node<D>>]) -> Result<()> {
+        const DOING: &str = "making data durable";
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.destination.sync_all().doing(DOING)?;
         for node in files {
             let mut stub = node.lock();
             self.drop_record(&node.object, stub.reference)?;
             (stub.settled, stub.reference) = (true, None);
         }
         if !self.destination.is_ordered() {
-            self.destination.sync_all().doing("making what is here durable")?;
+            self.destination.sync_all().doing(DOING)?;
         }
+        for node in files {
+            node.became_normal();
+        }
+        Counters::add(&self.counters.whole, files.len() as u64);
         Ok(())
     }
 }

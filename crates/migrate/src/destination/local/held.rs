@@ -15,12 +15,34 @@ use crate::source::path::stat;
 pub struct Held {
     descriptor: Arc<OwnedFd>,
     node: NodeId,
+    /// The descriptor reads and writes the file's data.
+    is_data: bool,
+}
+
+/// A descriptor of a file's data.
+pub(super) enum Data<'a> {
+    Own(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Data<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Own(descriptor) => *descriptor,
+            Self::Opened(descriptor) => descriptor.as_fd(),
+        }
+    }
 }
 
 impl Held {
     pub(super) fn new(descriptor: OwnedFd) -> io::Result<Self> {
         let node = NodeId(stat::of(descriptor.as_fd())?.id.1);
-        Ok(Self { descriptor: Arc::new(descriptor), node })
+        Ok(Self { descriptor: Arc::new(descriptor), node, is_data: false })
+    }
+
+    /// By a descriptor that reads and writes the file's data.
+    pub(super) fn with_data(descriptor: OwnedFd) -> io::Result<Self> {
+        Ok(Self { is_data: true, ..Self::new(descriptor)? })
     }
 
     pub(super) fn node(&self) -> NodeId {
@@ -38,8 +60,11 @@ impl Held {
     }
 
     /// The file's data, to read and write.
-    pub(super) fn data(&self) -> io::Result<OwnedFd> {
-        self.reopen(OFlags::RDWR | OFlags::NOATIME)
+    pub(super) fn data(&self) -> io::Result<Data<'_>> {
+        if self.is_data {
+            return Ok(Data::Own(self.descriptor.as_fd()));
+        }
+        self.reopen(OFlags::RDWR | OFlags::NOATIME).map(Data::Opened)
     }
 }
 
