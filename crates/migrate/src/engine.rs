@@ -29,13 +29,14 @@
 //! the record's true holes. No bitmap is kept: a crash that loses a block's data loses its allocation, too (paper 5, section 2.3.3). While
 //! a stub is in use, memory holds which ranges are missing.
 //!
-//! Parts: `file` is a stub's use, `node` what is known of one, `copying` brings data, `listing` and `child` make stubs, `links` keeps hard
+//! Parts: `file` is a stub's use, `node` what is known of one, `copying` brings data, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
 //! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `hidden` is the
 //! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
 
 mod asking;
 mod child;
+mod conflict;
 mod copying;
 mod crawler;
 mod error;
@@ -71,6 +72,7 @@ use crate::ranges::RangeSet;
 use crate::record::{Record, State};
 use crate::source::{Cancel, Owner, Source};
 
+pub use conflict::Resolution;
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};

@@ -178,7 +178,7 @@ fn at_every_change(seed: Seed) {
 
 #[test]
 fn nothing_synced_is_lost_by_an_end_at_any_change() {
-    seeded_runs("nothing_synced_is_lost_by_an_end_at_any_change", 60, at_every_change);
+    seeded_runs("nothing_synced_is_lost_by_an_end_at_any_change", 40, at_every_change);
 }
 
 #[test]

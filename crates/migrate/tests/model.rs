@@ -58,7 +58,7 @@ fn clients_at_work(seed: Seed) {
 
 #[test]
 fn clients_that_work_while_all_is_copied_find_what_they_left() {
-    seeded_runs("clients_that_work_while_all_is_copied_find_what_they_left", 300, clients_at_work);
+    seeded_runs("clients_that_work_while_all_is_copied_find_what_they_left", 250, clients_at_work);
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! Decides on files that have changed at the source after the migration began.
+
+use super::file::File;
+use super::progress::Counters;
+use super::{Doing, Result};
+use crate::destination::Destination;
+use crate::ranges::RangeSet;
+use crate::record::State;
+use crate::source::{Cancel, FileType};
+
+/// Which version of a file stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// What is here. What was not copied becomes zeros, and the source's file is forgotten.
+    KeepHere,
+    /// The source's, as it is now. What is here is lost, clients' changes too.
+    TakeSource,
+}
+
+impl<D: Destination> File<D> {
+    /// Whether the file has changed at the source.
+    pub fn is_in_conflict(&self) -> bool {
+        !self.is_normal() && self.node.lock().record.conflict
+    }
+
+    /// Ends a conflict. Nothing happens to a file that is in none.
+    ///
+    /// # Errors
+    ///
+    /// Of any kind; then the file is still in conflict.
+    pub fn resolve(&self, how: Resolution, cancel: &Cancel) -> Result<()> {
+        match how {
+            Resolution::KeepHere => self.keep_here(),
+            Resolution::TakeSource => self.take_source(cancel),
+        }
+    }
+
+    fn keep_here(&self) -> Result<()> {
+        let (engine, node) = (&self.engine, &self.node);
+        let mut stub = node.lock();
+        node.alone(&mut stub);
+        if !stub.record.conflict || stub.settled {
+            return Ok(());
+        }
+        let before = stub.record.clone();
+        (stub.record.conflict, stub.record.minsize, stub.record.state) = (false, 0, State::Partial);
+        if let Err(error) = engine.store_stub(node, &mut stub) {
+            stub.record = before;
+            return Err(error);
+        }
+        engine.no_longer_missing(&mut stub, 0..u64::MAX);
+        engine.check_complete(node, &mut stub);
+        Ok(())
+    }
+
+    fn take_source(&self, cancel: &Cancel) -> Result<()> {
+        let (engine, node) = (&self.engine, &self.node);
+        let record = node.lock().record.clone();
+        if !record.conflict {
+            return Ok(());
+        }
+        let location = &record.location;
+        let now = engine.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel))?;
+        let size = if now.file_type == FileType::Regular { now.size } else { 0 };
+        let extras = engine.origins.get(record.source as usize).is_some_and(|it| it.source.capabilities().extras);
+        let mut stub = node.lock();
+        node.alone(&mut stub);
+        if !stub.record.conflict || stub.settled {
+            return Ok(());
+        }
+        // Everything is a hole before the record speaks of the new file: no old block may pass for one of it.
+        let here = engine.destination.status(&node.object).doing("taking the source's file")?.size;
+        engine.destination.truncate(&node.object, here.max(size)).doing("taking the source's file")?;
+        engine.destination.punch(&node.object, 0..here.max(size)).doing("taking the source's file")?;
+        let before = (stub.missing.len(), stub.record.clone());
+        stub.record.state = if extras { State::Dummy } else { State::Partial };
+        (stub.record.conflict, stub.record.modified) = (false, false);
+        (stub.record.stamp, stub.record.minsize, stub.record.holes) = (now.stamp(), size, RangeSet::default());
+        stub.missing = RangeSet::from(0..size);
+        if let Err(error) = engine.store_stub(node, &mut stub) {
+            stub.record = before.1;
+            return Err(error);
+        }
+        engine.destination.truncate(&node.object, size).doing("taking the source's file")?;
+        engine.put_attributes(&node.object, &now, record.source)?;
+        Counters::add(&engine.counters.bytes, size.saturating_sub(before.0));
+        engine.counters.no_problem(record.source, &location.path);
+        engine.check_complete(node, &mut stub);
+        Ok(())
+    }
+}
