@@ -213,27 +213,53 @@ impl Source for NfsSource {
     }
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        let target = self.with_handle(object, "read the target of", cancel, |handle| {
-            match self.ask(protocol::readlink(handle), cancel, protocol::link_read) {
-                Ok(target) => Ok(Some(PathBuf::from(OsString::from_vec(target)))),
-                // It is no symbolic link.
-                Err(Trouble::Status(protocol::INVALID | protocol::NOT_SUPPORTED | protocol::BAD_TYPE)) => Ok(None),
-                Err(trouble) => Err(trouble),
+        // Both at a time, whatever the object is: to ask for that first takes longer.
+        self.with_handle(object, "read the target or the access lists of", cancel, |handle| {
+            let mut flight = Flight::new(&self.nfs, cancel);
+            let link = flight.send(protocol::readlink(handle));
+            if self.has_lists {
+                flight.send(acl::getacl(handle));
             }
-        })?;
-        let attributes = if self.has_lists && target.is_none() {
-            self.with_handle(object, "read the access list of", cancel, |handle| acl::read(self, handle, cancel))?
-        } else {
-            Vec::new()
-        };
-        Ok(Extras { target, attributes })
+            let (mut target, mut lists) = (Ok(None), Ok(Vec::new()));
+            while flight.len() > 0 {
+                let (ticket, answer) = flight.next()?;
+                let answer = answer.map_err(Trouble::from);
+                if ticket == link {
+                    target = answer.and_then(|answer| protocol::link_read(answer.results()));
+                } else {
+                    lists = answer.and_then(|answer| acl::lists(answer.results()));
+                }
+            }
+            match target? {
+                Some(target) => Ok(Extras { target: Some(OsString::from_vec(target).into()), attributes: Vec::new() }),
+                None => Ok(Extras { target: None, attributes: lists? }),
+            }
+        })
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {
-        self.with_handle(file, "read", cancel, |handle| reading::read(self, handle, offset, buffer, cancel))
+        Ok(self.read_told(file, offset, buffer, cancel)?.0)
     }
 
     fn read_files(&self, files: &mut [(&Location, &mut [u8])], cancel: &Cancel) -> Vec<Result<usize>> {
+        self.read_files_told(files, cancel).into_iter().map(|read| Ok(read?.0)).collect()
+    }
+
+    fn read_told(
+        &self,
+        file: &Location,
+        offset: u64,
+        buffer: &mut [u8],
+        cancel: &Cancel,
+    ) -> Result<(usize, Option<Attributes>)> {
+        self.with_handle(file, "read", cancel, |handle| reading::read(self, handle, offset, buffer, cancel))
+    }
+
+    fn read_files_told(
+        &self,
+        files: &mut [(&Location, &mut [u8])],
+        cancel: &Cancel,
+    ) -> Vec<Result<(usize, Option<Attributes>)>> {
         reading::read_files(self, files, cancel)
     }
 }

@@ -88,6 +88,23 @@ impl PathSource {
             )),
         }
     }
+
+    /// Opens a file and fills the buffer.
+    fn read_open(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<(usize, OwnedFd)> {
+        let opened = self.open_file(file)?;
+        let mut filled = 0;
+        while filled < buffer.len() {
+            check(cancel)?;
+            let end = buffer.len().min(filled + READ_SIZE);
+            match rustix::io::pread(&opened, &mut buffer[filled..end], offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed("read", &file.path, errno)),
+            }
+        }
+        Ok((filled, opened))
+    }
 }
 
 impl Source for PathSource {
@@ -162,19 +179,27 @@ impl Source for PathSource {
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {
-        let opened = self.open_file(file)?;
-        let mut filled = 0;
-        while filled < buffer.len() {
-            check(cancel)?;
-            let end = buffer.len().min(filled + READ_SIZE);
-            match rustix::io::pread(&opened, &mut buffer[filled..end], offset.saturating_add(filled as u64)) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed("read", &file.path, errno)),
-            }
-        }
-        Ok(filled)
+        Ok(self.read_open(file, offset, buffer, cancel)?.0)
+    }
+
+    fn read_told(
+        &self,
+        file: &Location,
+        offset: u64,
+        buffer: &mut [u8],
+        cancel: &Cancel,
+    ) -> Result<(usize, Option<Attributes>)> {
+        let (filled, opened) = self.read_open(file, offset, buffer, cancel)?;
+        let attributes = stat::of(&opened).map_err(|errno| failed("read the attributes of", &file.path, errno))?;
+        Ok((filled, Some(attributes)))
+    }
+
+    fn read_files_told(
+        &self,
+        files: &mut [(&Location, &mut [u8])],
+        cancel: &Cancel,
+    ) -> Vec<Result<(usize, Option<Attributes>)>> {
+        files.iter_mut().map(|(file, buffer)| self.read_told(file, 0, buffer, cancel)).collect()
     }
 
     fn next_data(&self, file: &Location, offset: u64, cancel: &Cancel) -> Result<Option<Range<u64>>> {

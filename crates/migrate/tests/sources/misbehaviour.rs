@@ -345,6 +345,33 @@ fn reads_that_give_less_than_was_asked_go_on() {
 }
 
 #[test]
+fn a_read_tells_what_the_file_is_unless_it_changed_meanwhile() {
+    let peer = Peer::start(Manners { piece: 500, ..Manners::good(100) });
+    let source = peer.open("").expect("opens");
+    let (file, cancel) = (&files(&source, 100)[99], Cancel::new());
+    let attributes = source.attributes(file, &cancel).expect("has attributes");
+    let both = || {
+        let (mut one, mut other) = ([0; 6000], [0; 6000]);
+        let alone = source.read_told(file, 0, &mut one, &cancel).expect("reads").1;
+        let among = source.read_files_told(&mut [(file, &mut other[..])], &cancel).remove(0).expect("reads").1;
+        [alone, among]
+    };
+    assert_eq!(both(), [Some(attributes); 2]);
+    for wrong in [0, 3, 7] {
+        let mut reads = 0;
+        // Of eight pieces one tells another time of the last change: its last byte is the twelfth before the two lengths and the mark.
+        peer.decide(move |procedure| {
+            reads += usize::from(procedure == READ);
+            if procedure != READ || reads % 8 != wrong {
+                return Act::Answer;
+            }
+            Act::Change(Box::new(|answer, data| answer[data - 13] += 1))
+        });
+        assert_eq!(both(), [None; 2], "piece {wrong} of another version");
+    }
+}
+
+#[test]
 fn an_end_that_comes_too_early_is_asked_about_again() {
     let peer = Peer::start(Manners { piece: 500, ..Manners::good(100) });
     let source = peer.open("").expect("opens");

@@ -341,6 +341,8 @@ fn a_read_ends_where_the_file_ends_whatever_is_asked() {
         let from = (offset as usize).min(bytes.len());
         assert!(buffer[..read] == bytes[from..from + read]);
     }
+    let told = source.read_told(&at("file"), 0, &mut buffer, &Cancel::new()).expect("reads");
+    assert_eq!(told, (3_000_000, Some(attributes(&source, "file"))));
     let (location, mut small) = (at("file"), [0; 16]);
     let absent = at("absent");
     let mut second = [0; 4];

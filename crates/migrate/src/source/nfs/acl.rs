@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 
-use super::NfsSource;
 use super::flight::Flight;
 use super::pool::Pool;
 use super::protocol::{self, Trouble};
@@ -30,7 +29,8 @@ const GROUP: u32 = 8;
 const MASK: u32 = 0x10;
 const OTHER: u32 = 0x20;
 
-fn getacl(handle: &[u8]) -> Call {
+/// Asks for both lists of an object.
+pub(super) fn getacl(handle: &[u8]) -> Call {
     let mut arguments = Vec::new();
     arguments.put_opaque(handle);
     arguments.put_u32(ACCESS | DEFAULT);
@@ -40,24 +40,18 @@ fn getacl(handle: &[u8]) -> Call {
 /// Whether the server has access lists for this root.
 pub(super) fn are_there(nfs: &Pool, root: &[u8], cancel: &Cancel) -> Result<bool> {
     match Flight::call(nfs, cancel, getacl(root)) {
-        Ok(answer) => Ok(lists(answer.results()).is_ok()),
+        Ok(answer) => Ok(protocol::status(&mut answer.results()).is_ok()),
         Err(failure) if failure.error.kind == ErrorKind::Cancelled => Err(failure.error),
         Err(_) => Ok(false),
     }
 }
 
-/// The access lists of an object as Linux' extended attributes.
-pub(super) fn read(source: &NfsSource, handle: &[u8], cancel: &Cancel) -> Result<Vec<(OsString, Vec<u8>)>, Trouble> {
-    match source.ask(getacl(handle), cancel, lists) {
-        // It is of a kind that has none.
-        Err(Trouble::Status(protocol::NOT_SUPPORTED | protocol::INVALID)) => Ok(Vec::new()),
-        lists => lists,
-    }
-}
-
-/// The answer to [`getacl`].
+/// The answer to [`getacl`]: the access lists of an object as Linux' extended attributes. Objects of some kinds have none.
 pub(super) fn lists(mut reader: Reader<'_>) -> Result<Vec<(OsString, Vec<u8>)>, Trouble> {
-    protocol::status(&mut reader)?;
+    match protocol::status(&mut reader) {
+        Err(Trouble::Status(protocol::NOT_SUPPORTED | protocol::INVALID)) => return Ok(Vec::new()),
+        outcome => outcome?,
+    }
     reader.option(protocol::attributes)?;
     let mask = reader.u32()?;
     let mut found = Vec::new();

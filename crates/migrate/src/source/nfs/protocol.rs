@@ -189,28 +189,33 @@ pub(super) fn looked_up(mut reader: Reader<'_>) -> Result<(Box<[u8]>, Option<Att
     Ok((handle, reader.option(attributes)?))
 }
 
-/// The answer to [`readlink`].
-pub(super) fn link_read(mut reader: Reader<'_>) -> Result<Vec<u8>, Trouble> {
-    status(&mut reader)?;
+/// The answer to [`readlink`]; `None` if it is no symbolic link.
+pub(super) fn link_read(mut reader: Reader<'_>) -> Result<Option<Vec<u8>>, Trouble> {
+    match status(&mut reader) {
+        Err(Trouble::Status(INVALID | NOT_SUPPORTED | BAD_TYPE)) => return Ok(None),
+        outcome => outcome?,
+    }
     reader.option(attributes)?;
     let target = reader.opaque(TEXT)?;
     if target.is_empty() || target.contains(&0) {
         return Err(Malformed("the target of a symbolic link is empty or has a zero in it").into());
     }
-    Ok(target.to_vec())
+    Ok(Some(target.to_vec()))
 }
 
 /// Bytes of a file.
 #[derive(Debug)]
 pub(super) struct Piece<'a> {
     pub(super) bytes: &'a [u8],
+    /// Of the file behind the read.
+    pub(super) attributes: Option<Attributes>,
     pub(super) is_last: bool,
 }
 
 /// The answer to [`read`] of so many bytes from `offset` on.
 pub(super) fn have_read(mut reader: Reader<'_>, offset: u64, asked: usize) -> Result<Piece<'_>, Trouble> {
     status(&mut reader)?;
-    let size = reader.option(attributes)?.map(|attributes| attributes.size);
+    let attributes = reader.option(attributes)?;
     let count = reader.u32()? as usize;
     let says_last = reader.bool()?;
     let bytes = reader.opaque(asked)?;
@@ -222,8 +227,9 @@ pub(super) fn have_read(mut reader: Reader<'_>, offset: u64, asked: usize) -> Re
     }
     // An end before the size that stands in the same answer is asked about once more.
     let reached = offset.saturating_add(count as u64);
-    let is_last = says_last && (bytes.is_empty() || size.is_none_or(|size| reached >= size));
-    Ok(Piece { bytes, is_last })
+    let is_end = attributes.is_none_or(|attributes| reached >= attributes.size);
+    let is_last = says_last && (bytes.is_empty() || is_end);
+    Ok(Piece { bytes, attributes, is_last })
 }
 
 /// The largest read that the server takes: the answer to [`fsinfo`].

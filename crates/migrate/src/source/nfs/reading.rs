@@ -8,12 +8,37 @@ use super::NfsSource;
 use super::flight::Flight;
 use super::protocol::{self, Trouble};
 use super::rpc::Call;
-use crate::source::{Cancel, Error, ErrorKind, Location, Result};
+use crate::source::{Attributes, Cancel, Error, ErrorKind, Location, Result};
 
 /// Pieces of one file that are under way.
 const PIECES: usize = 16;
 /// Files that are under way.
 const FILES: usize = 256;
+
+/// How many bytes were read, and what the file says of itself behind that.
+type Read = (usize, Option<Attributes>);
+
+/// What all answers for a file say of it.
+#[derive(Default)]
+struct Told {
+    attributes: Option<Attributes>,
+    /// The file changed between two answers, or one does not say.
+    is_unsure: bool,
+}
+
+impl Told {
+    fn add(&mut self, told: Option<Attributes>) {
+        let stamp = |attributes: Attributes| attributes.stamp();
+        self.is_unsure |=
+            told.is_none() || (self.attributes.is_some() && self.attributes.map(stamp) != told.map(stamp));
+        self.attributes = told;
+    }
+
+    /// `None` if the answers are not of one version of the file: who asks again then, learns the newest.
+    fn finish(self) -> Option<Attributes> {
+        if self.is_unsure { None } else { self.attributes }
+    }
+}
 
 /// Fills the buffer from one file, by one handle.
 pub(super) fn read(
@@ -22,7 +47,8 @@ pub(super) fn read(
     offset: u64,
     buffer: &mut [u8],
     cancel: &Cancel,
-) -> Result<usize, Trouble> {
+) -> Result<Read, Trouble> {
+    let mut told = Told::default();
     let mut flight = Flight::new(&source.nfs, cancel);
     // Places in the buffer that are asked for, and that have been.
     let mut next = 0;
@@ -43,12 +69,13 @@ pub(super) fn read(
             }
         }
         if flight.len() == 0 {
-            return Ok(end);
+            return Ok((end, told.finish()));
         }
         let (ticket, answer) = flight.next()?;
         let Some((from, to)) = asked.remove(&ticket) else { continue };
         let answer = answer?;
         let piece = protocol::have_read(answer.results(), offset.saturating_add(from as u64), to - from)?;
+        told.add(piece.attributes);
         let reached = from + piece.bytes.len();
         buffer[from..reached].copy_from_slice(piece.bytes);
         if piece.is_last {
@@ -64,7 +91,7 @@ pub(super) fn read_files(
     source: &NfsSource,
     files: &mut [(&Location, &mut [u8])],
     cancel: &Cancel,
-) -> Vec<Result<usize>> {
+) -> Vec<Result<Read>> {
     let states = files.iter().map(|(location, _)| State::new(location)).collect();
     let batch = Batch { source, cancel, flight: Flight::new(&source.nfs, cancel), parents: HashMap::new(), states };
     batch.run(files)
@@ -77,12 +104,13 @@ struct State {
     filled: usize,
     /// The handle was stale, and the file is looked up again.
     was_stale: bool,
-    result: Option<Result<usize>>,
+    told: Told,
+    result: Option<Result<Read>>,
 }
 
 impl State {
     fn new(location: &Location) -> Self {
-        Self { handle: location.handle.clone(), filled: 0, was_stale: false, result: None }
+        Self { handle: location.handle.clone(), filled: 0, was_stale: false, told: Told::default(), result: None }
     }
 }
 
@@ -96,7 +124,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    fn run(mut self, files: &mut [(&Location, &mut [u8])]) -> Vec<Result<usize>> {
+    fn run(mut self, files: &mut [(&Location, &mut [u8])]) -> Vec<Result<Read>> {
         let mut waiting: VecDeque<usize> = (0..files.len()).collect();
         let mut asked: HashMap<u64, usize> = HashMap::new();
         loop {
@@ -138,7 +166,7 @@ impl Batch<'_> {
     fn next_call(&mut self, number: usize, location: &Location, size: usize) -> Option<Call> {
         let state = &mut self.states[number];
         if state.filled == size {
-            state.result = Some(Ok(size));
+            state.result = Some(Ok((size, std::mem::take(&mut state.told).finish())));
             return None;
         }
         if !state.handle.is_empty() {
@@ -169,7 +197,8 @@ impl Batch<'_> {
         let state = &mut self.states[number];
         if trouble.is_stale() && !state.was_stale {
             // All of it anew, by its path: the bytes so far may be another file's.
-            *state = State { handle: Box::default(), filled: 0, was_stale: true, result: None };
+            let anew = Location { path: PathBuf::new(), handle: Box::default() };
+            *state = State { was_stale: true, ..State::new(&anew) };
             if let Some(parent) = location.path.parent() {
                 self.parents.remove(parent);
             }
@@ -190,8 +219,9 @@ impl State {
         let reached = self.filled + piece.bytes.len();
         buffer[self.filled..reached].copy_from_slice(piece.bytes);
         self.filled = reached;
+        self.told.add(piece.attributes);
         if piece.is_last || reached == buffer.len() {
-            self.result = Some(Ok(reached));
+            self.result = Some(Ok((reached, std::mem::take(&mut self.told).finish())));
         }
         Ok(())
     }
