@@ -153,15 +153,17 @@ fn ended_at(script: &Script, seed: Seed, change: u64, end: End, ordered: bool) {
         Err(Error::NotEmpty(_)) if finishing => return no_trace(&destination),
         Err(error) => panic!("change {change}, {end:?}: {error}"),
     };
-    let model = found(&door, script, done);
+    // A client that looks at everything does the crawler's work: in every other run the crawler is alone.
+    let looks = change % 2 == 0;
+    let mut model = looks.then(|| found(&door, script, done));
     for passes in [Passes::MetadataFirst, Passes::Bulk] {
         let how = Crawl { threads: 1, passes, ..Crawl::default() };
         door.engine.crawl(&how, &door.cancel).expect("goes on");
     }
-    door.check(&model, true).expect("looks");
     door.engine.finish().expect("nothing is missing");
     no_trace(&destination);
-    door.check(&model, true).expect("looks");
+    let model = model.get_or_insert_with(|| found(&door, script, done));
+    door.check(model, true).expect("looks");
 }
 
 fn at_every_change(seed: Seed) {

@@ -68,8 +68,9 @@ impl Default for Crawl {
     }
 }
 
-/// How often what is whole is settled, at the latest.
-const SETTLE: Duration = Duration::from_millis(500);
+/// How often what is whole is settled, at the latest. A file system commits about as often by itself; what is made and marked and whole within
+/// one commit costs one write of its inode.
+const SETTLE: Duration = Duration::from_secs(5);
 /// Sweeps that let clients rename meanwhile; the next one holds renames back.
 const PATIENT_SWEEPS: usize = 3;
 

@@ -25,7 +25,7 @@ use super::{Doing, Engine, Result};
 use crate::destination::{Destination, NodeId};
 use crate::record::Reference;
 
-/// So many objects are worth a round.
+/// So many complete files are worth a round: each keeps a descriptor open until then.
 const MANY: usize = 4096;
 
 pub(super) struct Settling<D: Destination> {
@@ -116,7 +116,8 @@ impl<D: Destination> Engine<D> {
 
     /// Settles, if there is much to settle.
     pub(super) fn settle_many(&self) -> Result<()> {
-        if self.settling.unsettled.load(Ordering::Relaxed) < MANY { Ok(()) } else { self.settle() }
+        let files = self.settling.waiting.lock().files.len();
+        if files < MANY { Ok(()) } else { self.settle() }
     }
 
     fn settle_directories(&self) -> Result<()> {
