@@ -1,15 +1,17 @@
 //! Where one thread gets its requests: the kernel wakes one thread for each of them, and all when they are to end.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use fuse_backend_rs::abi::fuse_abi::InHeader;
 use fuse_backend_rs::transport::{FuseBuf, FuseDevWriter, Reader};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, retry_on_intr};
+use vm_memory::ByteValued;
 
 /// Bytes of the largest request or answer: a megabyte, and what comes before it.
 const LARGEST: usize = (1 << 20) + 4096;
@@ -45,8 +47,49 @@ pub(crate) struct Channel {
     answer: Vec<u8>,
 }
 
-/// A request, and where its answer goes.
-pub(crate) type Request<'a> = (Reader<'a>, FuseDevWriter<'a>);
+/// A request, and room for its answer.
+pub(crate) struct Received<'a> {
+    pub(crate) device: &'a File,
+    pub(crate) request: &'a mut [u8],
+    pub(crate) answer: &'a mut [u8],
+}
+
+impl<'a> Received<'a> {
+    /// What is in front of every request.
+    pub(crate) fn header(&self) -> io::Result<InHeader> {
+        let header = self.request.first_chunk::<{ size_of::<InHeader>() }>();
+        let mut read = InHeader::default();
+        read.as_mut_slice().copy_from_slice(header.ok_or(io::ErrorKind::InvalidData)?);
+        Ok(read)
+    }
+
+    /// What follows.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.request[size_of::<InHeader>()..]
+    }
+
+    /// As the library reads a request.
+    pub(crate) fn reader(request: &'a mut [u8]) -> io::Result<Reader<'a>> {
+        let refused = |error| io::Error::other(format!("{error}"));
+        Reader::from_fuse_buffer(FuseBuf::new(request)).map_err(refused)
+    }
+
+    /// For the library.
+    pub(crate) fn split(self) -> io::Result<(Reader<'a>, FuseDevWriter<'a>)> {
+        let refused = |error| io::Error::other(format!("{error}"));
+        let writer = FuseDevWriter::new(self.device.as_raw_fd(), self.answer).map_err(refused)?;
+        Ok((Self::reader(self.request)?, writer))
+    }
+
+    /// Answers it.
+    pub(crate) fn reply(&self, request: u64, answer: Result<Vec<u8>, Errno>) -> io::Result<()> {
+        let (error, body) = answer.map_or_else(|errno| (-errno.raw_os_error(), Vec::new()), |body| (0, body));
+        let length = (16 + body.len()) as u32;
+        let header = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &request.to_ne_bytes()].concat();
+        rustix::io::writev(self.device, &[IoSlice::new(&header), IoSlice::new(&body)])?;
+        Ok(())
+    }
+}
 
 impl Channel {
     pub(crate) fn new(device: &File, end: &End) -> io::Result<Self> {
@@ -60,7 +103,7 @@ impl Channel {
 
     /// Waits for the next request. `None` when there will be no more, because the thread is to end, or nothing is mounted any
     /// more.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Request<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Received<'_>>> {
         let length = loop {
             if self.is_to_end()? {
                 return Ok(None);
@@ -73,10 +116,8 @@ impl Channel {
                 Err(errno) => return Err(errno.into()),
             }
         };
-        let refused = |error| io::Error::other(format!("{error}"));
-        let reader = Reader::from_fuse_buffer(FuseBuf::new(&mut self.request[..length])).map_err(refused)?;
-        let writer = FuseDevWriter::new(self.device.as_raw_fd(), &mut self.answer).map_err(refused)?;
-        Ok(Some((reader, writer)))
+        let (device, request) = (&self.device, &mut self.request[..length]);
+        Ok(Some(Received { device, request, answer: &mut self.answer }))
     }
 
     /// Waits until something happens.

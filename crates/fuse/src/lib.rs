@@ -5,15 +5,25 @@
 //! ```
 //!
 //! It knows nothing of files. File systems are written against `fuse_backend_rs::api::filesystem::FileSystem`, which serves
-//! virtio-fs as well.
+//! virtio-fs as well, and against [`Beside`] for what the library does not know: files that the kernel reads and writes itself, files without
+//! names, copies within the file system, when something was made.
 //!
 //! Parts: `mount` mounts, hands over and takes away what a process that died has left, `session` is the kernel's side,
-//! `channel` waits for requests.
+//! `channel` waits for requests, `answers` has them answered, `crew` is the threads, `beside` what the library does not know, `connection` and
+//! `backing` what a file system asks of the kernel.
 
+mod answers;
+mod backing;
+mod beside;
 mod channel;
+mod connection;
+mod crew;
 mod error;
 mod mount;
 mod session;
 
+pub use beside::{Beside, Copy, DIRECT_IO_ALLOW_MMAP, NewAttribute, Nothing, Opened, PASSTHROUGH, SETXATTR_EXT};
+pub use connection::{Connection, passed_through};
+pub use crew::waiting;
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings, give_up, is_mounted};

@@ -4,10 +4,9 @@ use std::fs::{self, File};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::Duration;
 
 use fuse_backend_rs::api::filesystem::FileSystem;
@@ -17,8 +16,11 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::set_current_timer_slack;
 
+use crate::answers::Answers;
+use crate::beside::Nothing;
 use crate::channel::{Channel, End};
-use crate::{Error, Result, session};
+use crate::crew::Crew;
+use crate::{Beside, Connection, Error, Result, session};
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ pub struct Mount {
     device: Option<File>,
     path: PathBuf,
     end: End,
-    threads: Vec<JoinHandle<()>>,
+    crew: Arc<Crew>,
 }
 
 impl Mount {
@@ -72,10 +74,23 @@ impl Mount {
     where
         F: FileSystem + Send + Sync + 'static,
     {
+        Self::new_beside(fs, Arc::new(Nothing), path, settings)
+    }
+
+    /// Mounts a file system that answers more than the library knows.
+    pub fn new_beside<F>(
+        fs: F,
+        beside: Arc<dyn Beside>,
+        path: impl AsRef<Path>,
+        settings: &MountSettings,
+    ) -> Result<Self>
+    where
+        F: FileSystem + Send + Sync + 'static,
+    {
         let path = path.as_ref();
         Self::prepare(path)?;
         let device = session::mount(path, settings.name)?;
-        let mount = Self::answering(fs, device, path, settings)?;
+        let mount = Self::answering(fs, beside, device, path, settings)?;
         tracing::info!(path = %path.display(), "mounted");
         Ok(mount)
     }
@@ -86,33 +101,54 @@ impl Mount {
     where
         F: FileSystem + Send + Sync + 'static,
     {
+        Self::go_on_beside(fs, Arc::new(Nothing), device, path, settings)
+    }
+
+    /// The same for a file system that answers more than the library knows.
+    pub fn go_on_beside<F>(
+        fs: F,
+        beside: Arc<dyn Beside>,
+        device: OwnedFd,
+        path: impl AsRef<Path>,
+        settings: &MountSettings,
+    ) -> Result<Self>
+    where
+        F: FileSystem + Send + Sync + 'static,
+    {
         let path = path.as_ref();
-        let mount = Self::answering(fs, device.into(), path, settings)?;
+        let mount = Self::answering(fs, beside, device.into(), path, settings)?;
         tracing::info!(path = %path.display(), "taken over");
         Ok(mount)
     }
 
     /// Answers by threads.
-    fn answering<F>(fs: F, device: File, path: &Path, settings: &MountSettings) -> Result<Self>
+    fn answering<F>(fs: F, beside: Arc<dyn Beside>, device: File, path: &Path, settings: &MountSettings) -> Result<Self>
     where
         F: FileSystem + Send + Sync + 'static,
     {
         let not_started = |cause| Error::Thread { path: path.to_owned(), cause };
         let own = session::own_channel(&device);
+        let connection = Connection::new(&device);
         let end = End::new().map_err(not_started)?;
-        let mut mount = Self { device: Some(device), path: path.to_owned(), end, threads: Vec::new() };
-        let own = own.map_err(not_started)?;
-        let server = Arc::new(Server::new(fs));
-        for number in 0..settings.threads.max(1) {
-            let channel = Channel::new(&own, &mount.end).map_err(not_started)?;
-            let (server, folder, settings) = (server.clone(), path.to_owned(), settings.clone());
-            let work = move || {
-                prepare_thread(&settings);
-                serve(channel, &server, &folder);
-            };
-            let started = Builder::new().name(format!("fuse-{number}")).spawn(work);
-            mount.threads.push(started.map_err(not_started)?);
-        }
+        let answers = Arc::new(Answers { server: Server::new(fs), beside, path: path.to_owned() });
+        let start = {
+            let (end, settings, answers) = (end.clone(), settings.clone(), answers.clone());
+            let own = own.map_err(not_started)?;
+            move |crew: &Arc<Crew>, number| {
+                let channel = Channel::new(&own, &end)?;
+                let (crew, answers, settings) = (crew.clone(), answers.clone(), settings.clone());
+                let work = move || {
+                    prepare_thread(&settings);
+                    answers.serve(channel, &crew);
+                };
+                Builder::new().name(format!("fuse-{number}")).spawn(work)
+            }
+        };
+        let crew = Crew::new(settings.threads, start);
+        let mount = Self { device: Some(device), path: path.to_owned(), end, crew };
+        answers.beside.mounted(connection.map_err(not_started)?);
+        drop(answers);
+        mount.crew.fill().map_err(not_started)?;
         Ok(mount)
     }
 
@@ -123,13 +159,21 @@ impl Mount {
         }
     }
 
-    /// Lets go of a mount that stays: gives its device when every request that was taken is answered. The file system is dropped
-    /// by then, unless another process has it.
+    /// Lets go of a mount that stays: gives its device when every request that was taken is answered, or left to the successor because it
+    /// waits. The file system is dropped by then, unless another process has it.
     #[expect(clippy::missing_panics_doc, reason = "a mount is handed over once")]
     pub fn hand_over(mut self) -> OwnedFd {
         self.rest();
+        self.crew.rest();
         self.join();
-        self.device.take().expect("it is there until now").into()
+        let device = self.device.take().expect("it is there until now");
+        let left = self.crew.left();
+        if left > 0
+            && let Err(error) = Connection::new(&device).and_then(|connection| connection.send_again())
+        {
+            tracing::warn!(path = %self.path.display(), left, %error, "requests that wait end with an error");
+        }
+        device.into()
     }
 
     /// `/dev/fuse`, as it was mounted: as long as anybody has it open, the mount is there.
@@ -137,11 +181,9 @@ impl Mount {
         self.device.as_ref().map(AsFd::as_fd)
     }
 
-    fn join(&mut self) {
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
-            }
+    fn join(&self) {
+        if !self.crew.join() {
+            tracing::error!(path = %self.path.display(), "a thread of the mount panicked");
         }
     }
 
@@ -152,7 +194,7 @@ impl Mount {
 
     /// Whether all requests are answered. Somebody else may have unmounted it.
     pub fn is_alive(&self) -> bool {
-        self.threads.iter().all(|thread| !thread.is_finished())
+        self.crew.is_whole()
     }
 }
 
@@ -166,6 +208,7 @@ impl Drop for Mount {
             tracing::warn!(path = %self.path.display(), %error, "its threads could not be told to end");
             return;
         }
+        self.crew.rest();
         self.join();
         // Where somebody has aborted the connection, nothing was unmounted.
         if let Err(error) = take_away_if_dead(&self.path) {
@@ -255,31 +298,5 @@ fn prepare_thread(settings: &MountSettings) {
         && let Err(error) = configure_io_flusher_behavior(true)
     {
         tracing::debug!(%error, "where memory is short, the kernel may wait for this thread, and it for the kernel");
-    }
-}
-
-/// Answers requests until there is no mount any more.
-fn serve<F: FileSystem + Sync>(mut channel: Channel, server: &Server<F>, path: &Path) {
-    loop {
-        let (reader, writer) = match channel.next() {
-            Ok(Some(request)) => request,
-            Ok(None) => return,
-            Err(error) => {
-                tracing::debug!(%error, "the kernel has ended the connection");
-                return;
-            }
-        };
-        let answer = AssertUnwindSafe(|| server.handle_message(reader, writer.into(), None, None));
-        match catch_unwind(answer) {
-            Ok(Ok(_)) => {}
-            // Who has asked may be gone: then there is nobody to tell, and others go on.
-            Ok(Err(error)) => tracing::debug!(%error, "an answer did not arrive"),
-            Err(_) => {
-                // Who has asked would wait for ever, whatever signal comes. This ends the connection for all.
-                tracing::error!(path = %path.display(), "a request panicked; the mount is given up");
-                let _ = unmount(path, UnmountFlags::FORCE).and_then(|()| unmount(path, UnmountFlags::DETACH));
-                return;
-            }
-        }
     }
 }
