@@ -50,6 +50,7 @@ const HOUSE: &[Room] = &[
     room("migrate", Place::Floor(2), &[]),
     room("scan", Place::Floor(3), &[]),
     room("logpool-fs", Place::Floor(3), &[]),
+    room("migrate-fs", Place::Floor(3), &[]),
     room("logpool-service", Place::Floor(3), &["logpool-fs"]),
     room("sql", Place::Floor(3), &["scan"]),
     room("cluster", Place::Floor(3), &["scan", "sql"]),

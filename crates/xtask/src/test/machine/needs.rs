@@ -97,6 +97,14 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
+        what: "mkfs.xfs and mkfs.btrfs",
+        why: "the tests of a migration's door on the file systems that a destination may lie on",
+        means: Means::Programs(&["mkfs.xfs", "mkfs.btrfs"]),
+        packages: &["xfsprogs", "btrfs-progs"],
+        without: Without::Skips,
+        installs: true,
+    },
+    Need {
         what: "libfabric",
         why: "the tests of transports other than TCP",
         means: Means::Libraries(&["libfabric.so.1"]),

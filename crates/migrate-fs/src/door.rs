@@ -1,0 +1,121 @@
+//! The mounted destination, and how it goes from one process to the next.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use ishigaki_fuse::{Mount, MountSettings};
+
+use crate::arrivals::Arrivals;
+use crate::door_fs::DoorFs;
+use crate::handed::Table;
+use crate::nodes::Nodes;
+use crate::volume::Volume;
+use crate::{Error, Result};
+
+/// How a destination is mounted.
+const MOUNT: MountSettings = MountSettings { name: "ishigaki-migrate", threads: 4, below_block_device: false };
+
+/// A destination that programs use through a folder.
+///
+/// *Threads*: any number of requests wait for what is missing, and do not hold up others. *Drop* unmounts. *A crash* of the process leaves a folder
+/// that answers `ENOTCONN`; the next door on it puts that right. Nothing is lost: all that was acknowledged is the destination's.
+///
+/// What is open survives when the mount is [handed over](Self::hand_over) and another process [goes on](Self::go_on).
+#[derive(Debug)]
+pub struct Door {
+    mount: Option<Mount>,
+    fs: Arc<DoorFs>,
+}
+
+/// How often what was done by a door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files that were opened and passed through: the kernel reads and writes them itself.
+    pub passed: u64,
+    /// Files that were opened and are read and written by the door.
+    pub served: u64,
+    /// Objects that the kernel knows at this moment.
+    pub known: usize,
+}
+
+/// A door between two processes.
+///
+/// *Drop* lets go of it: programs get `ENOTCONN` unless another process has the device as well.
+#[derive(Debug)]
+pub struct Handed {
+    /// `/dev/fuse`, as it was mounted.
+    pub device: OwnedFd,
+    /// What the kernel knows and has open.
+    pub table: Vec<u8>,
+    /// Files without names that the kernel knows, in the table's order.
+    pub orphans: Vec<OwnedFd>,
+}
+
+impl Door {
+    /// Mounts a destination on an empty folder. Takes root.
+    ///
+    /// # Errors
+    ///
+    /// Where the destination is no directory of ext4, xfs or btrfs, or nothing can be mounted.
+    pub fn open(destination: &Path, folder: &Path, arrivals: Arc<dyn Arrivals>) -> Result<Self> {
+        let fs = Arc::new(DoorFs::new(Volume::open(destination)?, arrivals, 1));
+        let mount = Mount::new_beside(fs.clone(), fs.clone(), folder, &MOUNT)?;
+        Ok(Self { mount: Some(mount), fs })
+    }
+
+    /// Goes on with a mount that another process has handed over.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and where what was handed over is not whole.
+    pub fn go_on(destination: &Path, folder: &Path, arrivals: Arc<dyn Arrivals>, handed: Handed) -> Result<Self> {
+        let torn = || Error::Inheritance { path: folder.to_owned() };
+        let table = Table::read(&handed.table).ok_or_else(torn)?;
+        if table.orphans.len() != handed.orphans.len() {
+            return Err(torn());
+        }
+        let fs = Arc::new(DoorFs::new(Volume::open(destination)?, arrivals, table.next_handle));
+        fs.agree(table.agreed);
+        fs.opens().take_over(table.records);
+        for (identity, held) in table.orphans.into_iter().zip(handed.orphans) {
+            fs.nodes().adopt(identity, held);
+        }
+        let mount = Mount::go_on_beside(fs.clone(), fs.clone(), handed.device, folder, &MOUNT)?;
+        Ok(Self { mount: Some(mount), fs })
+    }
+
+    /// Lets go of the mount, which stays. Requests that wait for something are answered by the process that goes on with it.
+    ///
+    /// # Errors
+    ///
+    /// When a file without a name can not be handed over, because this process has too many files open. The mount is ended then.
+    #[expect(clippy::missing_panics_doc, reason = "a door is handed over once")]
+    pub fn hand_over(mut self) -> std::io::Result<Handed> {
+        let device = self.mount.take().expect("it is there until now").hand_over();
+        let (next_handle, records) = self.fs.opens().hand_over();
+        let (identities, held): (Vec<_>, Vec<_>) = Nodes::orphans(self.fs.nodes()).into_iter().unzip();
+        let orphans = held.iter().map(|held| held.try_clone()).collect::<std::io::Result<Vec<_>>>()?;
+        let table = Table { next_handle, agreed: self.fs.agreed(), records, orphans: identities };
+        Ok(Handed { device, table: table.write(), orphans })
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        let (passed, served) = self.fs.opens().counts();
+        Counts { passed, served, known: self.fs.nodes().count() }
+    }
+
+    /// Whether requests are answered. Somebody may have unmounted it.
+    pub fn is_alive(&self) -> bool {
+        self.mount.as_ref().is_some_and(Mount::is_alive)
+    }
+
+    /// Has the kernel forget what it was told of an object, which another one than it has changed.
+    pub fn has_changed(&self, number: u64) {
+        if let Some(connection) = self.fs.connection() {
+            // It may not know it.
+            let _ = connection.forget_node(number);
+        }
+    }
+}

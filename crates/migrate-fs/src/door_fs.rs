@@ -1,0 +1,225 @@
+//! The destination as a file system: each request is done on the destination's own file system, after what it needs has
+//! [arrived](crate::Arrivals).
+//!
+//! Names and attributes are asked of the door, and believed by the kernel for some time, as all changes of them come through the kernel. Locks are the
+//! kernel's own: all programs use one mount, so it knows of all locks, and they outlive the service.
+//!
+//! Parts: `names` finds, makes, renames and removes, `attributes` tells and changes what an object says of itself, `extras` its extended
+//! attributes, `bytes` opens, reads and writes, `listing` lists, `beside` is what the library does not know.
+
+mod attributes;
+mod beside;
+mod bytes;
+mod extras;
+mod file_system;
+mod listing;
+mod names;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use fuse_backend_rs::api::filesystem::Entry;
+use ishigaki_fuse::{Connection, waiting};
+use ishigaki_migrate::source::Cancel;
+use rustix::fs::{OFlags, Statx};
+use rustix::io::Errno;
+
+use crate::arrivals::{Arrivals, Object};
+use crate::nodes::{Known, Nodes, ROOT};
+use crate::opens::Opens;
+use crate::volume::{Identity, Volume};
+
+/// For how long the kernel may believe a name. All changes of names come through it.
+const NAMES: Duration = Duration::from_hours(1);
+
+/// For how long it may believe attributes. It forgets them by itself when it changes them, but not when a program writes to a file that it has
+/// mapped.
+const ATTRIBUTES: Duration = Duration::from_secs(1);
+
+/// The destination as a file system. Any number of threads may ask at a time.
+pub(crate) struct DoorFs {
+    volume: Volume,
+    nodes: Nodes,
+    opens: Opens,
+    arrivals: Arc<dyn Arrivals>,
+    connection: OnceLock<Connection>,
+    /// The kernel can pass files through.
+    passes: AtomicBool,
+    /// It tells when the set-group-ID bit goes with an access control list.
+    extended: AtomicBool,
+}
+
+impl DoorFs {
+    pub(crate) fn new(volume: Volume, arrivals: Arc<dyn Arrivals>, next_handle: u64) -> Self {
+        Self {
+            volume,
+            nodes: Nodes::default(),
+            opens: Opens::new(next_handle),
+            arrivals,
+            connection: OnceLock::new(),
+            passes: AtomicBool::new(false),
+            extended: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    pub(crate) fn opens(&self) -> &Opens {
+        &self.opens
+    }
+
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        self.connection.get()
+    }
+
+    /// What was agreed upon with the kernel.
+    pub(crate) fn agreed(&self) -> (bool, bool) {
+        (self.passes.load(Ordering::Acquire), self.extended.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn agree(&self, (passes, extended): (bool, bool)) {
+        self.passes.store(passes, Ordering::Release);
+        self.extended.store(extended, Ordering::Release);
+    }
+
+    /// The number by which the kernel knows an object.
+    fn node_of(&self, identity: Identity) -> u64 {
+        if identity == self.volume.root_identity() { ROOT } else { identity.number }
+    }
+
+    /// Who a node is, unless it is held as an orphan.
+    fn identity(&self, node: u64) -> io::Result<Result<Identity, Arc<OwnedFd>>> {
+        if node == ROOT {
+            return Ok(Ok(self.volume.root_identity()));
+        }
+        Ok(match self.nodes.known(node) {
+            Known::Orphan(held) => Err(held),
+            Known::Generation(generation) => Ok(Identity { number: node, generation }),
+            Known::Nothing => Ok(Identity { number: node, generation: self.volume.generation(node)? }),
+        })
+    }
+
+    /// The object of a node.
+    fn place(&self, node: u64) -> io::Result<Place<'_>> {
+        if node == ROOT {
+            return Ok(Place { number: self.volume.root_identity().number, held: Held::Root(self.volume.root()) });
+        }
+        let held = match self.identity(node)? {
+            Ok(identity) => Held::Opened(self.volume.place(identity)?),
+            Err(orphan) => Held::Orphan(orphan),
+        };
+        Ok(Place { number: node, held })
+    }
+
+    /// Opens the object of a node.
+    fn open_node(&self, node: u64, flags: OFlags) -> io::Result<File> {
+        Ok(match self.identity(node)? {
+            Ok(identity) => self.volume.open_object(identity, flags)?,
+            Err(orphan) => self.volume.reopen(orphan.as_fd(), flags)?,
+        })
+    }
+
+    /// Lets `ask` wait for something, while others go on.
+    fn wait<T>(ask: impl FnOnce(&Cancel) -> io::Result<T>) -> io::Result<T> {
+        let cancel = Cancel::new();
+        let stop = {
+            let cancel = cancel.clone();
+            move || cancel.cancel()
+        };
+        waiting(stop, || ask(&cancel)).map_err(|error| if cancel.is_cancelled() { Errno::INTR.into() } else { error })
+    }
+
+    fn names_needed(&self, directory: &Place<'_>) -> io::Result<()> {
+        let object = directory.object();
+        if self.arrivals.is_over() || self.arrivals.is_normal(object)? {
+            return Ok(());
+        }
+        Self::wait(|cancel| self.arrivals.names_needed(object, cancel))
+    }
+
+    /// Whether it had to be waited for.
+    fn attributes_needed(&self, place: &Place<'_>) -> io::Result<bool> {
+        let object = place.object();
+        if self.arrivals.is_over() || self.arrivals.has_attributes(object)? {
+            return Ok(false);
+        }
+        Self::wait(|cancel| self.arrivals.attributes_needed(object, cancel))?;
+        Ok(true)
+    }
+
+    fn is_normal(&self, place: &Place<'_>) -> io::Result<bool> {
+        Ok(self.arrivals.is_over() || self.arrivals.is_normal(place.object())?)
+    }
+
+    /// The kernel gets an object that a name was found to lead to.
+    fn give(&self, (identity, found): (Identity, Statx)) -> io::Result<Entry> {
+        let found = if self.arrivals.is_over() {
+            found
+        } else {
+            let place = Place { number: identity.number, held: Held::Opened(self.volume.place(identity)?) };
+            if self.attributes_needed(&place)? { crate::volume::attributes(&place)? } else { found }
+        };
+        let entry = self.entry(identity, &found);
+        if entry.inode != ROOT {
+            self.nodes.give(identity);
+        }
+        Ok(entry)
+    }
+
+    fn entry(&self, identity: Identity, found: &Statx) -> Entry {
+        let inode = self.node_of(identity);
+        Entry {
+            inode,
+            generation: if inode == ROOT { 0 } else { identity.generation },
+            attr: attributes::stat(found),
+            attr_timeout: self.belief(inode),
+            entry_timeout: NAMES,
+            ..Entry::default()
+        }
+    }
+
+    /// For how long attributes hold.
+    fn belief(&self, node: u64) -> Duration {
+        if self.opens.is_written(node) { Duration::ZERO } else { ATTRIBUTES }
+    }
+}
+
+impl std::fmt::Debug for DoorFs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DoorFs").field("path", &self.volume.path()).finish_non_exhaustive()
+    }
+}
+
+/// An object, held open as a place.
+struct Place<'a> {
+    number: u64,
+    held: Held<'a>,
+}
+
+enum Held<'a> {
+    Root(BorrowedFd<'a>),
+    Orphan(Arc<OwnedFd>),
+    Opened(OwnedFd),
+}
+
+impl Place<'_> {
+    fn object(&self) -> Object<'_> {
+        Object { number: self.number, place: self.as_fd() }
+    }
+}
+
+impl AsFd for Place<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.held {
+            Held::Root(held) => *held,
+            Held::Orphan(held) => held.as_fd(),
+            Held::Opened(held) => held.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Opens files, reads and writes those that are served, and makes durable.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fuse_backend_rs::abi::fuse_abi::FOPEN_IN_KILL_SUIDGID;
+use fuse_backend_rs::api::filesystem::{Context, Entry, ZeroCopyReader, ZeroCopyWriter};
+use ishigaki_fuse::{Copy, Opened};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom, Statx, copy_file_range, fallocate, seek};
+use rustix::io::Errno;
+
+use super::{DoorFs, Place};
+use crate::arrivals::Change;
+use crate::caller;
+use crate::opens::{Handle, Open, options};
+use crate::volume::{self, Identity};
+
+/// Where data and holes are, for `lseek`.
+const DATA: u32 = 3;
+const HOLE: u32 = 4;
+
+thread_local! {
+    /// What is read or written.
+    static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl DoorFs {
+    pub(super) fn open_file(&self, ctx: &Context, node: u64, flags: u32, fuse_flags: u32) -> io::Result<Opened> {
+        caller::root()?;
+        let truncates = OFlags::from_bits_retain(flags).contains(OFlags::TRUNC);
+        let is_normal = if self.arrivals.is_over() && !truncates {
+            true
+        } else {
+            let place = self.place(node)?;
+            self.attributes_needed(&place)?;
+            if truncates {
+                let clears = fuse_flags & FOPEN_IN_KILL_SUIDGID != 0;
+                let bits = Bits::of(&place, clears)?;
+                self.resize(ctx, &place, 0, clears)?;
+                self.cleared(node, bits);
+            }
+            self.is_normal(&place)?
+        };
+        let opened = self.opened(node, flags, || {
+            if !is_normal {
+                return Ok(None);
+            }
+            let file = self.open_node(node, OFlags::RDONLY);
+            self.pass(file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?)
+        })?;
+        if opened.backing.is_none()
+            && let Err(error) = self.file_of(node, Handle(opened.handle))
+        {
+            self.close(node, Handle(opened.handle));
+            return Err(error);
+        }
+        Ok(opened)
+    }
+
+    fn opened(
+        &self,
+        node: u64,
+        flags: u32,
+        pass: impl FnOnce() -> rustix::io::Result<Option<u32>>,
+    ) -> io::Result<Opened> {
+        let (handle, backing) = self.opens.open(node, flags, pass)?;
+        let caches = !self.passes.load(Ordering::Acquire);
+        Ok(Opened { handle: handle.0, options: options(backing, caches), backing })
+    }
+
+    /// Gives a file to the kernel, which reads and writes it from now on.
+    fn pass(&self, file: impl AsFd) -> rustix::io::Result<Option<u32>> {
+        let Some(connection) = self.connection.get() else { return Ok(None) };
+        if !self.passes.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        caller::passer()?;
+        let passed = connection.pass_through(file);
+        caller::root()?;
+        match passed {
+            Ok(backing) => Ok(Some(backing)),
+            Err(errno) => {
+                tracing::warn!(%errno, "a file can not be passed through and is served, which is slower");
+                Ok(None)
+            }
+        }
+    }
+
+    /// A file that was just made is opened: nothing of it is missing.
+    pub(super) fn open_made(
+        &self,
+        (identity, found, made): (Identity, Statx, OwnedFd),
+        flags: u32,
+    ) -> io::Result<(Entry, Opened)> {
+        let opened = self.opened(identity.number, flags, || self.pass(&made))?;
+        Ok((self.entry(identity, &found), opened))
+    }
+
+    pub(super) fn close(&self, node: u64, handle: Handle) {
+        self.opens.close(node, handle, self.connection.get());
+    }
+
+    /// The destination's file of a handle.
+    pub(super) fn file_of(&self, node: u64, handle: Handle) -> io::Result<Arc<Open>> {
+        self.opens.file(handle, || {
+            caller::root()?;
+            self.open_node(node, handle.flags())
+        })
+    }
+
+    pub(super) fn read_bytes(
+        &self,
+        (node, handle): (u64, Handle),
+        to: &mut dyn ZeroCopyWriter,
+        size: u32,
+        offset: u64,
+    ) -> io::Result<usize> {
+        let open = self.file_of(node, handle)?;
+        if !self.arrivals.is_over() {
+            let place = self.place(node)?;
+            self.bytes_needed(&place, offset, size.into())?;
+        }
+        BYTES.with_borrow_mut(|bytes| {
+            bytes.clear();
+            bytes.resize(size as usize, 0);
+            let mut length = 0;
+            while length < bytes.len() {
+                match open.file.read_at(&mut bytes[length..], offset + length as u64) {
+                    Ok(0) => break,
+                    Ok(more) => length += more,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            to.write_all(&bytes[..length])?;
+            Ok(length)
+        })
+    }
+
+    fn bytes_needed(&self, file: &Place<'_>, offset: u64, length: u64) -> io::Result<()> {
+        if self.is_normal(file)? {
+            return Ok(());
+        }
+        caller::root()?;
+        let range = offset..offset.saturating_add(length);
+        Self::wait(|cancel| self.arrivals.bytes_needed(file.object(), range, cancel))
+    }
+
+    /// Changes a file's bytes, with what is missing of it taken into account.
+    pub(super) fn change(
+        &self,
+        file: &Place<'_>,
+        change: &Change,
+        mut act: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.is_normal(file)? {
+            return act();
+        }
+        caller::root()?;
+        Self::wait(|cancel| self.arrivals.change(file.object(), change, cancel, &mut act))
+    }
+
+    pub(super) fn write_bytes(
+        &self,
+        ctx: &Context,
+        (node, handle): (u64, Handle),
+        from: &mut dyn ZeroCopyReader,
+        (size, offset): (u32, u64),
+        clears: bool,
+    ) -> io::Result<usize> {
+        let open = self.file_of(node, handle)?;
+        BYTES.with_borrow_mut(|bytes| {
+            bytes.clear();
+            bytes.resize(size as usize, 0);
+            from.read_exact(bytes)?;
+            let range = offset..offset.saturating_add(size.into());
+            let bits = Bits::of(&open.file, clears)?;
+            let act = || {
+                caller::writer(ctx, clears)?;
+                let written = open.file.write_all_at(bytes, offset);
+                caller::root()?;
+                written
+            };
+            if self.arrivals.is_over() {
+                act()?;
+            } else {
+                self.change(&self.place(node)?, &Change::Write(range), act)?;
+            }
+            self.cleared(node, bits);
+            Ok(size as usize)
+        })
+    }
+
+    pub(super) fn make_durable(&self, node: u64, handle: Handle, only_data: bool) -> io::Result<()> {
+        let open = self.file_of(node, handle)?;
+        if only_data { open.file.sync_data() } else { open.file.sync_all() }
+    }
+
+    pub(super) fn allocate(
+        &self,
+        ctx: &Context,
+        (node, handle): (u64, Handle),
+        mode: u32,
+        (offset, length): (u64, u64),
+    ) -> io::Result<()> {
+        let open = self.file_of(node, handle)?;
+        let mode = FallocateFlags::from_bits_retain(mode);
+        let range = offset..offset.checked_add(length).ok_or(Errno::FBIG)?;
+        let change = if mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
+            Change::Write(range)
+        } else if mode.intersects(FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE) {
+            // All that follows moves.
+            return Err(Errno::OPNOTSUPP.into());
+        } else {
+            Change::Reserve(range)
+        };
+        let bits = Bits::of(&open.file, ctx.uid != 0)?;
+        self.change(&self.place(node)?, &change, || {
+            caller::writer(ctx, ctx.uid != 0)?;
+            let done = fallocate(&open.file, mode, offset, length);
+            caller::root()?;
+            Ok(done?)
+        })?;
+        self.cleared(node, bits);
+        Ok(())
+    }
+
+    /// The kernel is told that the bits went, of which it does not think by itself.
+    fn cleared(&self, node: u64, bits: Bits) {
+        if let (Bits::Go, Some(connection)) = (bits, self.connection.get()) {
+            // It may not know the file any more.
+            let _ = connection.forget_attributes(node);
+        }
+    }
+
+    /// The next data or hole. What has not come yet counts as data.
+    pub(super) fn seek(&self, (node, handle): (u64, Handle), offset: u64, whence: u32) -> io::Result<u64> {
+        let open = self.file_of(node, handle)?;
+        let place = self.place(node)?;
+        if self.is_normal(&place)? {
+            let to = match whence {
+                DATA => SeekFrom::Data(offset),
+                HOLE => SeekFrom::Hole(offset),
+                _ => return Err(Errno::INVAL.into()),
+            };
+            return Ok(seek(&open.file, to)?);
+        }
+        let size = volume::attributes(&place)?.stx_size;
+        match whence {
+            DATA | HOLE if offset >= size => Err(Errno::NXIO.into()),
+            DATA => Ok(offset),
+            HOLE => Ok(size),
+            _ => Err(Errno::INVAL.into()),
+        }
+    }
+
+    pub(super) fn copy_bytes(&self, ctx: &Context, copy: &Copy) -> io::Result<u64> {
+        let from = self.file_of(copy.from.0, Handle(copy.from.1))?;
+        let to = self.file_of(copy.to.0, Handle(copy.to.1))?;
+        let source = self.place(copy.from.0)?;
+        let size = volume::attributes(&source)?.stx_size;
+        let length = copy.length.min(size.saturating_sub(copy.from_offset));
+        if length == 0 {
+            return Ok(0);
+        }
+        self.bytes_needed(&source, copy.from_offset, length)?;
+        let end = copy.to_offset.checked_add(length).ok_or(Errno::FBIG)?;
+        let bits = Bits::of(&to.file, ctx.uid != 0)?;
+        let mut copied = 0;
+        self.change(&self.place(copy.to.0)?, &Change::Write(copy.to_offset..end), || {
+            caller::writer(ctx, ctx.uid != 0)?;
+            let done = copy_all(&from.file, &to.file, copy, length);
+            caller::root()?;
+            copied = done?;
+            Ok(())
+        })?;
+        self.cleared(copy.to.0, bits);
+        Ok(copied)
+    }
+}
+
+/// What becomes of a file's set-user-ID and set-group-ID bits when it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bits {
+    /// It has none, or they stay.
+    Stay,
+    Go,
+}
+
+impl Bits {
+    fn of(file: impl AsFd, clears: bool) -> io::Result<Self> {
+        let goes = clears && volume::attributes(file)?.stx_mode & 0o6000 != 0;
+        Ok(if goes { Self::Go } else { Self::Stay })
+    }
+}
+
+/// Copies all of it: what counts as written is written.
+fn copy_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64> {
+    let (mut from_offset, mut to_offset) = (copy.from_offset, copy.to_offset);
+    let mut copied = 0;
+    while copied < length {
+        let most = usize::try_from(length - copied).unwrap_or(usize::MAX).min(1 << 30);
+        match copy_file_range(from, Some(&mut from_offset), to, Some(&mut to_offset), most) {
+            Ok(0) => break,
+            Ok(more) => copied += more as u64,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(copied)
+}

@@ -1,0 +1,88 @@
+//! Extended attributes, and access control lists, which are some of them.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::AsFd;
+
+use fuse_backend_rs::api::filesystem::{Context, GetxattrReply, ListxattrReply};
+use ishigaki_fuse::NewAttribute;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{XattrFlags, getxattr, getxattr_query, listxattr, removexattr, setxattr};
+use rustix::io::Errno;
+
+use super::{DoorFs, Place};
+use crate::caller;
+use crate::volume::descriptor;
+
+/// Those that only root sees.
+const TRUSTED: &[u8] = b"trusted.";
+
+/// Bytes of the longest value, and of the longest list.
+const LONGEST: usize = 1 << 16;
+
+/// A path to what is open: the calls for extended attributes take no place.
+fn path(place: &Place<'_>) -> String {
+    format!("/proc/self/fd/{}", descriptor(place.as_fd()))
+}
+
+impl DoorFs {
+    fn extras(&self, node: u64) -> io::Result<Place<'_>> {
+        caller::root()?;
+        let place = self.place(node)?;
+        self.attributes_needed(&place)?;
+        Ok(place)
+    }
+
+    fn refuse_hidden(&self, name: &CStr) -> io::Result<()> {
+        if self.arrivals.hides(name.to_bytes()) { Err(Errno::NODATA.into()) } else { Ok(()) }
+    }
+
+    pub(super) fn read_extra(&self, node: u64, name: &CStr, size: u32) -> io::Result<GetxattrReply> {
+        self.refuse_hidden(name)?;
+        let place = self.extras(node)?;
+        let path = path(&place);
+        if size == 0 {
+            return Ok(GetxattrReply::Count(getxattr_query(path, name)? as u32));
+        }
+        let mut value = Vec::with_capacity((size as usize).min(LONGEST));
+        getxattr(path, name, spare_capacity(&mut value))?;
+        Ok(GetxattrReply::Value(value))
+    }
+
+    pub(super) fn list_extras(&self, ctx: &Context, node: u64, size: u32) -> io::Result<ListxattrReply> {
+        let place = self.extras(node)?;
+        let mut names = Vec::with_capacity(LONGEST);
+        listxattr(path(&place), spare_capacity(&mut names))?;
+        let shown = |name: &&[u8]| {
+            let bare = name.strip_suffix(b"\0").unwrap_or(name);
+            !self.arrivals.hides(bare) && (ctx.uid == 0 || !bare.starts_with(TRUSTED))
+        };
+        let names: Vec<u8> = names.split_inclusive(|&byte| byte == 0).filter(shown).flatten().copied().collect();
+        if size == 0 {
+            Ok(ListxattrReply::Count(names.len() as u32))
+        } else if names.len() > size as usize {
+            Err(Errno::RANGE.into())
+        } else {
+            Ok(ListxattrReply::Names(names))
+        }
+    }
+
+    pub(super) fn set_extra(&self, ctx: &Context, node: u64, new: &NewAttribute<'_>) -> io::Result<()> {
+        if self.arrivals.hides(new.name.to_bytes()) {
+            return Err(Errno::PERM.into());
+        }
+        let place = self.extras(node)?;
+        if new.clears_set_group_id {
+            caller::writer(ctx, true)?;
+        }
+        setxattr(path(&place), new.name, new.value, XattrFlags::from_bits_retain(new.flags))?;
+        Ok(())
+    }
+
+    pub(super) fn remove_extra(&self, node: u64, name: &CStr) -> io::Result<()> {
+        self.refuse_hidden(name)?;
+        let place = self.extras(node)?;
+        removexattr(path(&place), name)?;
+        Ok(())
+    }
+}

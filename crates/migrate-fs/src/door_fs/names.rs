@@ -1,0 +1,205 @@
+//! Finds names, makes, renames and removes them.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use fuse_backend_rs::api::filesystem::{Context, Entry};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Statx, linkat, mkdirat, mknodat, openat, readlinkat_raw,
+    renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::{DoorFs, Held, NAMES, Place};
+use crate::caller;
+use crate::nodes::{Known, ROOT};
+use crate::volume::{Identity, PLACE};
+
+/// An object whose last name is about to go.
+pub(super) struct Leaving {
+    identity: Identity,
+    held: OwnedFd,
+}
+
+impl DoorFs {
+    pub(super) fn find_name(&self, parent: u64, name: &CStr) -> io::Result<Entry> {
+        caller::root()?;
+        match name.to_bytes() {
+            b"." => return self.find_itself(parent),
+            b".." => return self.find_above(parent),
+            _ => {}
+        }
+        let directory = self.place(parent)?;
+        self.names_needed(&directory)?;
+        match self.volume.find(&directory, name) {
+            Ok(found) => self.give(found),
+            // That there is no such name is believed, too.
+            Err(Errno::NOENT) => Ok(Entry { entry_timeout: NAMES, ..Entry::default() }),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// As a server of NFS asks that knows an object by its number alone.
+    fn find_itself(&self, node: u64) -> io::Result<Entry> {
+        let known = node == ROOT || !matches!(self.nodes.known(node), Known::Nothing);
+        let place = self.place(node).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::INVAL) => Errno::STALE.into(),
+            _ => error,
+        })?;
+        if !known && !self.volume.is_inside(&place)? {
+            return Err(Errno::STALE.into());
+        }
+        self.give(self.volume.identify(&place)?)
+    }
+
+    fn find_above(&self, node: u64) -> io::Result<Entry> {
+        if node == ROOT {
+            return self.find_itself(node);
+        }
+        let above = openat(self.place(node)?, c"..", PLACE | OFlags::DIRECTORY, Mode::empty())?;
+        self.give(self.volume.identify(above)?)
+    }
+
+    /// The directory in which a program makes something, with the thread acting in its name.
+    fn workshop(&self, ctx: &Context, parent: u64, mask: u32) -> io::Result<Place<'_>> {
+        caller::root()?;
+        let directory = self.place(parent)?;
+        self.names_needed(&directory)?;
+        caller::maker(ctx, mask)?;
+        Ok(directory)
+    }
+
+    /// What was just made: it has all its attributes.
+    fn give_new(&self, directory: impl AsFd, name: &CStr) -> io::Result<Entry> {
+        let (identity, found) = self.volume.find(directory, name)?;
+        self.nodes.give(identity);
+        Ok(self.entry(identity, &found))
+    }
+
+    pub(super) fn make_node(
+        &self,
+        ctx: &Context,
+        parent: u64,
+        name: &CStr,
+        (mode, rdev, mask): (u32, u32, u32),
+    ) -> io::Result<Entry> {
+        let directory = self.workshop(ctx, parent, mask)?;
+        let file_type = FileType::from_raw_mode(mode);
+        mknodat(&directory, name, file_type, Mode::from_raw_mode(mode), rdev.into())?;
+        self.give_new(&directory, name)
+    }
+
+    pub(super) fn make_directory(
+        &self,
+        ctx: &Context,
+        parent: u64,
+        name: &CStr,
+        (mode, mask): (u32, u32),
+    ) -> io::Result<Entry> {
+        let directory = self.workshop(ctx, parent, mask)?;
+        mkdirat(&directory, name, Mode::from_raw_mode(mode))?;
+        self.give_new(&directory, name)
+    }
+
+    pub(super) fn make_symlink(&self, ctx: &Context, parent: u64, name: &CStr, target: &CStr) -> io::Result<Entry> {
+        let directory = self.workshop(ctx, parent, 0)?;
+        symlinkat(target, &directory, name)?;
+        self.give_new(&directory, name)
+    }
+
+    /// Makes a file and opens it. The kernel has found no such name.
+    pub(super) fn make_file(
+        &self,
+        ctx: &Context,
+        parent: u64,
+        name: &CStr,
+        (flags, mode, umask): (u32, u32, u32),
+    ) -> io::Result<(Identity, Statx, OwnedFd)> {
+        let directory = self.workshop(ctx, parent, umask)?;
+        let own = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let new = openat(&directory, name, own, Mode::from_raw_mode(mode)).map_err(|errno| {
+            // The kernel looks again, and asks whether the program may open what is there.
+            let is_wanted_new = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
+            if errno == Errno::EXIST && !is_wanted_new { Errno::STALE } else { errno }
+        })?;
+        let (identity, found) = self.volume.identify(&new)?;
+        self.nodes.give(identity);
+        Ok((identity, found, new))
+    }
+
+    pub(super) fn add_name(&self, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
+        caller::root()?;
+        let (object, directory) = (self.place(node)?, self.place(parent)?);
+        self.names_needed(&directory)?;
+        linkat(&object, c"", &directory, name, AtFlags::EMPTY_PATH)?;
+        self.give(self.volume.identify(&object)?)
+    }
+
+    pub(super) fn remove_name(&self, parent: u64, name: &CStr, flags: AtFlags) -> io::Result<()> {
+        caller::root()?;
+        let directory = self.place(parent)?;
+        self.names_needed(&directory)?;
+        let leaving = self.leaving(&directory, name)?;
+        unlinkat(&directory, name, flags)?;
+        self.left(leaving);
+        Ok(())
+    }
+
+    /// Holds what a name leads to, if that is its last one.
+    fn leaving(&self, directory: &Place<'_>, name: &CStr) -> io::Result<Option<Leaving>> {
+        let (identity, found) = self.volume.find(directory, name)?;
+        let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+        if found.stx_nlink > 1 && !is_directory {
+            return Ok(None);
+        }
+        let held = self.volume.place(identity)?;
+        if !self.arrivals.is_over() {
+            let place = Place { number: identity.number, held: Held::Opened(held) };
+            // What is missing of a directory are names, so that it is not as empty as it looks.
+            if is_directory {
+                self.names_needed(&place)?;
+            }
+            self.arrivals.leaves(place.object());
+            let Held::Opened(held) = place.held else { return Ok(None) };
+            return Ok(Some(Leaving { identity, held }));
+        }
+        Ok(Some(Leaving { identity, held }))
+    }
+
+    fn left(&self, leaving: Option<Leaving>) {
+        if let Some(Leaving { identity, held }) = leaving {
+            self.nodes.orphan(identity, held);
+        }
+    }
+
+    pub(super) fn move_name(&self, from: (u64, &CStr), to: (u64, &CStr), flags: u32) -> io::Result<()> {
+        caller::root()?;
+        let (old, new) = (self.place(from.0)?, self.place(to.0)?);
+        self.names_needed(&old)?;
+        self.names_needed(&new)?;
+        let flags = RenameFlags::from_bits_retain(flags);
+        let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
+        let leaving = match if replaces { self.leaving(&new, to.1) } else { Ok(None) } {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            leaving => leaving?,
+        };
+        let is_itself = match &leaving {
+            Some(leaving) => self.volume.find(&old, from.1)?.0 == leaving.identity,
+            None => false,
+        };
+        renameat_with(&old, from.1, &new, to.1, flags)?;
+        if !is_itself {
+            self.left(leaving);
+        }
+        Ok(())
+    }
+
+    pub(super) fn target(&self, node: u64) -> io::Result<Vec<u8>> {
+        caller::root()?;
+        let place = self.place(node)?;
+        let mut target = Vec::with_capacity(4096);
+        readlinkat_raw(&place, c"", rustix::buffer::spare_capacity(&mut target))?;
+        Ok(target)
+    }
+}
