@@ -27,7 +27,7 @@ use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
-use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, TextsAsBytes, TextsAsTimes};
+use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, Recursion, TextsAsBytes, TextsAsTimes};
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
@@ -242,6 +242,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     config.options_mut().extensions.insert(scans);
     // Before DataFusion's coercion of types; behind it, what that has left.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(Recursion),
         Arc::new(OneRow),
         Arc::new(Barrier),
         Arc::new(MixedNumbers),

@@ -1,6 +1,7 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
-//! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row,
+//! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
+//! recursive terms of other types than the first,
 //! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, and [`Intervals`] has intervals compared as there; that no other
 //! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
@@ -10,6 +11,7 @@ mod bytes;
 mod intervals;
 mod moments;
 mod one_row;
+mod recursion;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -27,6 +29,7 @@ pub(crate) use bytes::TextsAsBytes;
 pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
+pub(crate) use recursion::Recursion;
 
 /// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the
 /// columns that it may refer to.

@@ -10,6 +10,7 @@ pub(super) mod nameless;
 mod negations;
 mod parts;
 mod quantified;
+mod recursion;
 mod rows;
 mod similar;
 mod spans;
@@ -53,6 +54,7 @@ impl VisitorMut for Rewrite {
         plain::limit(query);
         plain::order(query);
         alike::in_right_sides(&mut query.body);
+        recursion::mark_casts(query);
         let mut is_derived = std::mem::take(&mut self.is_next_derived);
         if let Some((_, ctes)) = self.queries.last_mut()
             && *ctes > 0

@@ -15,6 +15,7 @@ mod paged;
 mod paged_killed;
 mod paged_turns;
 mod plans;
+mod recursion;
 mod row_values;
 mod shell;
 mod silence;
