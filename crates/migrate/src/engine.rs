@@ -18,6 +18,9 @@
 //!             what needs all of it (collapse, insert, clone)   File::read_needed(0..u64::MAX)
 //! ```
 //!
+//! From time to time, also while no crawler is at work, the process calls [`settle`](Engine::settle): files that are whole keep a descriptor open
+//! until then, and are still asked about. A process that serves many clients raises its limit of open files (10,000 and more).
+//!
 //! Calls block the thread until the source has given what is needed, or their [`Cancel`] ends them. An absent source makes them wait.
 //!
 //! **A directory** is a stub until it has been listed: its children then are there as stubs, and the engine remembers that in memory. Its

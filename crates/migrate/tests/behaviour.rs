@@ -302,6 +302,23 @@ fn each_of_several_sources_goes_into_its_directory() {
 }
 
 #[test]
+fn a_name_of_a_source_that_hides_behind_another_source_is_told() {
+    let (outer, inner, destination) = (Source::new(), Source::new(), Simulated::new());
+    outer.add(Path::new("archive"), FileType::Directory, Vec::new());
+    outer.add(Path::new("file"), FileType::Regular, bytes(10));
+    inner.add(Path::new("old"), FileType::Regular, bytes(20));
+    let origin = |source: &Source, at: &str| Origin { source: Arc::new(source.clone()), at: at.into() };
+    let origins = vec![origin(&outer, ""), origin(&inner, "archive")];
+    let engine = Engine::open(destination.clone(), origins, settings(), &Cancel::new()).expect("begins");
+    let door = Door { engine, destination, cancel: Cancel::new() };
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+    assert_eq!(door.read(Path::new("file")).expect("reads"), bytes(10));
+    assert_eq!(door.read(Path::new("archive/old")).expect("reads"), bytes(20));
+    let problems = door.engine.problems();
+    assert!(problems.len() == 1 && problems[0].message.contains("another source"), "{problems:?}");
+}
+
+#[test]
 fn a_record_that_an_inode_has_no_room_for_lies_elsewhere() {
     let source = Source::new();
     let mut path = PathBuf::new();

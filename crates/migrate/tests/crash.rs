@@ -154,7 +154,7 @@ fn ended_at(script: &Script, seed: Seed, change: u64, end: End, ordered: bool) {
         Err(error) => panic!("change {change}, {end:?}: {error}"),
     };
     // A client that looks at everything does the crawler's work: in every other run the crawler is alone.
-    let looks = change % 2 == 0;
+    let looks = change.is_multiple_of(2);
     let mut model = looks.then(|| found(&door, script, done));
     for passes in [Passes::MetadataFirst, Passes::Bulk] {
         let how = Crawl { threads: 1, passes, ..Crawl::default() };

@@ -42,7 +42,8 @@ impl<D: Destination> Engine<D> {
         let path = record.location.path.join(&entry.name);
         let root = self.destination.id(listing.directory) == self.destination.id(&self.destination.root());
         let why = wrong(&entry.name)
-            .or((root && entry.name == HIDDEN).then_some("is the name of the migration's own directory"));
+            .or((root && entry.name == HIDDEN).then_some("is the name of the migration's own directory"))
+            .or((root && self.is_origin(&entry.name)).then_some("is where another source goes"));
         if let Some(why) = why {
             let message = format!(
                 "{}: the name `{}` {why}; it is left out",

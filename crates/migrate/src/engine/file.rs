@@ -108,7 +108,9 @@ impl<D: Destination> File<D> {
             return Ok(());
         }
         let _demand = self.engine.counters.demand();
-        self.engine.bring_data(&self.node, range, cancel)
+        self.engine.bring_data(&self.node, range, cancel)?;
+        // Complete files keep descriptors open, and no crawler may be at work.
+        self.engine.settle_many()
     }
 
     /// The first range at or behind `offset` that is not known to be a hole; `None` if there is none.

@@ -4,7 +4,7 @@
 //! changed it: children that have the right record stay, so that inode numbers stay, and all else is replaced.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -195,9 +195,14 @@ impl<D: Destination> Engine<D> {
     fn existing(&self, directory: &D::Object, node: NodeId) -> Result<HashMap<OsString, Name>> {
         let names = self.destination.names(directory).doing("reading a directory")?;
         let root = node == self.destination.id(&self.destination.root());
-        let origins = |name: &Name| root && self.origins.iter().any(|origin| origin.at.starts_with(&name.name));
-        let own = |name: &Name| root && (name.name == HIDDEN || name.name == LOST_AND_FOUND || origins(name));
+        let own =
+            |name: &Name| root && (name.name == HIDDEN || name.name == LOST_AND_FOUND || self.is_origin(&name.name));
         Ok(names.into_iter().filter(|name| !own(name)).map(|name| (name.name.clone(), name)).collect())
+    }
+
+    /// Whether a source goes into the directory of that name, or below it.
+    pub(super) fn is_origin(&self, name: &OsStr) -> bool {
+        self.origins.iter().any(|origin| origin.at.starts_with(name))
     }
 
     /// Makes a child of each entry, as pages come.
