@@ -28,6 +28,8 @@ mod acl;
 mod address;
 mod connection;
 mod flight;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod listing;
 mod mount;
 mod pool;
