@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_fs::{Arrivals, Change, Door, Object};
+use ishigaki_migrate_fs::{Act, Arrivals, Change, Door, Object};
 
 /// Nothing is missing, but of files whose size is odd it is not said.
 struct OddIsServed;
@@ -28,16 +28,28 @@ impl Arrivals for OddIsServed {
             == 0)
     }
 
-    fn has_attributes(&self, _: Object<'_>) -> io::Result<bool> {
-        Ok(true)
-    }
-
     fn names_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
         Ok(())
     }
 
-    fn attributes_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
+    fn names_change(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
         Ok(())
+    }
+
+    fn moving(&self, act: Act<'_>) -> io::Result<()> {
+        act()
+    }
+
+    fn seen(&self, _: Object<'_>, _: &mut rustix::fs::Statx) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn extras_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn attributes_change(&self, _: Object<'_>, _: &Cancel, act: Act<'_>) -> io::Result<()> {
+        act()
     }
 
     fn bytes_needed(&self, _: Object<'_>, _: Range<u64>, _: &Cancel) -> io::Result<()> {
@@ -48,9 +60,15 @@ impl Arrivals for OddIsServed {
         act()
     }
 
-    fn leaves(&self, _: Object<'_>) {}
+    fn next_data(&self, _: Object<'_>, offset: u64) -> io::Result<Option<Range<u64>>> {
+        Ok(Some(offset..u64::MAX))
+    }
 
-    fn hides(&self, _: &[u8]) -> bool {
+    fn hides_name(&self, name: &[u8]) -> bool {
+        name == b".hidden"
+    }
+
+    fn hides_extra(&self, _: &[u8]) -> bool {
         false
     }
 }

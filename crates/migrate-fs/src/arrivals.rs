@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ishigaki_migrate::source::Cancel;
+use rustix::fs::Statx;
 
 /// An object of the destination, as the door holds it during a request.
 #[derive(Clone, Copy, Debug)]
@@ -32,51 +33,62 @@ impl AsFd for Object<'_> {
 /// What a request does to a file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Every byte of the range is given by the request: written, or made zero.
+    /// The request gives every byte of the range.
     Write(Range<u64>),
+    /// The range becomes zeros.
+    Zero(Range<u64>),
     /// The file has this size from now on; what is behind the old one is zeros.
     Resize(u64),
     /// Room is reserved, and the file may become larger. No byte changes.
     Reserve(Range<u64>),
 }
 
+/// Does the request itself, once.
+pub type Act<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
 /// Brings what a request needs.
 ///
-/// *Threads*: any number. An error is what the program gets; `EIO` where something can not be had.
+/// *Threads*: any number. An error is what the program gets; `EIO` where something can not be had. Where a method takes an [`Act`], what it
+/// copies does not come over what the act does, and what the act has done counts as here; where it fails before, it does not call the act.
 pub trait Arrivals: Send + Sync {
     /// Whether nothing is missing of anything, for good, so that the door need not ask.
     fn is_over(&self) -> bool;
 
-    /// Whether nothing is missing of this object, for good: a file's bytes are all here; a directory's names are, too.
-    fn is_normal(&self, object: Object<'_>) -> io::Result<bool>;
+    /// Whether nothing is missing of this file, for good: its bytes and attributes are all here.
+    fn is_normal(&self, file: Object<'_>) -> io::Result<bool>;
 
-    /// Whether all attributes of this object are here, for good.
-    fn has_attributes(&self, object: Object<'_>) -> io::Result<bool>;
-
-    /// A request needs a directory's names: it lists them, finds one, or is about to change one.
+    /// A request needs a directory's names or attributes.
     fn names_needed(&self, directory: Object<'_>, cancel: &Cancel) -> io::Result<()>;
 
-    /// A request needs all attributes of an object: its size, owner, mode, times, extended attributes.
-    fn attributes_needed(&self, object: Object<'_>, cancel: &Cancel) -> io::Result<()>;
+    /// A request is about to add a name to a directory, or to take one from it.
+    fn names_change(&self, directory: Object<'_>, cancel: &Cancel) -> io::Result<()>;
+
+    /// A request moves a name by `act`.
+    fn moving(&self, act: Act<'_>) -> io::Result<()>;
+
+    /// What programs see of a file's attributes, where it differs from what the destination has.
+    fn seen(&self, file: Object<'_>, attributes: &mut Statx) -> io::Result<()>;
+
+    /// A request needs the extended attributes of a file.
+    fn extras_needed(&self, file: Object<'_>, cancel: &Cancel) -> io::Result<()>;
+
+    /// A request changes attributes of a file by `act`.
+    fn attributes_change(&self, file: Object<'_>, cancel: &Cancel, act: Act<'_>) -> io::Result<()>;
 
     /// A request reads these bytes of a file, as far as the file goes.
     fn bytes_needed(&self, file: Object<'_>, range: Range<u64>, cancel: &Cancel) -> io::Result<()>;
 
-    /// A request changes a file's bytes, by `act`: what this copies does not come over what `act` does, and what `act` has done counts as
-    /// here. `act` is called once, or not at all where this fails.
-    fn change(
-        &self,
-        file: Object<'_>,
-        change: &Change,
-        cancel: &Cancel,
-        act: &mut dyn FnMut() -> io::Result<()>,
-    ) -> io::Result<()>;
+    /// A request changes a file's bytes by `act`.
+    fn change(&self, file: Object<'_>, change: &Change, cancel: &Cancel, act: Act<'_>) -> io::Result<()>;
 
-    /// The object's last name is about to be removed.
-    fn leaves(&self, object: Object<'_>);
+    /// The first range of a file at or behind `offset` that is not known to be a hole; `None` if there is none.
+    fn next_data(&self, file: Object<'_>, offset: u64) -> io::Result<Option<Range<u64>>>;
 
     /// Whether programs do not see that extended attribute.
-    fn hides(&self, name: &[u8]) -> bool;
+    fn hides_extra(&self, name: &[u8]) -> bool;
+
+    /// Whether programs do not see that name of the root directory.
+    fn hides_name(&self, name: &[u8]) -> bool;
 }
 
 /// Nothing is missing.
@@ -88,39 +100,51 @@ impl Arrivals for AllHere {
         true
     }
 
-    fn is_normal(&self, _object: Object<'_>) -> io::Result<bool> {
+    fn is_normal(&self, _: Object<'_>) -> io::Result<bool> {
         Ok(true)
     }
 
-    fn has_attributes(&self, _object: Object<'_>) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn names_needed(&self, _directory: Object<'_>, _cancel: &Cancel) -> io::Result<()> {
+    fn names_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
         Ok(())
     }
 
-    fn attributes_needed(&self, _object: Object<'_>, _cancel: &Cancel) -> io::Result<()> {
+    fn names_change(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
         Ok(())
     }
 
-    fn bytes_needed(&self, _file: Object<'_>, _range: Range<u64>, _cancel: &Cancel) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn change(
-        &self,
-        _file: Object<'_>,
-        _change: &Change,
-        _cancel: &Cancel,
-        act: &mut dyn FnMut() -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn moving(&self, act: Act<'_>) -> io::Result<()> {
         act()
     }
 
-    fn leaves(&self, _object: Object<'_>) {}
+    fn seen(&self, _: Object<'_>, _: &mut Statx) -> io::Result<()> {
+        Ok(())
+    }
 
-    fn hides(&self, _name: &[u8]) -> bool {
+    fn extras_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn attributes_change(&self, _: Object<'_>, _: &Cancel, act: Act<'_>) -> io::Result<()> {
+        act()
+    }
+
+    fn bytes_needed(&self, _: Object<'_>, _: Range<u64>, _: &Cancel) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn change(&self, _: Object<'_>, _: &Change, _: &Cancel, act: Act<'_>) -> io::Result<()> {
+        act()
+    }
+
+    fn next_data(&self, _: Object<'_>, offset: u64) -> io::Result<Option<Range<u64>>> {
+        Ok(Some(offset..u64::MAX))
+    }
+
+    fn hides_extra(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn hides_name(&self, _: &[u8]) -> bool {
         false
     }
 }

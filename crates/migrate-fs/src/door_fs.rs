@@ -25,13 +25,13 @@ use std::time::Duration;
 use fuse_backend_rs::api::filesystem::Entry;
 use ishigaki_fuse::{Connection, waiting};
 use ishigaki_migrate::source::Cancel;
-use rustix::fs::{OFlags, Statx};
+use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::arrivals::{Arrivals, Object};
 use crate::nodes::{Known, Nodes, ROOT};
 use crate::opens::Opens;
-use crate::volume::{Identity, Volume};
+use crate::volume::{self, Identity, Volume};
 
 /// For how long the kernel may believe a name. All changes of names come through it.
 const NAMES: Duration = Duration::from_hours(1);
@@ -136,25 +136,34 @@ impl DoorFs {
     }
 
     fn names_needed(&self, directory: &Place<'_>) -> io::Result<()> {
-        let object = directory.object();
-        if self.arrivals.is_over() || self.arrivals.is_normal(object)? {
+        if self.arrivals.is_over() {
             return Ok(());
         }
-        Self::wait(|cancel| self.arrivals.names_needed(object, cancel))
+        Self::wait(|cancel| self.arrivals.names_needed(directory.object(), cancel))
     }
 
-    /// Whether it had to be waited for.
-    fn attributes_needed(&self, place: &Place<'_>) -> io::Result<bool> {
-        let object = place.object();
-        if self.arrivals.is_over() || self.arrivals.has_attributes(object)? {
-            return Ok(false);
+    fn names_change(&self, directory: &Place<'_>) -> io::Result<()> {
+        if self.arrivals.is_over() {
+            return Ok(());
         }
-        Self::wait(|cancel| self.arrivals.attributes_needed(object, cancel))?;
-        Ok(true)
+        Self::wait(|cancel| self.arrivals.names_change(directory.object(), cancel))
     }
 
     fn is_normal(&self, place: &Place<'_>) -> io::Result<bool> {
         Ok(self.arrivals.is_over() || self.arrivals.is_normal(place.object())?)
+    }
+
+    /// What a program sees of an object's attributes, given what the destination has.
+    fn seen(&self, place: &Place<'_>, mut found: Statx) -> io::Result<Statx> {
+        if self.arrivals.is_over() {
+            return Ok(found);
+        }
+        if is_directory(&found) {
+            Self::wait(|cancel| self.arrivals.names_needed(place.object(), cancel))?;
+            return Ok(volume::attributes(place)?);
+        }
+        self.arrivals.seen(place.object(), &mut found)?;
+        Ok(found)
     }
 
     /// The kernel gets an object that a name was found to lead to.
@@ -163,7 +172,7 @@ impl DoorFs {
             found
         } else {
             let place = Place { number: identity.number, held: Held::Opened(self.volume.place(identity)?) };
-            if self.attributes_needed(&place)? { crate::volume::attributes(&place)? } else { found }
+            self.seen(&place, found)?
         };
         let entry = self.entry(identity, &found);
         if entry.inode != ROOT {
@@ -194,6 +203,10 @@ impl std::fmt::Debug for DoorFs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DoorFs").field("path", &self.volume.path()).finish_non_exhaustive()
     }
+}
+
+fn is_directory(found: &Statx) -> bool {
+    FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory
 }
 
 /// An object, held open as a place.

@@ -10,7 +10,7 @@
 //! A [`Door`] is the whole POSIX of the destination, and adds nothing to it. It knows nothing of the old server: [`Arrivals`]
 //! brings what is missing before a request is answered. Once nothing is missing of a file, the kernel reads and writes it without asking.
 //!
-//! Parts: `door` mounts and hands over, `door_fs` answers requests, `arrivals` is what it asks before, `volume` finds objects by their inode
+//! Parts: `door` mounts and hands over, `door_fs` answers requests, `arrivals` is what it asks before, `migration` the engine that answers, `volume` finds objects by their inode
 //! numbers, `nodes` is what the kernel knows, `opens` what programs have open, `caller` in whose name the destination is changed, `handed` what
 //! is written for a successor.
 
@@ -20,10 +20,12 @@ mod door;
 mod door_fs;
 mod error;
 mod handed;
+mod migration;
 mod nodes;
 mod opens;
 mod volume;
 
-pub use arrivals::{AllHere, Arrivals, Change, Object};
+pub use arrivals::{Act, AllHere, Arrivals, Change, Object};
 pub use door::{Counts, Door, Handed};
 pub use error::{Error, Result};
+pub use migration::Migration;

@@ -4,7 +4,7 @@
 //! and the generation (a number that tells apart the files which had that inode one after the other). Renames do not matter then, and a
 //! process that knows only the number, because it was started anew, finds the object by [`Volume::generation`].
 //!
-//! It works in a mount of its own of that directory, which has nothing mounted below and which no path leads to.
+//! What is mounted below the directory is not part of it: such a name answers `EXDEV`.
 
 mod handle;
 mod xfs;
@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fstatfs, openat, statx};
 use rustix::io::{Errno, Result};
-use rustix::mount::{OpenTreeFlags, open_tree};
 
 use crate::Error;
 use handle::Scheme;
@@ -52,9 +51,7 @@ impl Volume {
     /// Opens that directory.
     pub(crate) fn open(path: &Path) -> std::result::Result<Self, Error> {
         let refused = |cause: Errno| Error::Destination { path: path.to_owned(), cause: cause.into() };
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let tree = open_tree(CWD, path, flags).map_err(refused)?;
-        let root = openat(&tree, c".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
+        let root = openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
         let kind = fstatfs(&root).map_err(refused)?.f_type;
         let scheme = Scheme::of(kind as u64, root.as_fd())
             .map_err(refused)?

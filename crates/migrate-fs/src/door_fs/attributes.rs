@@ -16,6 +16,15 @@ use crate::arrivals::Change;
 use crate::caller;
 use crate::volume::{self, descriptor};
 
+/// All that is set, but for the size.
+const OTHERS: SetattrValid = SetattrValid::from_bits_truncate(
+    SetattrValid::UID.bits()
+        | SetattrValid::GID.bits()
+        | SetattrValid::MODE.bits()
+        | SetattrValid::ATIME.bits()
+        | SetattrValid::MTIME.bits(),
+);
+
 /// As the library has them.
 pub(super) fn stat(found: &Statx) -> stat64 {
     // All zero.
@@ -38,8 +47,8 @@ impl DoorFs {
     pub(super) fn tell_attributes(&self, node: u64) -> io::Result<(Statx, Duration)> {
         caller::root()?;
         let place = self.place(node)?;
-        self.attributes_needed(&place)?;
-        Ok((volume::attributes(&place)?, self.belief(node)))
+        let found = volume::attributes(&place)?;
+        Ok((self.seen(&place, found)?, self.belief(node)))
     }
 
     pub(super) fn change_attributes(
@@ -51,18 +60,26 @@ impl DoorFs {
     ) -> io::Result<(stat64, Duration)> {
         caller::root()?;
         let place = self.place(node)?;
-        self.attributes_needed(&place)?;
+        if valid.contains(SetattrValid::SIZE) {
+            self.resize(ctx, &place, new.st_size as u64, valid.contains(SetattrValid::KILL_SUIDGID))?;
+        }
+        if valid.intersects(OTHERS) {
+            self.change_extras(&place, || self.set_attributes(&place, new, valid))?;
+        }
+        let found = volume::attributes(&place)?;
+        Ok((stat(&self.seen(&place, found)?), self.belief(node)))
+    }
+
+    /// Sets all but the size.
+    fn set_attributes(&self, place: &Place<'_>, new: &stat64, valid: SetattrValid) -> io::Result<()> {
         if valid.intersects(SetattrValid::UID | SetattrValid::GID) {
             let user = valid.contains(SetattrValid::UID).then(|| Uid::from_raw(new.st_uid));
             let group = valid.contains(SetattrValid::GID).then(|| Gid::from_raw(new.st_gid));
-            chownat(&place, c"", user, group, AtFlags::EMPTY_PATH)?;
+            chownat(place, c"", user, group, AtFlags::EMPTY_PATH)?;
         }
         if valid.contains(SetattrValid::MODE) {
             let path = descriptor(place.as_fd());
             chmodat(self.volume.descriptors(), path, Mode::from_raw_mode(new.st_mode), AtFlags::empty())?;
-        }
-        if valid.contains(SetattrValid::SIZE) {
-            self.resize(ctx, &place, new.st_size as u64, valid.contains(SetattrValid::KILL_SUIDGID))?;
         }
         if valid.intersects(SetattrValid::ATIME | SetattrValid::MTIME) {
             let time = |set, now, seconds, nanos| Timespec {
@@ -77,9 +94,9 @@ impl DoorFs {
                 last_access: time(SetattrValid::ATIME, SetattrValid::ATIME_NOW, new.st_atime, new.st_atime_nsec),
                 last_modification: time(SetattrValid::MTIME, SetattrValid::MTIME_NOW, new.st_mtime, new.st_mtime_nsec),
             };
-            utimensat(&place, c"", &times, AtFlags::EMPTY_PATH)?;
+            utimensat(place, c"", &times, AtFlags::EMPTY_PATH)?;
         }
-        Ok((stat(&volume::attributes(&place)?), self.belief(node)))
+        Ok(())
     }
 
     pub(super) fn resize(&self, ctx: &Context, place: &Place<'_>, size: u64, clears: bool) -> io::Result<()> {

@@ -37,7 +37,6 @@ impl DoorFs {
             true
         } else {
             let place = self.place(node)?;
-            self.attributes_needed(&place)?;
             if truncates {
                 let clears = fuse_flags & FOPEN_IN_KILL_SUIDGID != 0;
                 let bits = Bits::of(&place, clears)?;
@@ -212,7 +211,7 @@ impl DoorFs {
         let mode = FallocateFlags::from_bits_retain(mode);
         let range = offset..offset.checked_add(length).ok_or(Errno::FBIG)?;
         let change = if mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
-            Change::Write(range)
+            Change::Zero(range)
         } else if mode.intersects(FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE) {
             // All that follows moves.
             return Err(Errno::OPNOTSUPP.into());
@@ -251,11 +250,24 @@ impl DoorFs {
             return Ok(seek(&open.file, to)?);
         }
         let size = volume::attributes(&place)?.stx_size;
-        match whence {
-            DATA | HOLE if offset >= size => Err(Errno::NXIO.into()),
-            DATA => Ok(offset),
-            HOLE => Ok(size),
-            _ => Err(Errno::INVAL.into()),
+        if offset >= size {
+            return Err(Errno::NXIO.into());
+        }
+        let mut hole = offset;
+        loop {
+            let data = self.arrivals.next_data(place.object(), hole)?.filter(|data| data.start < size);
+            match (whence, data) {
+                (DATA, Some(data)) => return Ok(data.start.max(offset)),
+                (DATA, None) => return Err(Errno::NXIO.into()),
+                (HOLE, Some(data)) if data.start <= hole && data.end > hole => {
+                    hole = data.end;
+                    if hole >= size {
+                        return Ok(size);
+                    }
+                }
+                (HOLE, _) => return Ok(hole),
+                _ => return Err(Errno::INVAL.into()),
+            }
         }
     }
 

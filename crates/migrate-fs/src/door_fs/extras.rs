@@ -10,9 +10,9 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, getxattr_query, listxattr, removexattr, setxattr};
 use rustix::io::Errno;
 
-use super::{DoorFs, Place};
+use super::{DoorFs, Place, is_directory};
 use crate::caller;
-use crate::volume::descriptor;
+use crate::volume::{self, descriptor};
 
 /// Those that only root sees.
 const TRUSTED: &[u8] = b"trusted.";
@@ -29,12 +29,34 @@ impl DoorFs {
     fn extras(&self, node: u64) -> io::Result<Place<'_>> {
         caller::root()?;
         let place = self.place(node)?;
-        self.attributes_needed(&place)?;
+        if !self.is_here(&place)? {
+            Self::wait(|cancel| self.arrivals.extras_needed(place.object(), cancel))?;
+        }
         Ok(place)
     }
 
+    /// Whether no attribute is missing.
+    fn is_here(&self, place: &Place<'_>) -> io::Result<bool> {
+        if self.arrivals.is_over() {
+            return Ok(true);
+        }
+        if is_directory(&volume::attributes(place)?) {
+            self.names_needed(place)?;
+            return Ok(true);
+        }
+        self.is_normal(place)
+    }
+
+    /// Changes attributes of any kind, with what is missing of them taken into account.
+    pub(super) fn change_extras(&self, place: &Place<'_>, mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        if self.is_here(place)? {
+            return act();
+        }
+        Self::wait(|cancel| self.arrivals.attributes_change(place.object(), cancel, &mut act))
+    }
+
     fn refuse_hidden(&self, name: &CStr) -> io::Result<()> {
-        if self.arrivals.hides(name.to_bytes()) { Err(Errno::NODATA.into()) } else { Ok(()) }
+        if self.arrivals.hides_extra(name.to_bytes()) { Err(Errno::NODATA.into()) } else { Ok(()) }
     }
 
     pub(super) fn read_extra(&self, node: u64, name: &CStr, size: u32) -> io::Result<GetxattrReply> {
@@ -55,7 +77,7 @@ impl DoorFs {
         listxattr(path(&place), spare_capacity(&mut names))?;
         let shown = |name: &&[u8]| {
             let bare = name.strip_suffix(b"\0").unwrap_or(name);
-            !self.arrivals.hides(bare) && (ctx.uid == 0 || !bare.starts_with(TRUSTED))
+            !self.arrivals.hides_extra(bare) && (ctx.uid == 0 || !bare.starts_with(TRUSTED))
         };
         let names: Vec<u8> = names.split_inclusive(|&byte| byte == 0).filter(shown).flatten().copied().collect();
         if size == 0 {
@@ -68,21 +90,25 @@ impl DoorFs {
     }
 
     pub(super) fn set_extra(&self, ctx: &Context, node: u64, new: &NewAttribute<'_>) -> io::Result<()> {
-        if self.arrivals.hides(new.name.to_bytes()) {
+        if self.arrivals.hides_extra(new.name.to_bytes()) {
             return Err(Errno::PERM.into());
         }
-        let place = self.extras(node)?;
-        if new.clears_set_group_id {
-            caller::writer(ctx, true)?;
-        }
-        setxattr(path(&place), new.name, new.value, XattrFlags::from_bits_retain(new.flags))?;
-        Ok(())
+        caller::root()?;
+        let place = self.place(node)?;
+        self.change_extras(&place, || {
+            if new.clears_set_group_id {
+                caller::writer(ctx, true)?;
+            }
+            let done = setxattr(path(&place), new.name, new.value, XattrFlags::from_bits_retain(new.flags));
+            caller::root()?;
+            Ok(done?)
+        })
     }
 
     pub(super) fn remove_extra(&self, node: u64, name: &CStr) -> io::Result<()> {
         self.refuse_hidden(name)?;
-        let place = self.extras(node)?;
-        removexattr(path(&place), name)?;
-        Ok(())
+        caller::root()?;
+        let place = self.place(node)?;
+        self.change_extras(&place, || Ok(removexattr(path(&place), name)?))
     }
 }

@@ -9,8 +9,9 @@ use fuse_backend_rs::api::filesystem::{DirEntry, Entry, OpenOptions};
 use rustix::fs::{RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::{DoorFs, Held, Place};
+use super::{DoorFs, Held, Place, is_directory};
 use crate::caller;
+use crate::nodes::ROOT;
 use crate::opens::{Handle, Open};
 
 /// Bytes of names that are read at a time.
@@ -28,9 +29,7 @@ impl DoorFs {
         let handle = self.opens.open_directory();
         self.opens.file(handle, || Ok(self.volume.reopen(place.as_fd(), handle.flags())?))?;
         // All changes of names come through the kernel.
-        let is_final = self.is_normal(&place)?;
-        let options = if is_final { OpenOptions::CACHE_DIR | OpenOptions::KEEP_CACHE } else { OpenOptions::empty() };
-        Ok((handle, options))
+        Ok((handle, OpenOptions::CACHE_DIR | OpenOptions::KEEP_CACHE))
     }
 
     /// Gives names from a place on, until `take` has room for no more.
@@ -41,7 +40,9 @@ impl DoorFs {
         take: &mut dyn FnMut(DirEntry<'_>) -> io::Result<usize>,
     ) -> io::Result<()> {
         let open = self.file_of(node, handle)?;
-        names_from(&open, size, offset, take)
+        names_from(&open, size, offset, &mut |listed| {
+            if self.is_hidden_name(node, listed.name) { Ok(listed.name.len()) } else { take(listed) }
+        })
     }
 
     /// The same with attributes, as far as they are here.
@@ -54,6 +55,9 @@ impl DoorFs {
         caller::root()?;
         let open = self.file_of(node, handle)?;
         names_from(&open, size, offset, &mut |listed| {
+            if self.is_hidden_name(node, listed.name) {
+                return Ok(listed.name.len());
+            }
             if matches!(listed.name, b"." | b"..") {
                 return take(listed, Entry::default());
             }
@@ -64,19 +68,25 @@ impl DoorFs {
                 // It is gone meanwhile, or the root of another file system: the kernel asks for it if a program does.
                 return take(listed, Entry::default());
             };
-            if !self.arrivals.is_over() {
+            let seen = if self.arrivals.is_over() {
+                found.1
+            } else if is_directory(&found.1) {
+                // Its names would be needed for that.
+                return take(listed, Entry::default());
+            } else {
                 let held = Held::Opened(self.volume.place(found.0)?);
-                let place = Place { number: found.0.number, held };
-                if !self.arrivals.has_attributes(place.object())? {
-                    return take(listed, Entry::default());
-                }
-            }
-            let room = take(listed, self.entry(found.0, &found.1))?;
+                self.seen(&Place { number: found.0.number, held }, found.1)?
+            };
+            let room = take(listed, self.entry(found.0, &seen))?;
             if room > 0 {
                 self.nodes.give(found.0);
             }
             Ok(room)
         })
+    }
+
+    fn is_hidden_name(&self, node: u64, name: &[u8]) -> bool {
+        node == ROOT && self.arrivals.hides_name(name)
     }
 
     pub(super) fn make_names_durable(&self, node: u64, handle: Handle) -> io::Result<()> {

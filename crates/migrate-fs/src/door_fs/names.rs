@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{DoorFs, Held, NAMES, Place};
+use super::{DoorFs, Held, NAMES, Place, is_directory};
 use crate::caller;
 use crate::nodes::{Known, ROOT};
 use crate::volume::{Identity, PLACE};
@@ -32,6 +32,9 @@ impl DoorFs {
         }
         let directory = self.place(parent)?;
         self.names_needed(&directory)?;
+        if self.is_hidden(parent, name) {
+            return Err(Errno::NOENT.into());
+        }
         match self.volume.find(&directory, name) {
             Ok(found) => self.give(found),
             // That there is no such name is believed, too.
@@ -61,11 +64,25 @@ impl DoorFs {
         self.give(self.volume.identify(above)?)
     }
 
-    /// The directory in which a program makes something, with the thread acting in its name.
-    fn workshop(&self, ctx: &Context, parent: u64, mask: u32) -> io::Result<Place<'_>> {
-        caller::root()?;
+    /// Whether programs do not see that name, nor may make it.
+    pub(super) fn is_hidden(&self, parent: u64, name: &CStr) -> bool {
+        parent == ROOT && self.arrivals.hides_name(name.to_bytes())
+    }
+
+    /// A directory in which a name is about to change.
+    fn changing(&self, parent: u64, name: &CStr) -> io::Result<Place<'_>> {
+        if self.is_hidden(parent, name) {
+            return Err(Errno::PERM.into());
+        }
         let directory = self.place(parent)?;
-        self.names_needed(&directory)?;
+        self.names_change(&directory)?;
+        Ok(directory)
+    }
+
+    /// The directory in which a program makes something, with the thread acting in its name.
+    fn workshop(&self, ctx: &Context, parent: u64, name: &CStr, mask: u32) -> io::Result<Place<'_>> {
+        caller::root()?;
+        let directory = self.changing(parent, name)?;
         caller::maker(ctx, mask)?;
         Ok(directory)
     }
@@ -84,7 +101,7 @@ impl DoorFs {
         name: &CStr,
         (mode, rdev, mask): (u32, u32, u32),
     ) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, mask)?;
+        let directory = self.workshop(ctx, parent, name, mask)?;
         let file_type = FileType::from_raw_mode(mode);
         mknodat(&directory, name, file_type, Mode::from_raw_mode(mode), rdev.into())?;
         self.give_new(&directory, name)
@@ -97,13 +114,13 @@ impl DoorFs {
         name: &CStr,
         (mode, mask): (u32, u32),
     ) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, mask)?;
+        let directory = self.workshop(ctx, parent, name, mask)?;
         mkdirat(&directory, name, Mode::from_raw_mode(mode))?;
         self.give_new(&directory, name)
     }
 
     pub(super) fn make_symlink(&self, ctx: &Context, parent: u64, name: &CStr, target: &CStr) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, 0)?;
+        let directory = self.workshop(ctx, parent, name, 0)?;
         symlinkat(target, &directory, name)?;
         self.give_new(&directory, name)
     }
@@ -116,7 +133,7 @@ impl DoorFs {
         name: &CStr,
         (flags, mode, umask): (u32, u32, u32),
     ) -> io::Result<(Identity, Statx, OwnedFd)> {
-        let directory = self.workshop(ctx, parent, umask)?;
+        let directory = self.workshop(ctx, parent, name, umask)?;
         let own = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let new = openat(&directory, name, own, Mode::from_raw_mode(mode)).map_err(|errno| {
             // The kernel looks again, and asks whether the program may open what is there.
@@ -130,16 +147,14 @@ impl DoorFs {
 
     pub(super) fn add_name(&self, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
         caller::root()?;
-        let (object, directory) = (self.place(node)?, self.place(parent)?);
-        self.names_needed(&directory)?;
+        let (object, directory) = (self.place(node)?, self.changing(parent, name)?);
         linkat(&object, c"", &directory, name, AtFlags::EMPTY_PATH)?;
         self.give(self.volume.identify(&object)?)
     }
 
     pub(super) fn remove_name(&self, parent: u64, name: &CStr, flags: AtFlags) -> io::Result<()> {
         caller::root()?;
-        let directory = self.place(parent)?;
-        self.names_needed(&directory)?;
+        let directory = self.changing(parent, name)?;
         let leaving = self.leaving(&directory, name)?;
         unlinkat(&directory, name, flags)?;
         self.left(leaving);
@@ -149,20 +164,14 @@ impl DoorFs {
     /// Holds what a name leads to, if that is its last one.
     fn leaving(&self, directory: &Place<'_>, name: &CStr) -> io::Result<Option<Leaving>> {
         let (identity, found) = self.volume.find(directory, name)?;
-        let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+        let is_directory = is_directory(&found);
         if found.stx_nlink > 1 && !is_directory {
             return Ok(None);
         }
         let held = self.volume.place(identity)?;
-        if !self.arrivals.is_over() {
-            let place = Place { number: identity.number, held: Held::Opened(held) };
+        if is_directory {
             // What is missing of a directory are names, so that it is not as empty as it looks.
-            if is_directory {
-                self.names_needed(&place)?;
-            }
-            self.arrivals.leaves(place.object());
-            let Held::Opened(held) = place.held else { return Ok(None) };
-            return Ok(Some(Leaving { identity, held }));
+            self.names_needed(&Place { number: identity.number, held: Held::Root(held.as_fd()) })?;
         }
         Ok(Some(Leaving { identity, held }))
     }
@@ -175,9 +184,7 @@ impl DoorFs {
 
     pub(super) fn move_name(&self, from: (u64, &CStr), to: (u64, &CStr), flags: u32) -> io::Result<()> {
         caller::root()?;
-        let (old, new) = (self.place(from.0)?, self.place(to.0)?);
-        self.names_needed(&old)?;
-        self.names_needed(&new)?;
+        let (old, new) = (self.changing(from.0, from.1)?, self.changing(to.0, to.1)?);
         let flags = RenameFlags::from_bits_retain(flags);
         let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
         let leaving = match if replaces { self.leaving(&new, to.1) } else { Ok(None) } {
@@ -188,7 +195,7 @@ impl DoorFs {
             Some(leaving) => self.volume.find(&old, from.1)?.0 == leaving.identity,
             None => false,
         };
-        renameat_with(&old, from.1, &new, to.1, flags)?;
+        self.arrivals.moving(&mut || Ok(renameat_with(&old, from.1, &new, to.1, flags)?))?;
         if !is_itself {
             self.left(leaving);
         }

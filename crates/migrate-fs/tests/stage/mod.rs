@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_fs::{AllHere, Arrivals, Change, Door, Error, Object};
+use ishigaki_migrate_fs::{Act, AllHere, Arrivals, Change, Door, Error, Object};
 use rustix::mount::UnmountFlags;
 
 /// Why this host lets no door be opened.
@@ -139,17 +139,29 @@ impl Arrivals for Stubs {
         Ok(self.normal.load(Ordering::Acquire))
     }
 
-    fn has_attributes(&self, object: Object<'_>) -> io::Result<bool> {
-        self.is_normal(object)
-    }
-
     fn names_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
         self.listings.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn attributes_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
+    fn names_change(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
         Ok(())
+    }
+
+    fn moving(&self, act: Act<'_>) -> io::Result<()> {
+        act()
+    }
+
+    fn seen(&self, _: Object<'_>, _: &mut rustix::fs::Statx) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn extras_needed(&self, _: Object<'_>, _: &Cancel) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn attributes_change(&self, _: Object<'_>, _: &Cancel, act: Act<'_>) -> io::Result<()> {
+        act()
     }
 
     fn bytes_needed(&self, _: Object<'_>, _: Range<u64>, cancel: &Cancel) -> io::Result<()> {
@@ -171,9 +183,15 @@ impl Arrivals for Stubs {
         act()
     }
 
-    fn leaves(&self, _: Object<'_>) {}
+    fn next_data(&self, _: Object<'_>, offset: u64) -> io::Result<Option<Range<u64>>> {
+        Ok(Some(offset..u64::MAX))
+    }
 
-    fn hides(&self, name: &[u8]) -> bool {
+    fn hides_name(&self, name: &[u8]) -> bool {
+        name == b".hidden"
+    }
+
+    fn hides_extra(&self, name: &[u8]) -> bool {
         name == b"trusted.hidden"
     }
 }

@@ -1,0 +1,218 @@
+//! The engine behind a door: programs use the new server while its files come from the old one.
+
+mod stage;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
+use ishigaki_migrate::source::Cancel;
+use ishigaki_migrate::source::path::PathSource;
+use ishigaki_migrate_fs::{Door, Migration};
+use rustix::fs::{FallocateFlags, XattrFlags, fallocate, listxattr, setxattr};
+use stage::{can_open, folders, until};
+
+/// A tree of an old server.
+fn fill(old: &Path) {
+    for directory in ["a", "a/b", "a/b/c", "empty"] {
+        fs::create_dir(old.join(directory)).unwrap();
+    }
+    for number in 0..30 {
+        let bytes: Vec<u8> = (0..number * 20_011_usize).map(|place| (place * 7 + number) as u8).collect();
+        fs::write(old.join(format!("a/b/file-{number}")), bytes).unwrap();
+    }
+    fs::write(old.join("a/small"), b"small").unwrap();
+    fs::hard_link(old.join("a/small"), old.join("a/b/c/linked")).unwrap();
+    symlink("small", old.join("a/symlink")).unwrap();
+    fs::set_permissions(old.join("a/small"), PermissionsExt::from_mode(0o640)).unwrap();
+    std::os::unix::fs::chown(old.join("a/small"), Some(1234), Some(4321)).unwrap();
+    setxattr(old.join("a/small"), "user.kept", b"value", XattrFlags::empty()).unwrap();
+    let sparse = File::create(old.join("sparse")).unwrap();
+    sparse.set_len(64 << 20).unwrap();
+    sparse.write_all_at(b"in the middle", 32 << 20).unwrap();
+}
+
+struct Migrating {
+    door: Option<Door>,
+    migration: Arc<Migration>,
+    engine: Arc<Engine<Local>>,
+    folder: std::path::PathBuf,
+    old: std::path::PathBuf,
+    new: std::path::PathBuf,
+    place: tempfile::TempDir,
+}
+
+impl Migrating {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let [old, new, folder] = folders(place.path(), ["old", "new", "at"]);
+        fill(&old);
+        let source = Arc::new(PathSource::open(&old).unwrap());
+        let origin = Origin { source, at: "".into() };
+        let engine =
+            Engine::open(Local::open(&new).unwrap(), vec![origin], Settings::default(), &Cancel::new()).unwrap();
+        let migration = Arc::new(Migration::new(engine.clone()));
+        let door = Some(Door::open(&new, &folder, migration.clone()).unwrap());
+        Self { door, migration, engine, folder, old, new, place }
+    }
+
+    fn crawl(&self) {
+        self.engine.crawl(&Crawl::default(), &Cancel::new()).unwrap();
+    }
+
+    /// Ends the migration, of which nothing is left then.
+    fn finish(&self) {
+        self.crawl();
+        self.engine.finish().unwrap();
+        self.migration.end();
+        nothing_is_left(&self.new);
+    }
+}
+
+fn nothing_is_left(below: &Path) {
+    for entry in fs::read_dir(below).unwrap() {
+        let path = entry.unwrap().path();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if metadata.is_symlink() {
+            continue;
+        }
+        let mut names = Vec::with_capacity(4096);
+        listxattr(&path, rustix::buffer::spare_capacity(&mut names)).unwrap();
+        assert!(!String::from_utf8_lossy(&names).contains("trusted"), "{}", path.display());
+        if metadata.is_dir() {
+            nothing_is_left(&path);
+        }
+    }
+}
+
+/// Everything of a tree that must arrive.
+fn tree(root: &Path, below: &Path, into: &mut Vec<String>) {
+    let mut names: Vec<_> = fs::read_dir(root.join(below)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    for name in names {
+        let path = below.join(name);
+        let metadata = fs::symlink_metadata(root.join(&path)).unwrap();
+        let content = if metadata.is_file() {
+            let bytes = fs::read(root.join(&path)).unwrap();
+            bytes
+                .iter()
+                .fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+                .to_string()
+        } else if metadata.is_symlink() {
+            fs::read_link(root.join(&path)).unwrap().display().to_string()
+        } else {
+            String::new()
+        };
+        let owner = (metadata.uid(), metadata.gid(), metadata.mode());
+        let times = (metadata.mtime(), metadata.mtime_nsec());
+        let links = if metadata.is_dir() { 0 } else { metadata.nlink() };
+        into.push(format!("{} {owner:?} {links} {times:?} {content}", path.display()));
+        if metadata.is_dir() {
+            tree(root, &path, into);
+        }
+    }
+}
+
+fn whole(root: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    tree(root, Path::new(""), &mut all);
+    all
+}
+
+#[test]
+fn programs_see_the_whole_tree_before_anything_was_crawled() {
+    if !can_open("programs_see_the_whole_tree_before_anything_was_crawled") {
+        return;
+    }
+    let stage = Migrating::new();
+    let mut names: Vec<_> = fs::read_dir(&stage.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a", "empty", "sparse"]);
+    assert_eq!(fs::metadata(stage.folder.join("sparse")).unwrap().len(), 64 << 20);
+    assert_eq!(whole(&stage.folder), whole(&stage.old));
+    assert!(stage.door.as_ref().unwrap().counts().served > 0);
+    stage.finish();
+    assert_eq!(whole(&stage.new), whole(&stage.old));
+}
+
+#[test]
+fn what_programs_change_meanwhile_is_there_at_the_end() {
+    if !can_open("what_programs_change_meanwhile_is_there_at_the_end") {
+        return;
+    }
+    let stage = Migrating::new();
+    let crawler = {
+        let engine = stage.engine.clone();
+        thread::spawn(move || engine.crawl(&Crawl::default(), &Cancel::new()).unwrap())
+    };
+    // The same is done on the old server's own tree: it is what must come of it.
+    let model = stage.place.path().join("model");
+    let copied = std::process::Command::new("cp").arg("-a").args([&stage.old, &model]).status().unwrap();
+    assert!(copied.success());
+    for root in [&stage.folder, &model] {
+        let path = |name: &str| root.join(name);
+        let open = |name: &str| OpenOptions::new().read(true).write(true).open(path(name)).unwrap();
+        fs::rename(path("a/b/file-20"), path("empty/moved")).unwrap();
+        fs::rename(path("a/b/c"), path("empty/c")).unwrap();
+        open("empty/moved").write_all_at(b"written", 100_000).unwrap();
+        open("a/b/file-21").set_len(5_000).unwrap();
+        open("a/b/file-22").set_len(10).unwrap();
+        open("a/b/file-22").set_len(10_000).unwrap();
+        fallocate(open("a/b/file-23"), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 5_000, 100_000).unwrap();
+        fallocate(open("a/b/file-24"), FallocateFlags::ZERO_RANGE, 5_000, 100_000).unwrap();
+        fallocate(open("a/b/file-25"), FallocateFlags::empty(), 400_000, 300_000).unwrap();
+        fs::remove_file(path("a/b/file-26")).unwrap();
+        fs::write(path("a/b/file-27"), b"over").unwrap();
+        fs::hard_link(path("a/b/file-28"), path("linked")).unwrap();
+        fs::write(path("new"), b"new").unwrap();
+        assert!(fs::remove_dir(path("a")).is_err());
+        fs::set_permissions(path("a/b/file-29"), PermissionsExt::from_mode(0o600)).unwrap();
+        OpenOptions::new().append(true).open(path("a/b/file-19")).unwrap().write_all(b"appended").unwrap();
+        fs::copy(path("a/b/file-18"), path("copied")).unwrap();
+    }
+    crawler.join().unwrap();
+    let bytes = |root: &Path| -> Vec<String> {
+        whole(root)
+            .into_iter()
+            .map(|line| {
+                // Times are those of this test's own changes.
+                let words: Vec<_> = line.split(' ').collect();
+                [&words[..5], &words[7..]].concat().join(" ")
+            })
+            .collect()
+    };
+    assert_eq!(bytes(&stage.folder), bytes(&model));
+    stage.finish();
+    assert_eq!(bytes(&stage.new), bytes(&model));
+}
+
+#[test]
+fn a_service_that_is_replaced_goes_on_with_the_migration() {
+    if !can_open("a_service_that_is_replaced_goes_on_with_the_migration") {
+        return;
+    }
+    let mut stage = Migrating::new();
+    let file = OpenOptions::new().read(true).write(true).open(stage.folder.join("a/b/file-29")).unwrap();
+    file.write_all_at(b"before", 10).unwrap();
+    let handed = stage.door.take().unwrap().hand_over().unwrap();
+    let door = Door::go_on(&stage.new, &stage.folder, stage.migration.clone(), handed).unwrap();
+    file.write_all_at(b"after", 300_000).unwrap();
+    let mut bytes = vec![0; 29 * 20_011];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let mut wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
+    wanted[10..16].copy_from_slice(b"before");
+    wanted[300_000..300_005].copy_from_slice(b"after");
+    assert!(bytes == wanted);
+    drop(file);
+    stage.finish();
+    // What has become normal is passed through, once all have closed it.
+    until(|| {
+        let _ = fs::read(stage.folder.join("a/b/file-29")).unwrap();
+        door.counts().passed > 0
+    });
+}
