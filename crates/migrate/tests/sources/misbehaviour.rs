@@ -80,7 +80,7 @@ fn a_jukebox_answer_is_waited_for() {
     cancel.cancel();
     let (outcome, ended) = waits.join().expect("ends");
     assert_eq!(outcome.expect_err("cancelled").kind, ErrorKind::Cancelled);
-    assert!(ended - told < Duration::from_millis(400), "{:?}", ended - told);
+    assert!(ended - told < Duration::from_secs(1), "{:?}", ended - told);
 
     peer.decide(|_| Act::Answer);
     let hasty = peer.open("timeout=1").expect("opens");

@@ -258,7 +258,7 @@ fn a_call_that_waits_ends_when_it_is_cancelled() {
             let (outcome, ended) = asking.join().expect("ends");
             assert_eq!(outcome.expect_err("cancelled").kind, ErrorKind::Cancelled);
             // 100 ms are promised; the machine may be busy with other tests.
-            assert!(ended - told < Duration::from_millis(400), "{:?}", ended - told);
+            assert!(ended - told < Duration::from_secs(1), "{:?}", ended - told);
         });
     }
     server.order("continue");
