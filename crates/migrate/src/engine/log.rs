@@ -224,3 +224,58 @@ impl Queue {
         self.state.lock().events.splice(0..0, events);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::destination::simulated::Simulated;
+
+    fn reopened(bytes: &[u8]) -> Queue {
+        let destination = Simulated::new();
+        let (hidden, _) = Hidden::open(&destination).expect("opens");
+        destination.write_at(&hidden.log, 0, bytes).expect("writes");
+        Queue::open(&destination, &hidden).expect("reads whatever it is")
+    }
+
+    /// The root has a directory `a` with a directory `b`; the root is copied, `a` is listed, `b` is found.
+    fn written() -> Vec<u8> {
+        let queue = Queue::default();
+        queue.found_root(NodeId(2), Path::new(""));
+        queue.listed(NodeId(2), vec![(NodeId(3), "a".into())], 1, 10);
+        queue.copied(NodeId(2));
+        queue.listed(NodeId(3), vec![(NodeId(4), "b".into())], 2, 20);
+        queue.take_events()
+    }
+
+    #[test]
+    fn what_was_not_done_is_done_after_a_restart() {
+        let queue = reopened(&written());
+        let place = queue.to_list(false).expect("to list");
+        assert_eq!(place.node, NodeId(4));
+        assert_eq!(super::super::sweep::path_of(&place), Path::new("a/b"));
+        assert_eq!(queue.to_copy(false).expect("to copy").node, NodeId(3));
+        assert!(queue.to_list(false).is_none() && queue.to_copy(false).is_none() && !queue.was_moved());
+        let totals =
+            Progress { directories: 3, listed: 2, files: 3, bytes: 30, whole: 1, here: 10, ..Progress::default() };
+        assert_eq!(queue.totals(), totals);
+    }
+
+    #[test]
+    fn a_garbled_log_makes_the_crawler_look_everywhere() {
+        let good = written();
+        for at in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x41;
+            assert!(reopened(&bytes).was_moved(), "byte {at}");
+        }
+        let mut events = 0;
+        for length in 0..good.len() {
+            let queue = reopened(&good[..length]);
+            events += usize::from(!queue.was_moved());
+        }
+        assert_eq!(
+            events, 6,
+            "only between events nothing is seen: there, the marks on the medium say what is missing"
+        );
+    }
+}
