@@ -2,16 +2,13 @@
 
 mod stage;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use ishigaki_testkit::seeded_runs;
-use rustix::mount::{UnmountFlags, unmount};
 use stage::steps::play;
-use stage::{Stage, Stubs, can_open, folders};
+use stage::{Disk, Stage, Stubs, can_open};
 
 fn stage(stubs: bool, place: Option<&Path>) -> Stage {
     let place = match place {
@@ -56,40 +53,6 @@ fn random_steps_on_stubs_while_services_follow_each_other() {
     let name = "random_steps_on_stubs_while_services_follow_each_other";
     if can_open(name) {
         run(name, 6, (true, 5), None);
-    }
-}
-
-/// A file system in a file, mounted for as long as a test runs.
-struct Disk {
-    folder: PathBuf,
-    _place: tempfile::TempDir,
-}
-
-impl Disk {
-    /// `None`, with the reason said, where it can not be had.
-    fn new(test: &str, make: &mut Command) -> Option<Self> {
-        let place = tempfile::tempdir().unwrap();
-        let image = place.path().join("image");
-        File::create(&image).unwrap().set_len(400 << 20).unwrap();
-        let [folder] = folders(place.path(), ["disk"]);
-        let is_made = make.arg(&image).output().is_ok_and(|done| done.status.success());
-        let mounted = is_made
-            && Command::new("mount")
-                .args(["-o", "loop"])
-                .args([&image, &folder])
-                .status()
-                .is_ok_and(|done| done.success());
-        if !mounted {
-            let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {make:?} or mounting it fails");
-            return None;
-        }
-        Some(Self { folder, _place: place })
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = unmount(&self.folder, UnmountFlags::DETACH);
     }
 }
 

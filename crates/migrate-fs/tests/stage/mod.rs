@@ -8,6 +8,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, LazyLock};
@@ -205,4 +206,38 @@ pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("it has not come to that in ten seconds");
+}
+
+/// A file system in a file, mounted for as long as a test runs.
+pub(crate) struct Disk {
+    pub(crate) folder: PathBuf,
+    _place: tempfile::TempDir,
+}
+
+impl Disk {
+    /// `None`, with the reason said, where it can not be had.
+    pub(crate) fn new(test: &str, make: &mut Command) -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let image = place.path().join("image");
+        std::fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
+        let [folder] = folders(place.path(), ["disk"]);
+        let is_made = make.arg(&image).output().is_ok_and(|done| done.status.success());
+        let mounted = is_made
+            && Command::new("mount")
+                .args(["-o", "loop"])
+                .args([&image, &folder])
+                .status()
+                .is_ok_and(|done| done.success());
+        if !mounted {
+            let _ = writeln!(io::stderr(), "SKIPPED: {test}: {make:?} or mounting it fails");
+            return None;
+        }
+        Some(Self { folder, _place: place })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.folder, UnmountFlags::DETACH);
+    }
 }
