@@ -97,6 +97,14 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
+        what: "getfattr",
+        why: "the tests that nothing of a migration is left in its destination",
+        means: Means::Programs(&["getfattr"]),
+        packages: &["attr"],
+        without: Without::Skips,
+        installs: true,
+    },
+    Need {
         what: "mkfs.xfs and mkfs.btrfs",
         why: "the tests of a migration's door on the file systems that a destination may lie on",
         means: Means::Programs(&["mkfs.xfs", "mkfs.btrfs"]),
