@@ -267,7 +267,8 @@ impl<D: Destination> Engine<D> {
     /// Those of [`look_into`](Self::look_into), and of the destination.
     pub fn before_names_change(&self, directory: &D::Object, cancel: &Cancel) -> Result<()> {
         self.look_into(directory, cancel)?;
-        self.settled(self.destination.id(directory))
+        // What gets a new name may have come to be in any directory: that one must not be listed again, and make another of that name.
+        self.settle_listed()
     }
 
     /// Held while a client moves a name from one directory to another.

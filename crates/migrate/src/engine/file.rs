@@ -39,7 +39,12 @@ impl<D: Destination> Engine<D> {
     ///
     /// [`Error::Damaged`] if its record can not be read; errors of the destination.
     pub fn file(self: &Arc<Self>, object: &D::Object) -> Result<Option<File<D>>> {
-        Ok(self.node(object)?.map(|node| File { engine: self.clone(), node }))
+        if let Some(node) = self.node(object)? {
+            return Ok(Some(File { engine: self.clone(), node }));
+        }
+        // What is made whole at once, a symbolic link or a pipe, can be lost as long as its directory is not settled.
+        self.settled(self.destination.id(object))?;
+        Ok(None)
     }
 
     /// The parts of blocks that a change of `range` leaves: they must be here first. And the whole blocks in it, up to the end of what

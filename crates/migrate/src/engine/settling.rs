@@ -38,6 +38,8 @@ pub(super) struct Settling<D: Destination> {
 struct Waiting<D: Destination> {
     /// The number of the next listing.
     next: u64,
+    /// All listings below are settled.
+    done: u64,
     directories: Vec<Listed<D>>,
     files: Vec<Arc<Node<D>>>,
     /// Directories that are listed and what was made in them, with the number of the listing.
@@ -53,7 +55,7 @@ pub(super) struct Listed<D: Destination> {
 
 impl<D: Destination> Default for Settling<D> {
     fn default() -> Self {
-        let waiting = Waiting { next: 1, directories: Vec::new(), files: Vec::new(), born: HashMap::new() };
+        let waiting = Waiting { next: 1, done: 1, directories: Vec::new(), files: Vec::new(), born: HashMap::new() };
         Self { waiting: Mutex::new(waiting), unsettled: AtomicUsize::new(0), round: Mutex::new(()) }
     }
 }
@@ -95,6 +97,19 @@ impl<D: Destination> Engine<D> {
             }
         }
         Ok(())
+    }
+
+    /// Returns when no listing that is made by now can be lost any more.
+    pub(super) fn settle_listed(&self) -> Result<()> {
+        let number = {
+            let waiting = self.settling.waiting.lock();
+            if waiting.done >= waiting.next {
+                return Ok(());
+            }
+            waiting.next
+        };
+        let _round = self.settling.round.lock();
+        if self.settling.waiting.lock().done >= number { Ok(()) } else { self.make_round() }
     }
 
     /// Makes everything durable that is here, and takes the marks away of what is whole.
@@ -143,6 +158,7 @@ impl<D: Destination> Engine<D> {
         {
             let waiting = &mut *self.settling.waiting.lock();
             waiting.born.retain(|_, born| *born >= number);
+            waiting.done = waiting.done.max(number);
             self.settling.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
         }
         self.directories.settled(directories.iter().map(|directory| directory.node));
