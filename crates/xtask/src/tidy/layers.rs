@@ -52,6 +52,7 @@ const HOUSE: &[Room] = &[
     room("logpool-fs", Place::Floor(3), &[]),
     room("migrate-fs", Place::Floor(3), &[]),
     room("logpool-service", Place::Floor(3), &["logpool-fs"]),
+    room("migrate-service", Place::Floor(3), &["migrate-fs"]),
     room("sql", Place::Floor(3), &["scan"]),
     room("cluster", Place::Floor(3), &["scan", "sql"]),
     room("bench", Place::Floor(4), &[]),

@@ -1,0 +1,61 @@
+//! What would go wrong later, looked for before anything is changed: the dry run.
+//!
+//! Everything is looked at, also when something is wrong already: a person mends all of it at once. The check makes nothing that stays: what it tries,
+//! it tries with files that have no name.
+//!
+//! Parts: `finding` is what is found, `sources` asks the servers, `destination` looks at the new file system, `mount` at the folder, `room` compares sizes.
+
+mod destination;
+mod finding;
+mod mount;
+mod room;
+mod sources;
+
+use ishigaki_migrate::source::Cancel;
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, Result};
+
+pub use finding::{Finding, Severity};
+
+/// What a migration of that configuration would meet.
+///
+/// ```
+/// use ishigaki_migrate::source::Cancel;
+/// use ishigaki_migrate_service::Config;
+/// use ishigaki_migrate_service::check::{Check, Severity};
+///
+/// let config = Config::new("/nowhere", "/no/destination".into(), "/no/folder".into())?;
+/// let check = Check::run(&config, &Cancel::new())?;
+/// assert!(!check.is_fit());
+/// assert!(check.findings.iter().any(|finding| finding.about == "to" && finding.severity == Severity::Problem));
+/// # Ok::<(), ishigaki_migrate_service::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was found, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl Check {
+    /// Looks at everything. A server that does not answer is waited for as long as its address says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`](crate::Error::Setting) if the configuration itself can not be; [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn run(config: &Config, cancel: &Cancel) -> Result<Self> {
+        config.validate()?;
+        let mut findings = Vec::new();
+        sources::look(config, cancel, &mut findings)?;
+        destination::look(config, &mut findings);
+        room::look(config, &mut findings);
+        mount::look(config, &mut findings);
+        findings.sort_by_key(|finding| finding.severity);
+        Ok(Self { findings })
+    }
+
+    /// Whether nothing stands in the way.
+    pub fn is_fit(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Problem)
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether the destination can take a migration, or goes on with this one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::HIDDEN;
+use rustix::fs::{Mode, OFlags};
+
+use super::Finding;
+use crate::Config;
+
+/// File systems that the door serves.
+const KINDS: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
+/// What mkfs puts into a new file system.
+const LOST_AND_FOUND: &str = "lost+found";
+/// Any owner that is not this process'.
+const OTHER: u32 = 12_345;
+
+pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
+    let to = &config.to;
+    match fs::symlink_metadata(to) {
+        Err(error) => {
+            let message = format!("{}: {error}", to.display());
+            return findings.push(Finding::problem("to", message, "make the directory"));
+        }
+        Ok(metadata) if !metadata.is_dir() => {
+            let message = format!("{} is no directory", to.display());
+            return findings.push(Finding::problem("to", message, "name a directory"));
+        }
+        Ok(_) => {}
+    }
+    if let Err(error) = look_into(config, findings) {
+        let message = format!("{}: {error}", to.display());
+        findings.push(Finding::problem("to", message, "run it as root, on a directory that can be written"));
+    }
+}
+
+fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
+    let to = &config.to;
+    let names: Vec<_> =
+        fs::read_dir(to)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?;
+    let is_begun = to.join(HIDDEN).join("state").exists();
+    if let Some(other) = names.iter().find(|name| *name != HIDDEN && *name != LOST_AND_FOUND)
+        && !is_begun
+    {
+        let message = format!("{} is not empty: it holds {}", to.display(), other.display());
+        findings.push(Finding::problem("to", message, "choose an empty directory"));
+    }
+    if is_begun {
+        findings.push(Finding::note("to", format!("{} holds a migration, which goes on", to.display())));
+    }
+    for inside in mounted_below(to)? {
+        let message = format!("{} is mounted inside of the destination", inside.display());
+        findings.push(Finding::problem("to", message, "unmount it: the destination is one file system"));
+    }
+    let kind = rustix::fs::statfs(to)?.f_type as u64;
+    if !KINDS.contains(&kind) {
+        let message = format!("{} lies on a file system of kind {kind:#x}", to.display());
+        findings.push(Finding::problem("to", message, "take a directory on ext4, xfs or btrfs"));
+    }
+    let room = rustix::fs::statvfs(to)?;
+    if room.f_namemax < 255 {
+        let message = format!("names may have {} bytes there, and elsewhere 255", room.f_namemax);
+        findings.push(Finding::warning("to", message, "look for longer names at the source, and shorten them"));
+    }
+    if let Err(error) = Local::open(to)?.check(&config.settings().attribute) {
+        findings.push(Finding::problem("to", error.to_string(), "run as root, on ext4, xfs or btrfs"));
+        return Ok(());
+    }
+    if let Err(error) = give_away(to) {
+        let message = format!("files can not be given to other users there: {error}");
+        findings.push(Finding::problem("to", message, "run as root, on a file system with owners"));
+    }
+    Ok(())
+}
+
+/// Tries to give a file without a name to another user.
+fn give_away(to: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(to, flags, Mode::from_raw_mode(0o600))?;
+    let (user, group) = (rustix::fs::Uid::from_raw(OTHER), rustix::fs::Gid::from_raw(OTHER));
+    rustix::fs::fchown(&file, Some(user), Some(group))?;
+    let found = rustix::fs::fstat(&file)?;
+    if (found.st_uid, found.st_gid) == (OTHER, OTHER) { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+/// Mount points below a directory.
+fn mounted_below(to: &Path) -> io::Result<Vec<PathBuf>> {
+    let to = fs::canonicalize(to)?;
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    // The fifth word of a line, in which blanks are written as octal numbers.
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| PathBuf::from(unescaped(point)));
+    Ok(points.filter(|point| point.starts_with(&to) && *point != to).collect())
+}
+
+fn unescaped(point: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(point.to_owned(), |text, (escape, letter)| text.replace(escape, letter))
+}

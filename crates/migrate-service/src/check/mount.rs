@@ -1,0 +1,64 @@
+//! Whether the folder can be mounted on, and what this host gives.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+use super::Finding;
+use crate::Config;
+use crate::config::From;
+
+/// Files that are whole keep a descriptor open until they are settled.
+const FEW_FILES: u64 = 10_000;
+
+pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
+    let at = &config.at;
+    match fs::read_dir(at) {
+        Err(error) => {
+            let message = format!("{}: {error}", at.display());
+            findings.push(Finding::problem("at", message, "make an empty directory there"));
+        }
+        Ok(mut names) => {
+            if names.next().is_some() {
+                let message = format!("{} is not empty: what it holds would be hidden", at.display());
+                findings.push(Finding::problem("at", message, "choose an empty directory"));
+            }
+            outside(config, at, findings);
+        }
+    }
+    if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        let message = format!("/dev/fuse can not be used: {error}");
+        findings.push(Finding::problem("host", message, "load the kernel's module (`modprobe fuse`), and run as root"));
+    }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    if let Some(limit) = limit.filter(|limit| *limit < FEW_FILES) {
+        let message = format!("a process may have {limit} files open");
+        findings.push(Finding::warning("host", message, "raise the limit (`LimitNOFILE=`, `ulimit -Hn`) to 65536"));
+    }
+}
+
+/// The folder, the destination and the sources do not lie in each other, whatever symbolic links their paths go through.
+fn outside(config: &Config, at: &Path, findings: &mut Vec<Finding>) {
+    let Ok(at) = fs::canonicalize(at) else { return };
+    let to = fs::canonicalize(&config.to).ok();
+    let paths = config.sources.iter().filter_map(|source| match &source.from {
+        From::Path(path) => fs::canonicalize(path).ok(),
+        From::Nfs(_) => None,
+    });
+    let sources: Vec<_> = paths.collect();
+    let meet = |one: &Path, two: &Path| one.starts_with(two) || two.starts_with(one);
+    if let Some(to) = to.as_deref().filter(|to| meet(&at, to)) {
+        let message = format!("{} and the destination {} lie in each other", at.display(), to.display());
+        findings.push(Finding::problem("at", message, "choose a folder outside of the destination"));
+    }
+    for source in sources {
+        if meet(&at, &source) {
+            let message = format!("{} and the source {} lie in each other", at.display(), source.display());
+            findings.push(Finding::problem("at", message, "choose a folder outside of the source"));
+        }
+        if let Some(to) = to.as_deref().filter(|to| meet(&source, to)) {
+            let message =
+                format!("the source {} and the destination {} lie in each other", source.display(), to.display());
+            findings.push(Finding::problem("from", message, "a source lies outside of the destination"));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Whether the sources answer, and what they can not tell.
+
+use ishigaki_migrate::source::{Cancel, FileType};
+
+use super::Finding;
+use crate::{Config, Error, Result};
+
+pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<()> {
+    for source in &config.sources {
+        let opened = source.from.open(cancel);
+        let asked = opened.and_then(|opened| {
+            let (_, attributes) = opened.root(cancel).map_err(|error| source.from.failed(error))?;
+            Ok((opened.capabilities(), attributes))
+        });
+        let (capabilities, attributes) = match asked {
+            Ok(answer) => answer,
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) => {
+                findings.push(Finding::problem("from", error.to_string(), "name a source that can be read from here"));
+                continue;
+            }
+        };
+        let name = &source.from;
+        if attributes.file_type != FileType::Directory {
+            let message = format!("{name} is no directory");
+            findings.push(Finding::problem("from", message, "name a directory, or an export"));
+        }
+        if !capabilities.owners {
+            let message = format!("{name} tells no owners by number: files will belong to root");
+            findings.push(Finding::warning("from", message, "set owners when the migration is finished"));
+        }
+        if !capabilities.extras {
+            let message = format!("{name} tells no extended attributes and no access lists: none arrive");
+            findings.push(Finding::note("from", message));
+        }
+        if !capabilities.holes {
+            findings.push(Finding::note("from", format!("{name} tells no holes: they are read as zeros")));
+        }
+    }
+    Ok(())
+}

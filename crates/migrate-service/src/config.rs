@@ -1,0 +1,182 @@
+//! What is migrated, from where to where, and how.
+//!
+//! A configuration comes from a file, `migrate.toml`, or from the values of a command line; both go through the same [`Config::validate`], which
+//! reads no disk. What is true only on this host and at this time, [`check`](crate::check) looks at.
+//!
+//! Parts: `origin` is a source by a word, `ids` the map of owners, `written` the file, `values` settings from text.
+
+mod ids;
+mod origin;
+mod values;
+mod written;
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ishigaki_migrate::engine::{Crawl, Depth, Passes, Settings};
+
+use crate::{Error, Result};
+
+pub use ids::IdMap;
+pub use origin::{From, SourceConfig};
+pub use values::{bandwidth, depth, duration, parallel, passes};
+
+/// The most requests of the crawler under way at a time.
+const MOST_PARALLEL: usize = 256;
+
+/// A migration.
+///
+/// ```
+/// use std::path::Path;
+/// use ishigaki_migrate_service::Config;
+///
+/// let text = r#"
+///     to = "/srv/home-data"
+///     at = "/srv/home"
+///     give_up = "10m"
+///     bandwidth = "50MiB"
+///
+///     [[source]]
+///     from = "nfs://old/home"
+/// "#;
+/// let config = Config::parse(text, Path::new("/etc/ishigaki/migrate.toml"))?;
+/// assert_eq!(config.sources[0].from.to_string(), "nfs://old/home");
+/// assert_eq!(config.bandwidth, Some(50 << 20));
+/// # Ok::<(), ishigaki_migrate_service::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The servers that are replaced. Their order counts: stubs name their source by its number.
+    pub sources: Vec<SourceConfig>,
+    /// The destination: the directory that takes the files.
+    pub to: PathBuf,
+    /// The folder through which clients use the destination meanwhile.
+    pub at: PathBuf,
+    /// How long a source may not answer before a client gets an error; without it, clients wait.
+    pub give_up: Option<Duration>,
+    /// Owners that have other numbers at the destination.
+    pub ids: IdMap,
+    /// The order in which directories are listed.
+    pub depth: Depth,
+    /// What is brought when.
+    pub passes: Passes,
+    /// Bytes of data that the crawler copies a second.
+    pub bandwidth: Option<u64>,
+    /// Requests of the crawler under way at a time.
+    pub parallel: usize,
+}
+
+impl Config {
+    /// One source into one destination, everything else as it is by default.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] where the three can not be.
+    pub fn new(from: &str, to: PathBuf, at: PathBuf) -> Result<Self> {
+        let source = SourceConfig { from: from.parse()?, into: PathBuf::new() };
+        let config = Self::of(vec![source], to, at);
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn of(sources: Vec<SourceConfig>, to: PathBuf, at: PathBuf) -> Self {
+        let crawl = Crawl::default();
+        Self {
+            sources,
+            to,
+            at,
+            give_up: None,
+            ids: IdMap::default(),
+            depth: crawl.depth,
+            passes: crawl.passes,
+            bandwidth: crawl.bandwidth,
+            parallel: crawl.threads,
+        }
+    }
+
+    /// Refuses what can not be, as far as it can be told without looking at any file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] with the first setting that can not be followed.
+    pub fn validate(&self) -> Result<()> {
+        if self.sources.is_empty() {
+            return Err(Error::setting("source", "there is none", "give at least one, with `from`"));
+        }
+        for (field, path) in [("to", &self.to), ("at", &self.at)] {
+            if !path.is_absolute() {
+                let reason = format!("`{}` is no absolute path", path.display());
+                return Err(Error::setting(field, reason, "write it from the root on"));
+            }
+        }
+        let (to, at) = (tidy(&self.to), tidy(&self.at));
+        if at.starts_with(&to) || to.starts_with(&at) {
+            let reason = format!("{} and the destination {} lie in each other", at.display(), to.display());
+            return Err(Error::setting("at", reason, "choose a folder outside of the destination"));
+        }
+        for number in 0..self.sources.len() {
+            self.validate_source(number, &to, &at)?;
+        }
+        if self.give_up.is_some_and(|limit| limit.is_zero()) {
+            return Err(Error::setting("give_up", "no time is left to wait", "give a longer one, or leave it out"));
+        }
+        if self.bandwidth == Some(0) {
+            return Err(Error::setting("bandwidth", "nothing would be copied", "give a larger one, or leave it out"));
+        }
+        values::check_parallel(self.parallel)
+    }
+
+    /// Refuses a source that can not stand beside those before it.
+    fn validate_source(&self, number: usize, to: &Path, at: &Path) -> Result<()> {
+        let source = &self.sources[number];
+        if let From::Path(path) = &source.from {
+            let path = tidy(path);
+            for (name, other) in [("destination", to), ("mount point", at)] {
+                if path.starts_with(other) || other.starts_with(&path) {
+                    let reason = format!("{} and the {name} {} lie in each other", path.display(), other.display());
+                    return Err(Error::setting("from", reason, "a source lies outside of both"));
+                }
+            }
+        }
+        source.validate()?;
+        for other in &self.sources[..number] {
+            let (one, two) = (&source.into, &other.into);
+            let root = one.as_os_str().is_empty() != two.as_os_str().is_empty();
+            if (one.starts_with(two) || two.starts_with(one)) && !root {
+                let reason = format!("`{}` and `{}` lie in each other", two.display(), one.display());
+                return Err(Error::setting("into", reason, "give each source a directory of its own"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine's settings.
+    pub fn settings(&self) -> Settings {
+        let ids = self.ids.clone();
+        Settings { give_up: self.give_up, owners: Arc::new(move |owner| ids.map(owner)), ..Settings::default() }
+    }
+
+    /// The crawler's.
+    pub fn crawl(&self) -> Crawl {
+        Crawl { threads: self.parallel, depth: self.depth, passes: self.passes, bandwidth: self.bandwidth }
+    }
+}
+
+/// A path without `.` and `..`, as far as its words tell.
+fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if tidy.file_name().is_some() => {
+                tidy.pop();
+            }
+            part => tidy.push(part),
+        }
+    }
+    tidy
+}
+
+#[cfg(test)]
+mod tests;

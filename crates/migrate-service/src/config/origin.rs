@@ -1,0 +1,117 @@
+//! A source by a word, and where its files go.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ishigaki_migrate::engine::HIDDEN;
+use ishigaki_migrate::source::nfs::{Address, NfsSource};
+use ishigaki_migrate::source::path::PathSource;
+use ishigaki_migrate::source::{Cancel, Source};
+
+use crate::{Error, Result};
+
+/// A source, and the directory of the destination that takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceConfig {
+    /// What is replaced.
+    pub from: From,
+    /// Below the destination; empty for the destination itself.
+    pub into: PathBuf,
+}
+
+/// Where files come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum From {
+    /// A server of NFS version 3.
+    Nfs(Address),
+    /// A directory of this host.
+    Path(PathBuf),
+}
+
+impl From {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Source`], [`Error::Cancelled`].
+    pub fn open(&self, cancel: &Cancel) -> Result<Arc<dyn Source>> {
+        let opened = match self {
+            Self::Nfs(address) => NfsSource::open(address, cancel).map(|source| Arc::new(source) as Arc<dyn Source>),
+            Self::Path(path) => PathSource::open(path).map(|source| Arc::new(source) as Arc<dyn Source>),
+        };
+        opened.map_err(|error| self.failed(error))
+    }
+
+    /// What a source's error means here.
+    pub(crate) fn failed(&self, error: ishigaki_migrate::source::Error) -> Error {
+        match error.kind {
+            ishigaki_migrate::source::ErrorKind::Cancelled => Error::Cancelled,
+            _ => Error::Source { name: self.to_string(), error },
+        }
+    }
+
+    /// The same, beginning in a directory where it is a relative path.
+    pub(super) fn below(self, base: &Path) -> Self {
+        match self {
+            Self::Path(path) => Self::Path(base.join(path)),
+            nfs @ Self::Nfs(_) => nfs,
+        }
+    }
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nfs(address) => address.fmt(f),
+            Self::Path(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for From {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        const FORMS: &str = "write nfs://HOST/EXPORT or the path of a directory";
+        if text.starts_with("nfs://") {
+            return match text.parse() {
+                Ok(address) => Ok(Self::Nfs(address)),
+                Err(error) => Err(Error::setting("from", error.to_string(), FORMS)),
+            };
+        }
+        if text.starts_with("smb://") || text.starts_with("cifs://") {
+            let reason = format!("`{text}`: SMB is not spoken yet");
+            return Err(Error::setting("from", reason, "mount the share (`mount -t cifs`) and give the mount's path"));
+        }
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(Error::setting("from", format!("`{text}`: there are no sources by {scheme}"), FORMS));
+        }
+        if text.is_empty() {
+            return Err(Error::setting("from", "it is empty", FORMS));
+        }
+        Ok(Self::Path(text.into()))
+    }
+}
+
+impl SourceConfig {
+    pub(super) fn validate(&self) -> Result<()> {
+        if let From::Path(path) = &self.from
+            && !path.is_absolute()
+        {
+            let reason = format!("`{}` is no absolute path", path.display());
+            return Err(Error::setting("from", reason, "write it from the root on"));
+        }
+        let into = &self.into;
+        if into.components().any(|part| !matches!(part, Component::Normal(_))) {
+            let reason = format!("`{}` leads out of the destination", into.display());
+            return Err(Error::setting("into", reason, "name a directory below the destination, without `..`"));
+        }
+        if into.starts_with(HIDDEN) {
+            let reason = format!("`{HIDDEN}` is the migration's own directory");
+            return Err(Error::setting("into", reason, "choose another name"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! What can go wrong with the service of a migration.
+
+use std::io;
+use std::path::PathBuf;
+
+use ishigaki_base::ErrorKind;
+use ishigaki_migrate::source;
+
+/// The result of the service's work.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A configuration file can not be read, or is no TOML of that form.
+    #[error("{}: {reason}", place(.path, *.line))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1, where it is known.
+        line: Option<usize>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A setting can not be followed.
+    #[error("{}`{field}`: {reason}; {remedy}", .file.as_ref().map(|(path, line)| place(path, Some(*line)) + ": ").unwrap_or_default())]
+    Setting {
+        /// Where it is written, if it is from a file.
+        file: Option<(PathBuf, usize)>,
+        /// The setting, as the configuration file names it.
+        field: &'static str,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A source does not answer, or refuses.
+    #[error("the source {name}: {error}")]
+    Source {
+        /// As the configuration names it.
+        name: String,
+        /// The source's answer.
+        error: source::Error,
+    },
+    /// The destination can not be read.
+    #[error("{}: {cause}", .path.display())]
+    Destination {
+        /// What was read.
+        path: PathBuf,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// The caller ended it.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+fn place(path: &std::path::Path, line: Option<usize>) -> String {
+    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+    format!("{}{line}", path.display())
+}
+
+impl Error {
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::File { .. } | Self::Setting { .. } => ErrorKind::Invalid,
+            Self::Source { error, .. } => match error.kind {
+                source::ErrorKind::Cancelled => ErrorKind::Cancelled,
+                source::ErrorKind::Broken => ErrorKind::Corrupt,
+                source::ErrorKind::Invalid | source::ErrorKind::Denied => ErrorKind::Invalid,
+                source::ErrorKind::Gone | source::ErrorKind::Unavailable => ErrorKind::Unavailable,
+            },
+            Self::Destination { .. } => ErrorKind::Unavailable,
+            Self::Cancelled => ErrorKind::Cancelled,
+        }
+    }
+
+    /// A setting that can not be followed.
+    pub(crate) fn setting(field: &'static str, reason: impl Into<String>, remedy: &'static str) -> Self {
+        Self::Setting { file: None, field, reason: reason.into(), remedy }
+    }
+
+    /// The same, with the place where it is written.
+    pub(crate) fn written(self, path: &std::path::Path, at: usize) -> Self {
+        match self {
+            Self::Setting { file: None, field, reason, remedy } => {
+                Self::Setting { file: Some((path.to_owned(), at)), field, reason, remedy }
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Compares the destination with its sources, both ways: every name, every attribute, every byte.
+//!
+//! It knows nothing of what the engine has recorded. Both sides are read as [`Source`]s: the old servers as they are configured, and the destination
+//! as a plain directory ([`PathSource`]), behind the door's back. Neither is changed.
+//!
+//! ```text
+//!   source ──list, attributes, extras, read──┐
+//!                                            ├──▶ per directory: names, then each pair ──▶ Difference …  ──▶ Report
+//!   destination ────────────"────────────────┘
+//! ```
+//!
+//! What clients have changed through the door since the cut-over is a difference, too: the source does not have it. Times of last access,
+//! sizes of directories and counts of names are not compared; that two names are one file is.
+//!
+//! Parts: `tree` walks, `pair` compares two objects, `bytes` two files, `links` which names are one file, `report` is what comes of it.
+
+mod bytes;
+mod links;
+mod pair;
+mod report;
+mod tree;
+
+use std::sync::Arc;
+
+use ishigaki_migrate::source::path::PathSource;
+use ishigaki_migrate::source::{Cancel, Source};
+use parking_lot::Mutex;
+
+use self::links::Links;
+use crate::{Config, Error, Result};
+
+pub use report::{Difference, Kind, Report};
+
+/// Threads that compare, each with a directory.
+const MOST_THREADS: usize = 64;
+
+/// One comparison.
+struct Comparison<'a> {
+    config: &'a Config,
+    old: Vec<Arc<dyn Source>>,
+    new: PathSource,
+    /// The engine's mark on what is not yet here.
+    mark: std::ffi::OsString,
+    links: Mutex<Links>,
+    report: Mutex<Report>,
+    cancel: &'a Cancel,
+}
+
+/// Compares. The service may run meanwhile, but clients that write make differences.
+///
+/// # Errors
+///
+/// [`Error::Source`] if a source can not be reached, [`Error::Destination`] if the destination can not be read, [`Error::Cancelled`]. Single objects that
+/// can not be read are differences.
+pub fn verify(config: &Config, cancel: &Cancel) -> Result<Report> {
+    config.validate()?;
+    let old = config.sources.iter().map(|source| source.from.open(cancel)).collect::<Result<Vec<_>>>()?;
+    let new = PathSource::open(&config.to)
+        .map_err(|error| Error::Destination { path: config.to.clone(), cause: std::io::Error::other(error.message) })?;
+    let comparison = Comparison {
+        config,
+        old,
+        new,
+        mark: config.settings().attribute,
+        links: Mutex::default(),
+        report: Mutex::default(),
+        cancel,
+    };
+    comparison.walk(config.parallel.clamp(1, MOST_THREADS))?;
+    Ok(comparison.end())
+}
+
+impl Comparison<'_> {
+    fn tell(&self, difference: Difference) {
+        self.report.lock().differences.push(difference);
+    }
+
+    fn end(self) -> Report {
+        let mut report = self.report.into_inner();
+        report.differences.extend(self.links.into_inner().differences());
+        report.differences.sort();
+        report
+    }
+}
