@@ -60,10 +60,20 @@ fn can_run() -> bool {
     let why = match missing {
         Some(program) => format!("{program} is not installed (nfs-ganesha-vfs, rpcbind, iproute2)"),
         None if !rustix::process::geteuid().is_root() => "namespaces take root".to_owned(),
-        None => return true,
+        None => match unshare(&["true"]).output().expect("unshare runs") {
+            output if output.status.success() => return true,
+            output => format!("no namespaces here: {}", String::from_utf8_lossy(&output.stderr).trim()),
+        },
     };
     println!("SKIPPED: no test against NFS-Ganesha: {why}");
     false
+}
+
+/// A command in a network and mount namespace of its own.
+fn unshare(words: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]).args(words);
+    command
 }
 
 fn run(program: &str, words: &[&str]) {
@@ -97,8 +107,7 @@ impl Ganesha {
         )
         .expect("writes");
         fs::write(home.path().join("ganesha.conf"), configuration).expect("writes");
-        let mut command = Command::new("unshare");
-        command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SCRIPT, "sh"]);
+        let mut command = unshare(&["sh", "-c", SCRIPT, "sh"]);
         command.arg(home.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("unshare starts");
         let orders = child.stdin.take();

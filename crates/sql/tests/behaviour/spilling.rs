@@ -95,7 +95,7 @@ fn a_grouping_and_a_join_larger_than_memory_give_what_a_small_one_would() {
 
 #[test]
 fn the_folder_is_made_for_the_first_rows_that_are_spilled_and_says_how_much_there_is() {
-    let large = Large::of(ROWS / 8, ByteSize::mib(8), ByteSize::gib(1));
+    let large = Large::with(ByteSize::gib(1));
     let folder = large.directory.path().join("spill");
     large.rows("SELECT count(*) FROM large");
     assert!(!folder.exists(), "nothing was spilled yet");
