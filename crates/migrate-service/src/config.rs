@@ -65,6 +65,8 @@ pub struct Config {
     pub bandwidth: Option<u64>,
     /// Requests of the crawler under way at a time.
     pub parallel: usize,
+    /// The crawler begins when it is told to resume; until then comes what clients ask for.
+    pub paused: bool,
 }
 
 impl Config {
@@ -92,6 +94,7 @@ impl Config {
             passes: crawl.passes,
             bandwidth: crawl.bandwidth,
             parallel: crawl.threads,
+            paused: false,
         }
     }
 

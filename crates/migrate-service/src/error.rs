@@ -51,6 +51,56 @@ pub enum Error {
         /// The system's answer.
         cause: io::Error,
     },
+    /// Another process migrates into that destination.
+    #[error("{}: another service migrates into it; `ishigaki migrate status` asks that one", .0.display())]
+    InUse(PathBuf),
+    /// The migration that the destination holds is another one.
+    #[error("{}: it holds a migration from {found}, and not from {wanted}; start with the same sources, in the same order", .to.display())]
+    OtherSources {
+        /// The destination.
+        to: PathBuf,
+        /// As it was begun.
+        found: String,
+        /// As it is configured.
+        wanted: String,
+    },
+    /// The crawler has not yet brought everything, or something can not be brought.
+    #[error("the migration can not be finished: {0}")]
+    AtWork(String),
+    /// There is nothing to decide on.
+    #[error("`{0}` is no file in conflict; `ishigaki migrate conflicts` lists them")]
+    NoConflict(String),
+    /// No service answers for that destination.
+    #[error("{}: no service migrates into it; `ishigaki migrate serve` starts one", .0.display())]
+    NotServed(PathBuf),
+    /// The control socket is root's.
+    #[error("{}: only root may ask the service of a migration", .0.display())]
+    Forbidden(PathBuf),
+    /// A service did not answer as one does.
+    #[error("{}: the service does not answer as it should: {reason}", .to.display())]
+    Answer {
+        /// The destination.
+        to: PathBuf,
+        /// What was there instead.
+        reason: String,
+    },
+    /// The service has refused.
+    #[error("{message}")]
+    Refused {
+        /// What can be done.
+        kind: ErrorKind,
+        /// Why.
+        message: String,
+    },
+    /// A thread could not be started.
+    #[error("a thread of the service could not be started: {0}")]
+    Thread(io::Error),
+    /// The engine can not go on.
+    #[error(transparent)]
+    Engine(#[from] ishigaki_migrate::engine::Error),
+    /// The folder can not be served.
+    #[error(transparent)]
+    Door(#[from] ishigaki_migrate_fs::Error),
     /// The caller ended it.
     #[error("cancelled")]
     Cancelled,
@@ -65,14 +115,25 @@ impl Error {
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::File { .. } | Self::Setting { .. } => ErrorKind::Invalid,
+            Self::File { .. }
+            | Self::Setting { .. }
+            | Self::OtherSources { .. }
+            | Self::AtWork(_)
+            | Self::NoConflict(_)
+            | Self::Forbidden(_) => ErrorKind::Invalid,
             Self::Source { error, .. } => match error.kind {
                 source::ErrorKind::Cancelled => ErrorKind::Cancelled,
                 source::ErrorKind::Broken => ErrorKind::Corrupt,
                 source::ErrorKind::Invalid | source::ErrorKind::Denied => ErrorKind::Invalid,
                 source::ErrorKind::Gone | source::ErrorKind::Unavailable => ErrorKind::Unavailable,
             },
-            Self::Destination { .. } => ErrorKind::Unavailable,
+            Self::Destination { .. } | Self::InUse(_) | Self::NotServed(_) | Self::Answer { .. } => {
+                ErrorKind::Unavailable
+            }
+            Self::Thread(_) => ErrorKind::Exhausted,
+            Self::Refused { kind, .. } => *kind,
+            Self::Engine(error) => error.kind(),
+            Self::Door(error) => error.kind(),
             Self::Cancelled => ErrorKind::Cancelled,
         }
     }

@@ -2,15 +2,23 @@
 //!
 //! ```text
 //!   migrate.toml ──▶ Config ──┬──▶ Check     what would go wrong, before anything is changed
+//!                             ├──▶ Serving   sources, engine, door, crawler; asked through a control socket
 //!                             └──▶ verify    source and destination compared, both ways
 //! ```
 //!
-//! Parts: [`config`] is what a person writes, [`check`] the dry run, [`verify`] the comparison.
+//! Parts: [`config`] is what a person writes, [`check`] the dry run, [`serving`] the service, [`control`] the questions that it answers, [`status`] how far it
+//! is, [`verify`] the comparison, `shown` paths as text.
 
 pub mod check;
 pub mod config;
+pub mod control;
 mod error;
+pub mod serving;
+mod shown;
+pub mod status;
 pub mod verify;
 
 pub use config::Config;
 pub use error::{Error, Result};
+pub use serving::Serving;
+pub use status::Status;

@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
 use crate::Config;
+use crate::serving::begun;
 
 /// File systems that the door serves.
 const KINDS: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
@@ -49,7 +50,10 @@ fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
         findings.push(Finding::problem("to", message, "choose an empty directory"));
     }
     if is_begun {
-        findings.push(Finding::note("to", format!("{} holds a migration, which goes on", to.display())));
+        findings.push(match begun::check(config) {
+            Ok(()) => Finding::note("to", format!("{} holds a migration, which goes on", to.display())),
+            Err(error) => Finding::problem("to", error.to_string(), "or choose another destination"),
+        });
     }
     for inside in mounted_below(to)? {
         let message = format!("{} is mounted inside of the destination", inside.display());

@@ -8,6 +8,7 @@ depth = "depth-first"
 passes = "bulk"
 bandwidth = "2MiB"
 parallel = 3
+paused = true
 
 [[source]]
 from = "nfs://old/home?uid=5"
@@ -30,6 +31,7 @@ fn everything_that_can_be_said_is_read() {
     let crawl = config.crawl();
     assert_eq!((crawl.threads, crawl.bandwidth), (3, Some(2 << 20)));
     assert_eq!((crawl.depth, crawl.passes), (Depth::DepthFirst, Passes::Bulk));
+    assert!(config.paused);
     let [home, mounted] = &config.sources[..] else { panic!() };
     assert_eq!(home.into, Path::new("home"));
     assert!(matches!(&home.from, From::Nfs(address) if address.user == 5), "{home:?}");

@@ -21,6 +21,8 @@ struct Written {
     bandwidth: Option<Spanned<String>>,
     parallel: Option<Spanned<i64>>,
     #[serde(default)]
+    paused: bool,
+    #[serde(default)]
     source: Vec<Spanned<WrittenSource>>,
 }
 
@@ -86,6 +88,7 @@ impl Config {
         config.passes = here.value(written.passes, |text| values::passes(&text))?.unwrap_or(config.passes);
         config.bandwidth = here.value(written.bandwidth, |text| values::bandwidth(&text))?;
         config.parallel = here.value(written.parallel, values::parallel)?.unwrap_or(config.parallel);
+        config.paused = written.paused;
         if written.source.is_empty() {
             config.validate()?;
         }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use ishigaki_migrate::source::Attributes;
 
-use super::report::{Difference, Kind, shown};
+use super::report::{Difference, Kind};
+use crate::shown::shown;
 
 /// A file of a source: the source, the file system, the number.
 type OldFile = (usize, u64, u64);

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use ishigaki_migrate::source::{Attributes, Error as SourceError, ErrorKind, FileType, Location, Source, Timestamp};
 
-use super::report::{Difference, Kind, shown};
+use super::report::{Difference, Kind};
 use super::{Comparison, bytes};
 use crate::config::From;
+use crate::shown::shown;
 use crate::{Error, Result};
 
 pub(super) fn word(file_type: FileType) -> &'static str {

@@ -1,10 +1,11 @@
 //! What a comparison says.
 
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use crate::shown::shown;
 
 /// In what two objects differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -139,39 +140,9 @@ fn field(text: &str) -> String {
     if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-fn escaped(byte: u8) -> String {
-    format!("\\x{byte:02x}")
-}
-
-/// A path as text from which its bytes can be told.
-pub(super) fn shown(path: &Path) -> String {
-    let mut text = String::new();
-    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            if letter == '\\' || letter.is_control() {
-                let mut bytes = [0; 4];
-                text.extend(letter.encode_utf8(&mut bytes).bytes().map(escaped));
-            } else {
-                text.push(letter);
-            }
-        }
-        text.extend(chunk.invalid().iter().copied().map(escaped));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::*;
-
-    #[test]
-    fn a_path_is_told_by_its_bytes_whatever_they_are() {
-        let path = |bytes: &'static [u8]| shown(Path::new(OsStr::from_bytes(bytes)));
-        assert_eq!(path("a/ä b".as_bytes()), "a/ä b");
-        assert_eq!(path(b"a\\b\n\xff\xfe"), "a\\x5cb\\x0a\\xff\\xfe");
-    }
 
     #[test]
     fn reports_are_read_by_programs() {

@@ -150,6 +150,11 @@ impl<D: Destination> Engine<D> {
         Ok(())
     }
 
+    /// Has the next crawl look everywhere, so that it tries again what an earlier one could not copy.
+    pub fn look_again(&self) {
+        self.queue.moved();
+    }
+
     fn crawl_queue(self: &Arc<Self>, how: &Crawl, cancel: &Cancel) -> Result<()> {
         let state = State {
             tasks: VecDeque::new(),

@@ -6,6 +6,8 @@
 //!                     links/      a name for each file with several names at the source
 //!                     records/    records that extended attributes have no room for
 //! ```
+//!
+//! Other files in it are a service's. They go with the rest when the migration ends.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -133,7 +135,12 @@ impl<D: Destination> Hidden<D> {
             }
             destination.remove_directory(&self.directory, OsStr::new(name)).doing("removing a temporary name")?;
         }
-        destination.unlink(&self.directory, OsStr::new("log")).doing("removing the log")?;
+        // The log, and what a service keeps beside it.
+        for entry in destination.names(&self.directory).doing("reading .ishigaki-migrate")? {
+            if entry.name != "state" {
+                destination.unlink(&self.directory, &entry.name).doing("removing the log")?;
+            }
+        }
         destination.sync_all().doing("removing .ishigaki-migrate")?;
         destination.unlink(&self.directory, OsStr::new("state")).doing("removing state")?;
         let root = destination.root();

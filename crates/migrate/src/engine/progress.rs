@@ -119,6 +119,10 @@ impl Counters {
         self.problems.lock().values().cloned().collect()
     }
 
+    fn problems_by_source(&self) -> Vec<(u32, Problem)> {
+        self.problems.lock().iter().map(|((source, _), problem)| (*source, problem.clone())).collect()
+    }
+
     pub(super) fn now(&self) -> Progress {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Progress {
@@ -139,6 +143,11 @@ impl<D: crate::destination::Destination> super::Engine<D> {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         self.counters.now()
+    }
+
+    /// The same, each with the number of its source.
+    pub fn problems_by_source(&self) -> Vec<(u32, Problem)> {
+        self.counters.problems_by_source()
     }
 
     /// What could not be copied, by path.

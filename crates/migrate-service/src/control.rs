@@ -1,0 +1,173 @@
+//! The control socket: `control` in the migration's hidden directory, which only root may open.
+//!
+//! A visitor writes a line of JSON, a [`Request`], and gets one back, a [`Reply`]; then the next one, if it likes. When the migration is finished, the
+//! socket goes with the hidden directory. It is reached through the directory's own descriptor, because a socket's path has room for 107 bytes.
+
+mod visitors;
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ishigaki_base::ErrorKind;
+use ishigaki_migrate::engine::HIDDEN;
+use serde::{Deserialize, Serialize};
+
+use crate::status::{Problem, Status};
+use crate::{Error, Result};
+
+pub(crate) use visitors::admit;
+
+const NAME: &str = "control";
+/// How long one waits for an answer: to take a source's version may wait for the source.
+const WAIT: Duration = Duration::from_mins(10);
+/// Bytes of the longest answer.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
+/// What a service can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// How far it is.
+    Status {},
+    /// To stop the crawler, within a file if need be; answered when it has stopped.
+    Pause {},
+    /// To go on with the crawler, and to try again what it could not copy.
+    Resume {},
+    /// To copy so fast from now on, until the service ends. What is not given stays.
+    Throttle {
+        /// Bytes a second; 0 for no limit.
+        bandwidth: Option<u64>,
+        /// Requests under way at a time.
+        parallel: Option<usize>,
+    },
+    /// Which files have changed at the source.
+    Conflicts {},
+    /// To decide on one of them.
+    Resolve {
+        /// Where it is now, below the destination, written as in [`Problem::path`].
+        path: String,
+        /// Which version stays.
+        keep: Keep,
+    },
+    /// To end the migration when nothing is missing: removes every trace of it.
+    Finish {},
+}
+
+/// Which version of a file stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// What is here. What was not copied becomes zeros.
+    Here,
+    /// The source's, as it is now. What clients have changed here is lost.
+    Source,
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// How far it is.
+    Status(Box<Status>),
+    /// It is done.
+    Done {},
+    /// The files that have changed at the source.
+    Conflicts(Vec<Problem>),
+    /// It can not be.
+    Refused {
+        /// What can be done about it: an [`ErrorKind`], as text.
+        kind: String,
+        /// Why.
+        message: String,
+    },
+}
+
+impl Reply {
+    pub(crate) fn of(outcome: Result<Self>) -> Self {
+        outcome.unwrap_or_else(|error| Self::Refused { kind: error.kind().to_string(), message: error.to_string() })
+    }
+}
+
+const KINDS: [ErrorKind; 7] = [
+    ErrorKind::Conflict,
+    ErrorKind::Invalid,
+    ErrorKind::Exhausted,
+    ErrorKind::Unavailable,
+    ErrorKind::Corrupt,
+    ErrorKind::Closed,
+    ErrorKind::Cancelled,
+];
+
+fn kind_of(word: &str) -> ErrorKind {
+    KINDS.into_iter().find(|kind| kind.to_string() == word).unwrap_or(ErrorKind::Unavailable)
+}
+
+/// A short path to the socket, by its open directory.
+fn through(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd()))
+}
+
+fn failed(to: &Path) -> impl Fn(io::Error) -> Error {
+    let path = to.join(HIDDEN).join(NAME);
+    move |cause| Error::Destination { path: path.clone(), cause }
+}
+
+/// Makes the socket. The caller holds the destination's lock, so that one that is there belongs to no living process. Root alone may enter the
+/// directory, so nobody opens it before its mode is right.
+pub(crate) fn listen(to: &Path) -> Result<UnixListener> {
+    let make = || {
+        remove(to)?;
+        let directory = File::open(to.join(HIDDEN))?;
+        let listener = UnixListener::bind(through(&directory))?;
+        fs::set_permissions(to.join(HIDDEN).join(NAME), Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    make().map_err(failed(to))
+}
+
+/// Removes the socket, if it is there.
+pub(crate) fn remove(to: &Path) -> io::Result<()> {
+    match fs::remove_file(to.join(HIDDEN).join(NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Puts a question to the service that migrates into a destination.
+///
+/// # Errors
+///
+/// [`Error::NotServed`] where none does, [`Error::Refused`] with its reason, [`Error::Answer`] where it does not answer.
+pub fn ask(to: &Path, request: &Request) -> Result<Reply> {
+    let silent = |reason: String| Error::Answer { to: to.to_owned(), reason };
+    let connected = File::open(to.join(HIDDEN)).and_then(|directory| UnixStream::connect(through(&directory)));
+    let stream = connected.map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed(to.to_owned()),
+        io::ErrorKind::PermissionDenied => Error::Forbidden(to.to_owned()),
+        _ => failed(to)(cause),
+    })?;
+    let mut line = serde_json::to_vec(request).map_err(|error| silent(error.to_string()))?;
+    line.push(b'\n');
+    let converse = || -> io::Result<Vec<u8>> {
+        stream.set_read_timeout(Some(WAIT))?;
+        (&stream).write_all(&line)?;
+        let mut answer = Vec::new();
+        BufReader::new(&stream).take(LONGEST_ANSWER).read_until(b'\n', &mut answer)?;
+        Ok(answer)
+    };
+    let answer = converse().map_err(|error| silent(error.to_string()))?;
+    if answer.is_empty() {
+        return Err(silent("it has hung up; perhaps it is ending, or is asked by too many".to_owned()));
+    }
+    match serde_json::from_slice(&answer) {
+        Ok(Reply::Refused { kind, message }) => Err(Error::Refused { kind: kind_of(&kind), message }),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(silent(error.to_string())),
+    }
+}

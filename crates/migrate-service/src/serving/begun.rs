@@ -1,0 +1,71 @@
+//! From where a migration was begun: `sources` in its hidden directory, a line of JSON for each source.
+//!
+//! Stubs name their source by its number, so a start with other sources, or in another order, would bring wrong files. What stands behind the
+//! `?` of an address may change.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use ishigaki_migrate::engine::HIDDEN;
+
+use crate::shown::shown;
+use crate::status::SourceStatus;
+use crate::{Config, Error, Result};
+
+const NAME: &str = "sources";
+const NEW: &str = "sources.new";
+
+/// The sources of a configuration, as they are written.
+pub(crate) fn sources(config: &Config) -> Vec<SourceStatus> {
+    let sources = config.sources.iter();
+    sources.map(|source| SourceStatus { from: source.from.to_string(), into: shown(&source.into) }).collect()
+}
+
+fn path(config: &Config) -> PathBuf {
+    config.to.join(HIDDEN).join(NAME)
+}
+
+fn words(sources: &[SourceStatus]) -> String {
+    let word = |source: &SourceStatus| match source.into.as_str() {
+        "" => source.from.clone(),
+        into => format!("{} (in {into})", source.from),
+    };
+    sources.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses a configuration with other sources than the migration was begun with, if that is known.
+pub(crate) fn check(config: &Config) -> Result<()> {
+    let failed = |cause: io::Error| Error::Destination { path: path(config), cause };
+    let text = match fs::read(path(config)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let read = serde_json::Deserializer::from_slice(&text).into_iter().collect::<Result<Vec<SourceStatus>, _>>();
+    let (found, wanted) = (read.map_err(|error| failed(error.into()))?, sources(config));
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::OtherSources { to: config.to.clone(), found: words(&found), wanted: words(&wanted) })
+}
+
+/// Remembers the sources.
+pub(crate) fn store(config: &Config) -> Result<()> {
+    let write = || -> io::Result<()> {
+        if path(config).exists() {
+            return Ok(());
+        }
+        let directory = config.to.join(HIDDEN);
+        let new = directory.join(NEW);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        for source in sources(config) {
+            writeln!(file, "{}", serde_json::to_string(&source)?)?;
+        }
+        file.sync_all()?;
+        fs::rename(&new, path(config))?;
+        File::open(&directory)?.sync_all()
+    };
+    write().map_err(|cause| Error::Destination { path: path(config), cause })
+}

@@ -1,0 +1,219 @@
+//! What the service's threads share, and what it is asked.
+
+use std::fs::File;
+use std::io;
+use std::path::Component;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ishigaki_migrate::destination::Destination;
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::{Engine, Resolution};
+use ishigaki_migrate::source::Cancel;
+use ishigaki_migrate_fs::{Door, Migration};
+use parking_lot::Mutex;
+
+use super::begun;
+use super::crawling::Crawling;
+use super::rate::Rate;
+use crate::config::parallel;
+use crate::control::{Keep, Reply, Request};
+use crate::shown::{self, shown};
+use crate::status::{Phase, Problem, Status};
+use crate::{Config, Error, Result};
+
+/// How often the rate is measured.
+const TICK: Duration = Duration::from_secs(1);
+/// So many of these, and what clients have brought is settled.
+const SETTLE: u32 = 5;
+/// Problems that a status shows.
+const FIRST: usize = 20;
+
+pub(super) struct Core {
+    pub(super) config: Config,
+    pub(super) engine: Arc<Engine<Local>>,
+    pub(super) migration: Arc<Migration>,
+    pub(super) door: Mutex<Option<Door>>,
+    pub(super) crawling: Crawling,
+    pub(super) rate: Mutex<Rate>,
+    /// Held by the keeper while it settles, and by the end of the migration, after which nothing may be settled.
+    pub(super) settling: Mutex<()>,
+    pub(super) began: Instant,
+    /// The service ends.
+    pub(super) cancel: Cancel,
+    /// The destination's, as long as this process serves it.
+    pub(super) _lock: File,
+}
+
+impl Core {
+    /// The keeper's thread.
+    pub(super) fn keep(&self) {
+        let mut ticks = 0;
+        while !self.cancel.wait(TICK) {
+            self.rate.lock().sample(Instant::now(), self.engine.progress().copied);
+            ticks += 1;
+            if ticks % SETTLE != 0 || self.crawling.is_running() {
+                continue;
+            }
+            let _settling = self.settling.lock();
+            if !self.crawling.is_finished()
+                && let Err(error) = self.engine.settle()
+            {
+                tracing::warn!(%error, "what has come is not yet durable; the service tries again");
+            }
+        }
+    }
+
+    pub(super) fn answer(&self, request: Request) -> Reply {
+        let done = |outcome: Result<()>| Reply::of(outcome.map(|()| Reply::Done {}));
+        match request {
+            Request::Status {} => Reply::Status(Box::new(self.status())),
+            Request::Pause {} => {
+                self.crawling.pause();
+                Reply::Done {}
+            }
+            Request::Resume {} => {
+                self.resume();
+                Reply::Done {}
+            }
+            Request::Throttle { bandwidth, parallel } => done(self.throttle(bandwidth, parallel)),
+            Request::Conflicts {} => Reply::Conflicts(self.conflicts()),
+            Request::Resolve { path, keep } => done(self.resolve(&path, keep)),
+            Request::Finish {} => done(self.finish()),
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let now = self.engine.progress();
+        let (phase, trouble) = self.crawling.phase();
+        let how = self.crawling.how();
+        let rate = self.rate.lock().now();
+        let problems = self.problems();
+        let conflicts = problems.iter().filter(|(is_conflict, _)| *is_conflict).count() as u64;
+        let door = self.door.lock();
+        let counts = door.as_ref().map(Door::counts).unwrap_or_default();
+        let is_known = now.listed == now.directories && phase == Phase::Crawling;
+        let seconds_left = if is_known { now.bytes.saturating_sub(now.here).checked_div(rate) } else { None };
+        Status {
+            sources: begun::sources(&self.config),
+            to: shown(&self.config.to),
+            at: shown(&self.config.at),
+            is_mounted: door.as_ref().is_some_and(Door::is_alive),
+            phase,
+            trouble,
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            directories: now.directories,
+            listed: now.listed,
+            files: now.files,
+            whole: now.whole,
+            bytes: now.bytes,
+            here: now.here,
+            copied: now.copied,
+            rate,
+            seconds_left,
+            waiting: now.waiting,
+            problems: problems.len() as u64,
+            conflicts,
+            first_problems: problems.into_iter().map(|(_, problem)| problem).take(FIRST).collect(),
+            bandwidth: how.bandwidth,
+            parallel: how.threads,
+            opened_passed: counts.passed,
+            opened_served: counts.served,
+        }
+    }
+
+    /// Everything that could not be copied, and whether it is a conflict.
+    fn problems(&self) -> Vec<(bool, Problem)> {
+        let all = self.engine.problems_by_source().into_iter();
+        let below = |source: u32| self.config.sources.get(source as usize).map(|source| source.into.clone());
+        all.map(|(source, problem)| {
+            let path = below(source).unwrap_or_default().join(&problem.path);
+            (problem.conflict, Problem { path: shown(&path), message: problem.message })
+        })
+        .collect()
+    }
+
+    pub(super) fn conflicts(&self) -> Vec<Problem> {
+        self.problems().into_iter().filter_map(|(is_conflict, problem)| is_conflict.then_some(problem)).collect()
+    }
+
+    pub(super) fn resume(&self) {
+        self.crawling.resume();
+    }
+
+    pub(super) fn throttle(&self, bandwidth: Option<u64>, requests: Option<usize>) -> Result<()> {
+        if let Some(requests) = requests {
+            parallel(requests.try_into().unwrap_or(0))?;
+        }
+        self.crawling.change(|how| {
+            how.threads = requests.unwrap_or(how.threads);
+            how.bandwidth = bandwidth.map_or(how.bandwidth, |bandwidth| (bandwidth > 0).then_some(bandwidth));
+        });
+        Ok(())
+    }
+
+    /// Decides on a file that has changed at the source. The crawler then goes on with it.
+    pub(super) fn resolve(&self, path: &str, keep: Keep) -> Result<()> {
+        let none = || Error::NoConflict(path.to_owned());
+        let destination = self.engine.destination();
+        let bytes = shown::read(path);
+        let failed = |cause: io::Error| Error::Destination { path: self.config.to.join(&bytes), cause };
+        let mut object = destination.root();
+        for part in bytes.components() {
+            let Component::Normal(name) = part else { return Err(none()) };
+            object = match destination.lookup(&object, name) {
+                Ok(Some(found)) => found,
+                Ok(None) => return Err(none()),
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(none()),
+                Err(error) => return Err(failed(error)),
+            };
+        }
+        if destination.status(&object).map_err(failed)?.file_type != ishigaki_migrate::source::FileType::Regular {
+            return Err(none());
+        }
+        let file =
+            self.engine.file(&object)?.filter(ishigaki_migrate::engine::File::is_in_conflict).ok_or_else(none)?;
+        let how = match keep {
+            Keep::Here => Resolution::KeepHere,
+            Keep::Source => Resolution::TakeSource,
+        };
+        file.resolve(how, &self.cancel)?;
+        if let Some(door) = &*self.door.lock() {
+            door.has_changed(destination.id(&object).0);
+        }
+        self.crawling.again();
+        Ok(())
+    }
+
+    pub(super) fn finish(&self) -> Result<()> {
+        if self.crawling.is_finished() {
+            return Ok(());
+        }
+        if let Some((_, problem)) = self.problems().into_iter().next() {
+            let count = self.problems().len();
+            let reason =
+                format!("{count} objects could not be copied: {}; see `ishigaki migrate status`", problem.message);
+            return Err(Error::AtWork(reason));
+        }
+        if !self.crawling.hold() {
+            let now = self.engine.progress();
+            let reason = format!(
+                "{} of {} files are here, and the crawler has not ended; wait for it, or let it resume",
+                now.whole, now.files
+            );
+            return Err(Error::AtWork(reason));
+        }
+        let settling = self.settling.lock();
+        let finished = self.engine.finish();
+        if finished.is_ok() {
+            self.migration.end();
+        }
+        self.crawling.release(finished.is_ok());
+        drop(settling);
+        // Something was missing that the crawler did not know of.
+        if finished.is_err() {
+            self.crawling.again();
+        }
+        Ok(finished?)
+    }
+}

@@ -1,0 +1,206 @@
+//! A migration from its check to its end, as a person runs it.
+
+mod stage;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use ishigaki_base::ErrorKind;
+use ishigaki_migrate::source::Cancel;
+use ishigaki_migrate_service::check::Check;
+use ishigaki_migrate_service::config::SourceConfig;
+use ishigaki_migrate_service::control::{Keep, Reply, Request, ask};
+use ishigaki_migrate_service::status::Phase;
+use ishigaki_migrate_service::verify::{Kind, verify};
+use ishigaki_migrate_service::{Error, Serving};
+use rustix::fs::listxattr;
+use stage::Stage;
+
+const HIDDEN: &str = ".ishigaki-migrate";
+
+/// No object has an attribute of the migration, and no directory of it is there.
+fn nothing_is_left(below: &Path) {
+    assert!(!below.join(HIDDEN).exists());
+    for entry in fs::read_dir(below).unwrap() {
+        let path = entry.unwrap().path();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if metadata.is_symlink() {
+            continue;
+        }
+        let mut names = Vec::with_capacity(4096);
+        listxattr(&path, rustix::buffer::spare_capacity(&mut names)).unwrap();
+        assert!(!String::from_utf8_lossy(&names).contains("trusted"), "{}", path.display());
+        if metadata.is_dir() {
+            nothing_is_left(&path);
+        }
+    }
+}
+
+#[test]
+fn a_migration_is_checked_served_verified_and_finished() {
+    let Some(stage) = Stage::new("a_migration_is_checked_served_verified_and_finished") else { return };
+    let serving = stage.start();
+    assert!(!stage.at.join(HIDDEN).exists());
+    let socket = fs::metadata(stage.new.join(HIDDEN).join("control")).unwrap();
+    assert_eq!((socket.permissions().mode() & 0o7777, socket.uid()), (0o600, 0));
+
+    // A client reads while the crawler is at work.
+    for number in 0..30 {
+        let name = format!("a/b/file-{number}");
+        assert!(fs::read(stage.at.join(&name)).unwrap() == fs::read(stage.old.join(&name)).unwrap(), "{name}");
+    }
+    let status = stage.until_done();
+    assert_eq!((status.directories, status.listed, status.problems), (5, 5, 0));
+    assert_eq!((status.files, status.whole, status.bytes), (32, 32, status.here));
+    assert!(status.is_mounted && status.trouble.is_none(), "{status:?}");
+    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    assert!(report.is_equal(), "{:?}", report.differences);
+
+    // What a client has changed is the only difference.
+    fs::write(stage.at.join("a/small"), b"changed").unwrap();
+    fs::write(stage.at.join("empty/made"), b"made").unwrap();
+    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    let found: Vec<_> = report.differences.iter().map(|it| (it.path.as_str(), it.kind)).collect();
+    let expected = [
+        ("a/b/c/linked", Kind::Size),
+        ("a/b/c/linked", Kind::Modified),
+        ("a/small", Kind::Size),
+        ("a/small", Kind::Modified),
+        ("empty", Kind::Modified),
+        ("empty/made", Kind::OnlyHere),
+    ];
+    assert_eq!(found, expected);
+
+    stage.order(&Request::Finish {});
+    nothing_is_left(&stage.new);
+    assert!(serving.is_finished() && serving.status().phase == Phase::Finished);
+    let gone = ask(&stage.new, &Request::Status {}).unwrap_err();
+    assert!(matches!(gone, Error::NotServed(_)), "{gone}");
+    // The folder goes on until the service ends.
+    assert_eq!(fs::read(stage.at.join("a/b/c/linked")).unwrap(), b"changed");
+    fs::write(stage.at.join("late"), b"late").unwrap();
+    serving.stop().unwrap();
+    assert!(fs::read_dir(&stage.at).unwrap().next().is_none());
+    nothing_is_left(&stage.new);
+    assert_eq!(fs::read(stage.new.join("late")).unwrap(), b"late");
+}
+
+#[test]
+fn a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on() {
+    let Some(mut stage) = Stage::new("a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on") else {
+        return;
+    };
+    stage.config.paused = true;
+    let serving = stage.start();
+    assert_eq!(stage.status().phase, Phase::Paused);
+    let wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
+    assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted);
+    let refused = stage.refused(&Request::Finish {});
+    assert!(refused.contains("can not be finished") && refused.contains("files are here"), "{refused}");
+
+    // No other process may serve it, and none may go on from elsewhere.
+    let second = Serving::start(&stage.config, &Cancel::new()).err().unwrap();
+    assert!(matches!(second, Error::InUse(_)) && second.kind() == ErrorKind::Unavailable, "{second}");
+    serving.stop().unwrap();
+    assert!(matches!(ask(&stage.new, &Request::Status {}), Err(Error::NotServed(_))));
+    let mut other = stage.config.clone();
+    let from = stage.held.path().to_str().unwrap().to_owned() + "/other";
+    fs::create_dir(&from).unwrap();
+    other.sources[0] = SourceConfig { from: from.parse().unwrap(), into: "".into() };
+    let error = Serving::start(&other, &Cancel::new()).err().unwrap();
+    assert!(matches!(&error, Error::OtherSources { .. }) && error.to_string().contains(&from), "{error}");
+
+    let check = Check::run(&other, &Cancel::new()).unwrap();
+    assert!(!check.is_fit() && check.findings[0].message.contains(&from), "{check:?}");
+
+    // The check knows that it goes on.
+    let check = Check::run(&stage.config, &Cancel::new()).unwrap();
+    assert!(check.is_fit() && check.findings.iter().any(|it| it.message.contains("goes on")), "{check:?}");
+    let serving = stage.start();
+    stage.order(&Request::Throttle { bandwidth: Some(1 << 40), parallel: Some(2) });
+    stage.order(&Request::Resume {});
+    let status = stage.until_done();
+    assert_eq!((status.bandwidth, status.parallel), (Some(1 << 40), 2));
+    stage.order(&Request::Throttle { bandwidth: Some(0), parallel: None });
+    assert_eq!((stage.status().bandwidth, stage.status().parallel), (None, 2));
+    let refused = stage.refused(&Request::Throttle { bandwidth: None, parallel: Some(0) });
+    assert!(refused.contains("`parallel`"), "{refused}");
+    assert!(verify(&stage.config, &Cancel::new()).unwrap().is_equal());
+    serving.finish().unwrap();
+    drop(serving);
+    nothing_is_left(&stage.new);
+}
+
+#[test]
+fn the_crawler_stops_at_a_pause_and_goes_on() {
+    let Some(mut stage) = Stage::new("the_crawler_stops_at_a_pause_and_goes_on") else { return };
+    // So slow that it can not end before it is told to pause.
+    stage.config.bandwidth = Some(1);
+    let _serving = stage.start();
+    stage.order(&Request::Pause {});
+    let status = stage.status();
+    assert_eq!(status.phase, Phase::Paused);
+    assert!(status.here < status.bytes || status.listed < status.directories, "{status:?}");
+    stage.order(&Request::Throttle { bandwidth: Some(0), parallel: None });
+    assert_eq!(stage.status().phase, Phase::Paused);
+    stage.order(&Request::Resume {});
+    stage.until_done();
+}
+
+#[test]
+fn a_file_that_changed_at_the_source_is_decided_on() {
+    let Some(mut stage) = Stage::new("a_file_that_changed_at_the_source_is_decided_on") else { return };
+    stage.config.paused = true;
+    let serving = stage.start();
+    for name in ["a/b/file-10", "a/b/file-11"] {
+        fs::metadata(stage.at.join(name)).unwrap();
+        fs::write(stage.old.join(name), b"other bytes").unwrap();
+    }
+    stage.order(&Request::Resume {});
+    let status = stage.until(|status| status.phase == Phase::Done);
+    assert_eq!((status.problems, status.conflicts), (2, 2), "{status:?}");
+    let Reply::Conflicts(conflicts) = ask(&stage.new, &Request::Conflicts {}).unwrap() else { panic!() };
+    let paths: Vec<_> = conflicts.iter().map(|conflict| conflict.path.as_str()).collect();
+    assert_eq!(paths, ["a/b/file-10", "a/b/file-11"]);
+    let refused = stage.refused(&Request::Finish {});
+    assert!(refused.contains("2 objects could not be copied"), "{refused}");
+    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    let kinds: Vec<_> = report.differences.iter().map(|it| (it.path.as_str(), it.kind)).collect();
+    assert_eq!(kinds, [("a/b/file-10", Kind::NotYetHere), ("a/b/file-11", Kind::NotYetHere)]);
+
+    for path in ["a/b/file-12", "nothing", "a/b", "../old/a", "a/small/x"] {
+        let refused = stage.refused(&Request::Resolve { path: path.to_owned(), keep: Keep::Source });
+        assert!(refused.contains("is no file in conflict"), "{refused}");
+    }
+    stage.order(&Request::Resolve { path: "a/b/file-10".to_owned(), keep: Keep::Source });
+    assert_eq!(fs::read(stage.at.join("a/b/file-10")).unwrap(), b"other bytes");
+    stage.order(&Request::Resolve { path: "a/b/file-11".to_owned(), keep: Keep::Here });
+    assert_eq!(fs::read(stage.at.join("a/b/file-11")).unwrap(), vec![0; 11 * 20_011]);
+    stage.until(|status| status.phase == Phase::Done && status.problems == 0);
+    stage.order(&Request::Finish {});
+    nothing_is_left(&stage.new);
+    serving.stop().unwrap();
+    assert_eq!(fs::read(stage.new.join("a/b/file-10")).unwrap(), b"other bytes");
+}
+
+#[test]
+fn several_sources_go_each_into_its_directory() {
+    let Some(mut stage) = Stage::new("several_sources_go_each_into_its_directory") else { return };
+    let other = stage.held.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), b"of the other").unwrap();
+    stage.config.sources[0].into = "deep/first".into();
+    let second = SourceConfig { from: other.to_str().unwrap().parse().unwrap(), into: "second".into() };
+    stage.config.sources.push(second);
+    let serving = stage.start();
+    assert_eq!(fs::read(stage.at.join("second/file")).unwrap(), b"of the other");
+    assert_eq!(fs::read(stage.at.join("deep/first/a/small")).unwrap(), b"small");
+    let status = stage.until_done();
+    assert_eq!(status.sources.len(), 2);
+    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    assert!(report.is_equal(), "{:?}", report.differences);
+    serving.finish().unwrap();
+    drop(serving);
+    nothing_is_left(&stage.new);
+}
