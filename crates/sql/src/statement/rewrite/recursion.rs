@@ -58,9 +58,9 @@ mod tests {
     fn casts_of_recursive_terms_alone_are_marked() {
         assert_eq!(
             rewritten(
-                "WITH RECURSIVE r AS (SELECT a::INT FROM t UNION ALL SELECT (CAST(a AS INT)), a + 1 FROM r) SELECT a::INT FROM r"
+                "WITH RECURSIVE r AS (SELECT a::INT FROM t UNION ALL SELECT (CAST(a AS INT)) AS a, a + 1 AS b FROM r) SELECT a::INT FROM r"
             ),
-            "WITH RECURSIVE r AS (SELECT a::INT FROM t UNION ALL SELECT CASE WHEN true THEN (CAST(a AS INT)) END, a + 1 FROM r) SELECT a::INT FROM r"
+            "WITH RECURSIVE r AS (SELECT a::INT FROM t UNION ALL SELECT CASE WHEN true THEN (CAST(a AS INT)) END AS a, a + 1 AS b FROM r) SELECT a::INT FROM r"
         );
     }
 }
