@@ -12,7 +12,8 @@ use ishigaki_migrate_fs::{AllHere, Door};
 fn main() -> Result<(), Box<dyn Error>> {
     let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [destination, folder] = &paths[..] else {
-        return Err("give the destination and the folder".into());
+        println!("usage: door DESTINATION FOLDER");
+        return if paths.is_empty() { Ok(()) } else { Err("give the destination and the folder".into()) };
     };
     let door = Door::open(destination, folder, Arc::new(AllHere))?;
     stdin().read_to_end(&mut Vec::new())?;

@@ -156,7 +156,8 @@ fn names(folder: &Path) -> io::Result<Vec<(&'static str, f64)>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [destination, folder] = &paths[..] else {
-        return Err("give the destination and the folder".into());
+        println!("usage: door_overhead DESTINATION FOLDER");
+        return if paths.is_empty() { Ok(()) } else { Err("give the destination and the folder".into()) };
     };
     let bytes = vec![1; FILE as usize];
     fs::write(destination.join("even"), &bytes)?;
