@@ -10,7 +10,7 @@
 //!
 //! Parts: `mount` mounts, hands over and takes away what a process that died has left, `session` is the kernel's side,
 //! `channel` waits for requests, `answers` has them answered, `crew` is the threads, `beside` what the library does not know, `connection` and
-//! `backing` what a file system asks of the kernel.
+//! `backing` what a file system asks of the kernel, `statvfs` an answer to fill in.
 
 mod answers;
 mod backing;
@@ -21,9 +21,11 @@ mod crew;
 mod error;
 mod mount;
 mod session;
+mod statvfs;
 
 pub use beside::{Beside, Copy, DIRECT_IO_ALLOW_MMAP, NewAttribute, Nothing, Opened, PASSTHROUGH, SETXATTR_EXT};
 pub use connection::{Connection, passed_through};
 pub use crew::waiting;
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings, give_up, is_mounted};
+pub use statvfs::empty_statvfs;

@@ -16,6 +16,7 @@ use fuse_backend_rs::abi::fuse_abi::{CreateIn, stat64, statvfs64};
 use fuse_backend_rs::api::filesystem::{
     Context, DirEntry, Entry, FileSystem, FsOptions, OpenOptions, SetattrValid, ZeroCopyReader, ZeroCopyWriter,
 };
+use ishigaki_fuse::empty_statvfs;
 use ishigaki_logpool::{Kind, Member};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
@@ -318,14 +319,4 @@ impl FileSystem for PoolFs {
         self.listings.write().remove(&handle);
         Ok(())
     }
-}
-
-/// All zero, as the library gives it to who has nothing to say.
-fn empty_statvfs() -> io::Result<statvfs64> {
-    struct Silent;
-    impl FileSystem for Silent {
-        type Inode = u64;
-        type Handle = u64;
-    }
-    Silent.statfs(&Context::default(), 0)
 }

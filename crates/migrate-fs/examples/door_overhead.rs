@@ -76,7 +76,7 @@ impl Arrivals for OddIsServed {
 const BLOCK: usize = 4096;
 const FILE: u64 = 64 << 20;
 
-/// Microseconds for one of so many calls, the best of five rounds.
+/// Microseconds for one of so many calls, the best of three rounds.
 fn measure(times: u32, mut call: impl FnMut(u32) -> io::Result<()>) -> io::Result<f64> {
     let mut best = f64::MAX;
     for _ in 0..3 {

@@ -11,7 +11,7 @@ use fuse_backend_rs::api::filesystem::{
     Context, DirEntry, Entry, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions, SetattrValid,
     ZeroCopyReader, ZeroCopyWriter,
 };
-use ishigaki_fuse::NewAttribute;
+use ishigaki_fuse::{NewAttribute, empty_statvfs};
 use rustix::fs::{AtFlags, fstatvfs};
 
 use super::{DoorFs, attributes};
@@ -229,14 +229,4 @@ impl FileSystem for DoorFs {
         self.close(node, Handle(handle));
         Ok(())
     }
-}
-
-/// All zero, as the library gives it to who has nothing to say.
-fn empty_statvfs() -> io::Result<statvfs64> {
-    struct Silent;
-    impl FileSystem for Silent {
-        type Inode = u64;
-        type Handle = u64;
-    }
-    Silent.statfs(&Context::default(), 0)
 }
