@@ -44,11 +44,11 @@ impl<F: FileSystem + Sync> Answers<F> {
             slot.end();
             match answered {
                 Ok(Ok(())) => {}
-                // Who has asked may be gone: then there is nobody to tell, and others go on.
+                // The program that asked may be gone: then its answer is dropped, and others go on.
                 Ok(Err(error)) => tracing::debug!(%error, "an answer did not arrive"),
                 Err(payload) if payload.is::<Unanswered>() => {}
                 Err(_) => {
-                    // Who has asked would wait for ever, whatever signal comes. This ends the connection for all.
+                    // The program that asked would wait for ever, whatever signal comes. This ends the connection for all.
                     tracing::error!(path = %self.path.display(), "a request panicked; the mount is given up");
                     let _ = unmount(&self.path, UnmountFlags::FORCE)
                         .and_then(|()| unmount(&self.path, UnmountFlags::DETACH));

@@ -36,7 +36,7 @@ struct Name {
 
 const ROOT: Name = Name { user: 0, group: 0, mask: 0, without: CapabilitySet::empty() };
 
-/// Who owns nothing.
+/// The user and group that own nothing (`nobody`).
 const NOBODY: u32 = 65534;
 
 #[derive(Clone, Copy)]

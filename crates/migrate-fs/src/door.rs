@@ -106,7 +106,7 @@ impl Door {
         Counts { passed, served, known: self.fs.nodes().count() }
     }
 
-    /// Whether requests are answered. Somebody may have unmounted it.
+    /// Whether requests are answered. Another process may have unmounted it.
     pub fn is_alive(&self) -> bool {
         self.mount.as_ref().is_some_and(Mount::is_alive)
     }

@@ -93,7 +93,7 @@ impl DoorFs {
         if identity == self.volume.root_identity() { ROOT } else { identity.number }
     }
 
-    /// Who a node is, unless it is held as an orphan.
+    /// Which object a node is, unless it is held as an orphan.
     fn identity(&self, node: u64) -> io::Result<Result<Identity, Arc<OwnedFd>>> {
         if node == ROOT {
             return Ok(Ok(self.volume.root_identity()));

@@ -1,9 +1,9 @@
-//! What programs have open, and who reads and writes it.
+//! What programs have open, and whether the kernel or the door reads and writes it.
 //!
 //! A file of which nothing is missing is *passed through*: the kernel reads and writes the destination's file itself. Any other is
 //! *served*, for direct I/O: nothing of it is in the kernel's cache, so that it can be passed through when all have closed it. The kernel
 //! refuses to pass through what it may have cached pages of, and a served file that is mapped has some; therefore a file that is
-//! open and served is served to those, too, who open it then.
+//! open and served is served to programs, too, that open it then.
 //!
 //! A handle tells how it was opened, so that a process that takes over the mount opens the file again when a request needs it. What has to be handed
 //! over is [`Record`]s: the kernel passes all opens of a file through one and the same number.

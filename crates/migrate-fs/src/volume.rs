@@ -98,7 +98,7 @@ impl Volume {
         Err(Errno::BUSY)
     }
 
-    /// Who an open object is.
+    /// Which object is open.
     pub(crate) fn identify(&self, object: impl AsFd) -> Result<(Identity, Statx)> {
         let found = attributes(&object)?;
         Ok((handle::identity(&object, c"", self.scheme, found.stx_ino)?, found))
@@ -150,7 +150,7 @@ impl Volume {
             }
             let above = match openat(&at, c"..", PLACE | OFlags::DIRECTORY, Mode::empty()) {
                 Ok(above) => above,
-                // Of anything but a directory nobody can tell.
+                // The file system does not tell this of anything but a directory.
                 Err(Errno::NOTDIR) => return Ok(false),
                 Err(errno) => return Err(errno),
             };

@@ -118,7 +118,7 @@ fn failed(to: &Path) -> impl Fn(io::Error) -> Error {
 }
 
 /// Makes the socket. The caller holds the destination's lock, so that one that is there belongs to no living process. Root alone may enter the
-/// directory, so nobody opens it before its mode is right.
+/// directory, so no other user opens it before its mode is right.
 pub(crate) fn listen(to: &Path) -> Result<UnixListener> {
     let make = || {
         remove(to)?;

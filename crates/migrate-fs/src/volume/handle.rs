@@ -120,7 +120,7 @@ fn long(bytes: &[u8; LARGEST], at: usize) -> u64 {
     u64::from_ne_bytes(std::array::from_fn(|place| bytes[at + place]))
 }
 
-/// Who has a name in a directory, or the open object itself if the name is empty. `ESTALE` if that is not who has that number.
+/// The object that has a name in a directory, or the open object itself if the name is empty. `ESTALE` if it does not have that number.
 pub(super) fn identity(directory: impl AsFd, name: &CStr, scheme: Scheme, number: u64) -> Result<Identity> {
     let handle = name_to_handle(directory.as_fd(), name)?;
     let identity = scheme.read(&handle).ok_or(Errno::OPNOTSUPP)?;
@@ -137,7 +137,7 @@ pub(super) fn open(mount: BorrowedFd<'_>, scheme: Scheme, identity: Identity, fl
     if file < 0 {
         return Err(last_error());
     }
-    // SAFETY: the call has just opened it, and nobody else knows it.
+    // SAFETY: the call has just opened it, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 

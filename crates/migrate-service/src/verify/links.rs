@@ -1,6 +1,6 @@
 //! Which names are one file, at both sides.
 //!
-//! Files with several names at a side are paired by number: the first pair of an old and a new file says who belongs together, and every
+//! Files with several names at a side are paired by number: the first pair of an old and a new file says which files belong together, and every
 //! other name must say the same.
 
 use std::collections::HashMap;

@@ -34,7 +34,7 @@ impl Told {
         self.attributes = told;
     }
 
-    /// `None` if the answers are not of one version of the file: who asks again then, learns the newest.
+    /// `None` if the answers are not of one version of the file: a caller that asks again then learns the newest.
     fn finish(self) -> Option<Attributes> {
         if self.is_unsure { None } else { self.attributes }
     }
