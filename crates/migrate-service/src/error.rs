@@ -55,7 +55,7 @@ pub enum Error {
     #[error("{}: another service migrates into it; `ishigaki migrate status` asks that one", .0.display())]
     InUse(PathBuf),
     /// The migration that the destination holds is another one.
-    #[error("{}: it holds a migration from {found}, and not from {wanted}; start with the same sources, in the same order", .to.display())]
+    #[error("{}: it holds a migration from {found}, and not from {wanted}; start with the same sources, in the same order; new ones stand behind them", .to.display())]
     OtherSources {
         /// The destination.
         to: PathBuf,

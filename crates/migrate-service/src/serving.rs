@@ -44,8 +44,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Begins a migration, or goes on with one: when this returns, clients may use the folder. A source that does not answer is waited for as
-    /// long as its address says.
+    /// Begins a migration, or goes on with one: when this returns, clients may use the folder. A source that begins must answer, within the time that its
+    /// address says. One with which the migration goes on may be away: what is here is served, and the rest waits for it.
     ///
     /// # Errors
     ///
@@ -60,13 +60,15 @@ impl Serving {
         }
         begun::check(config)?;
         raise_limit();
-        let mut origins = Vec::new();
-        for source in &config.sources {
-            origins.push(Origin { source: source.from.open(cancel)?, at: source.into.clone() });
-        }
         let settings = config.settings();
         let destination = Local::open(&config.to).map_err(failed)?;
         destination.check(&settings.attribute).map_err(failed)?;
+        let begun = Engine::begun(&destination)?;
+        let mut origins = Vec::new();
+        for (number, source) in config.sources.iter().enumerate() {
+            let from = if number < begun { source.from.deferred() } else { source.from.open(cancel)? };
+            origins.push(Origin { source: from, at: source.into.clone() });
+        }
         let engine = Engine::open(destination, origins, settings, cancel)?;
         begun::store(config)?;
         let migration = Arc::new(Migration::new(engine.clone()));

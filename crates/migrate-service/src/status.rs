@@ -40,7 +40,7 @@ pub struct Status {
     pub is_mounted: bool,
     /// What the crawler does.
     pub phase: Phase,
-    /// Why it could not go on.
+    /// Why it could not go on, or which source is waited for.
     pub trouble: Option<String>,
     /// For how long this process has served.
     pub uptime_seconds: f64,

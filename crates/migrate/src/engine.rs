@@ -62,6 +62,7 @@ use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use self::asking::Absences;
 use self::error::Doing;
 use self::hidden::Hidden;
 use self::links::Links;
@@ -75,6 +76,7 @@ use crate::ranges::RangeSet;
 use crate::record::{Record, State};
 use crate::source::{Cancel, Owner, Source};
 
+pub use asking::Absence;
 pub use conflict::Resolution;
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
@@ -158,6 +160,7 @@ pub struct Engine<D: Destination> {
     links: Links,
     queue: Queue,
     counters: Counters,
+    absences: Absences,
     /// Renames hold it shared; a sweep that must see all holds it alone.
     moving: RwLock<()>,
     moves: AtomicU64,
@@ -173,9 +176,14 @@ impl<D: Destination> Engine<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotEmpty`] if the directory holds anything that no migration has put there; errors of source and destination.
+    /// [`Error::NotEmpty`] if the directory holds anything that no migration has put there; [`Error::Ended`] if a migration into it has ended, and a
+    /// crash had left the last step; [`Error::FewerSources`]; [`Error::Taken`] where a further source can not join; errors of source and destination.
     pub fn open(destination: D, origins: Vec<Origin>, settings: Settings, cancel: &Cancel) -> Result<Arc<Self>> {
         let (hidden, begun) = Hidden::open(&destination)?;
+        let given = origins.len();
+        if let Some(begun) = begun.filter(|begun| *begun > given) {
+            return Err(Error::FewerSources { begun, given });
+        }
         let queue = Queue::open(&destination, &hidden)?;
         let engine = Self {
             nodes: Nodes::default(),
@@ -183,6 +191,7 @@ impl<D: Destination> Engine<D> {
             settling: Settling::default(),
             links: Links::open(&destination, &hidden)?,
             counters: Counters::default(),
+            absences: Absences::default(),
             moving: RwLock::new(()),
             moves: AtomicU64::new(0),
             destination,
@@ -191,17 +200,30 @@ impl<D: Destination> Engine<D> {
             hidden,
             queue,
         };
-        if !begun {
-            engine.begin(cancel)?;
+        let begun = begun.unwrap_or(0);
+        if begun < given {
+            engine.begin(begun, cancel)?;
         }
         engine.counters.restore(engine.queue.totals());
         Ok(Arc::new(engine))
     }
 
-    /// Makes the roots, and then says that the migration has begun.
-    fn begin(&self, cancel: &Cancel) -> Result<()> {
-        for (number, origin) in self.origins.iter().enumerate() {
+    /// How many sources the migration into a directory has begun with; 0 if none has begun.
+    ///
+    /// # Errors
+    ///
+    /// Of the destination.
+    pub fn begun(destination: &D) -> Result<usize> {
+        Ok(hidden::begun(destination)?.unwrap_or(0))
+    }
+
+    /// Makes the roots of the sources from that number on, and then says that they have begun.
+    fn begin(&self, first: usize, cancel: &Cancel) -> Result<()> {
+        for (number, origin) in self.origins.iter().enumerate().skip(first) {
             let number = number as u32;
+            if first > 0 {
+                self.free_for(number, first)?;
+            }
             let (location, attributes) = self.ask(number, Path::new(""), cancel, |source| source.root(cancel))?;
             let directory = self.plain_directory(&origin.at)?;
             let record = Record {
@@ -220,7 +242,35 @@ impl<D: Destination> Engine<D> {
         }
         self.hidden.write_log(&self.destination, &self.queue.take_events())?;
         self.destination.sync_all().doing("syncing the new roots")?;
-        self.hidden.say_begun(&self.destination)
+        self.hidden.say_begun(&self.destination, self.origins.len())
+    }
+
+    /// Refuses a source that joins a migration where anything lies in its place already. What an earlier beginning has left, which was cut off, is
+    /// no obstacle.
+    fn free_for(&self, number: u32, begun: usize) -> Result<()> {
+        const DOING: &str = "looking for a source's directory";
+        let at = &self.origins[number as usize].at;
+        let taken = || Error::Taken { number, at: at.clone() };
+        let mut directory = self.destination.root();
+        let mut path = PathBuf::new();
+        for name in at {
+            path.push(name);
+            let Some(next) = self.destination.lookup(&directory, name).doing(DOING)? else { return Ok(()) };
+            directory = next;
+            let leads_to_another = self.origins[..begun].iter().any(|other| other.at.starts_with(&path));
+            if self.destination.status(&directory).doing(DOING)?.file_type != crate::source::FileType::Directory {
+                return Err(taken());
+            }
+            match self.record(&directory)? {
+                Some((record, _)) if record.source == number => return Ok(()),
+                None if leads_to_another => {}
+                // What clients have made lies beside the source's directory, and not in it.
+                None if path != *at => {}
+                None if self.destination.names(&directory).doing(DOING)?.is_empty() => return Ok(()),
+                Some(_) | None => return Err(taken()),
+            }
+        }
+        Err(taken())
     }
 
     /// The directory of that path, made where it is not there.
@@ -278,7 +328,8 @@ impl<D: Destination> Engine<D> {
         Moving { _held: held }
     }
 
-    /// Ends the migration: removes every trace of it. Nothing must be missing.
+    /// Ends the migration: removes every trace of it. Nothing must be missing. What an error or a crash has left, the next call removes, or the
+    /// one of the process that goes on.
     ///
     /// # Errors
     ///

@@ -8,11 +8,12 @@
 //! the handle spares a lookup for each component.
 //!
 //! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong, `names` gives each name of a
-//! directory once. Sources: `nfs` is a server that speaks NFS version 3, `path` a directory that is
+//! directory once, `deferred` is a source that is opened when it is needed. Sources: `nfs` is a server that speaks NFS version 3, `path` a directory that is
 //! mounted here, `simulated` one in memory for tests.
 
 mod attributes;
 mod cancel;
+pub mod deferred;
 mod error;
 mod names;
 pub mod nfs;

@@ -150,7 +150,7 @@ fn ended_at(script: &Script, seed: Seed, change: u64, end: End, ordered: bool) {
     }
     let door = match Door::open(&destination, &script.source) {
         Ok(door) => door,
-        Err(Error::NotEmpty(_)) if finishing => return no_trace(&destination),
+        Err(Error::NotEmpty(_) | Error::Ended) if finishing => return no_trace(&destination),
         Err(error) => panic!("change {change}, {end:?}: {error}"),
     };
     // A client that looks at everything does the crawler's work: in every other run the crawler is alone.

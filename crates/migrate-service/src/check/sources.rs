@@ -1,12 +1,16 @@
 //! Whether the sources answer, and what they can not tell.
 
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::Engine;
 use ishigaki_migrate::source::{Cancel, FileType};
 
 use super::Finding;
 use crate::{Config, Error, Result};
 
 pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<()> {
-    for source in &config.sources {
+    // That of a destination that can not be read is told elsewhere.
+    let begun = Local::open(&config.to).ok().and_then(|to| Engine::begun(&to).ok()).unwrap_or(0);
+    for (number, source) in config.sources.iter().enumerate() {
         let opened = source.from.open(cancel);
         let asked = opened.and_then(|opened| {
             let (_, attributes) = opened.root(cancel).map_err(|error| source.from.failed(error))?;
@@ -15,6 +19,11 @@ pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>
         let (capabilities, attributes) = match asked {
             Ok(answer) => answer,
             Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) if number < begun => {
+                let message = format!("{error}; what is here is served, and the rest waits");
+                findings.push(Finding::warning("from", message, "have it answer again"));
+                continue;
+            }
             Err(error) => {
                 findings.push(Finding::problem("from", error.to_string(), "name a source that can be read from here"));
                 continue;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use ishigaki_migrate::engine::HIDDEN;
+use ishigaki_migrate::source::deferred::Deferred;
 use ishigaki_migrate::source::nfs::{Address, NfsSource};
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate::source::{Cancel, Source};
@@ -37,11 +38,20 @@ impl From {
     ///
     /// [`Error::Source`], [`Error::Cancelled`].
     pub fn open(&self, cancel: &Cancel) -> Result<Arc<dyn Source>> {
-        let opened = match self {
+        self.try_open(cancel).map_err(|error| self.failed(error))
+    }
+
+    /// A source that is opened when it is needed, and waited for until it can be.
+    pub(crate) fn deferred(&self) -> Arc<dyn Source> {
+        let from = self.clone();
+        Arc::new(Deferred::new(self.to_string(), move |cancel| from.try_open(cancel)))
+    }
+
+    fn try_open(&self, cancel: &Cancel) -> ishigaki_migrate::source::Result<Arc<dyn Source>> {
+        match self {
             Self::Nfs(address) => NfsSource::open(address, cancel).map(|source| Arc::new(source) as Arc<dyn Source>),
             Self::Path(path) => PathSource::open(path).map(|source| Arc::new(source) as Arc<dyn Source>),
-        };
-        opened.map_err(|error| self.failed(error))
+        }
     }
 
     /// What a source's error means here.

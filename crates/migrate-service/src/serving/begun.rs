@@ -1,6 +1,6 @@
 //! From where a migration was begun: `sources` in its hidden directory, a line of JSON for each source.
 //!
-//! Stubs name their source by its number, so a start with other sources, or in another order, would bring wrong files. What stands behind the
+//! Stubs name their source by its number, so a start with other sources, or in another order, would bring wrong files. New ones come behind them. What stands behind the
 //! `?` of an address may change.
 
 use std::fs::{self, File, OpenOptions};
@@ -35,28 +35,33 @@ fn words(sources: &[SourceStatus]) -> String {
     sources.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses a configuration with other sources than the migration was begun with, if that is known.
+/// Refuses a configuration with other sources than the migration was begun with, if that is known. New ones may stand behind them.
 pub(crate) fn check(config: &Config) -> Result<()> {
-    let failed = |cause: io::Error| Error::Destination { path: path(config), cause };
-    let text = match fs::read(path(config)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
-    };
-    let read = serde_json::Deserializer::from_slice(&text).into_iter().collect::<Result<Vec<SourceStatus>, _>>();
-    let (found, wanted) = (read.map_err(|error| failed(error.into()))?, sources(config));
-    if found == wanted {
+    let Some(found) = read(config)? else { return Ok(()) };
+    let wanted = sources(config);
+    if wanted.starts_with(&found) {
         return Ok(());
     }
     Err(Error::OtherSources { to: config.to.clone(), found: words(&found), wanted: words(&wanted) })
 }
 
-/// Remembers the sources.
+fn read(config: &Config) -> Result<Option<Vec<SourceStatus>>> {
+    let failed = |cause: io::Error| Error::Destination { path: path(config), cause };
+    let text = match fs::read(path(config)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let read = serde_json::Deserializer::from_slice(&text).into_iter().collect::<Result<Vec<SourceStatus>, _>>();
+    read.map(Some).map_err(|error| failed(error.into()))
+}
+
+/// Remembers the sources, when all of them have begun.
 pub(crate) fn store(config: &Config) -> Result<()> {
+    if read(config)?.is_some_and(|known| known == sources(config)) {
+        return Ok(());
+    }
     let write = || -> io::Result<()> {
-        if path(config).exists() {
-            return Ok(());
-        }
         let directory = config.to.join(HIDDEN);
         let new = directory.join(NEW);
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

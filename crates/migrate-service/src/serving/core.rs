@@ -100,7 +100,7 @@ impl Core {
             at: shown(&self.config.at),
             is_mounted: door.as_ref().is_some_and(Door::is_alive),
             phase,
-            trouble,
+            trouble: trouble.or_else(|| self.absence()),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             directories: now.directories,
             listed: now.listed,
@@ -120,6 +120,21 @@ impl Core {
             opened_passed: counts.passed,
             opened_served: counts.served,
         }
+    }
+
+    /// The sources that do not answer while clients or the crawler wait for them.
+    fn absence(&self) -> Option<String> {
+        let absences = self.engine.absences();
+        let line = |absence: &ishigaki_migrate::engine::Absence| {
+            let name = self.config.sources.get(absence.source as usize).map(|source| source.from.to_string());
+            let (name, seconds) = (name.unwrap_or_default(), absence.since.elapsed().as_secs());
+            format!(
+                "{name} does not answer, since {seconds} s; what is not yet here waits for it ({})",
+                absence.message
+            )
+        };
+        let lines: Vec<_> = absences.iter().map(line).collect();
+        (!lines.is_empty()).then(|| lines.join("; "))
     }
 
     /// Everything that could not be copied, and whether it is a conflict.

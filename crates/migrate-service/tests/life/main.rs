@@ -204,3 +204,72 @@ fn several_sources_go_each_into_its_directory() {
     drop(serving);
     nothing_is_left(&stage.new);
 }
+
+#[test]
+fn a_source_that_is_away_at_a_start_is_named_and_waited_for() {
+    let Some(mut stage) = Stage::new("a_source_that_is_away_at_a_start_is_named_and_waited_for") else { return };
+    stage.config.paused = true;
+    let serving = stage.start();
+    let wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
+    assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted);
+    serving.stop().unwrap();
+
+    let away = stage.held.path().join("away");
+    fs::rename(&stage.old, &away).unwrap();
+    let check = Check::run(&stage.config, &Cancel::new()).unwrap();
+    assert!(check.is_fit() && check.findings[0].message.contains("the rest waits"), "{check:?}");
+    stage.config.paused = false;
+    let serving = stage.start();
+    assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted, "what is here is served");
+    let status = stage.until(|status| status.trouble.is_some());
+    let trouble = status.trouble.unwrap();
+    assert!(trouble.contains(stage.old.to_str().unwrap()) && trouble.contains("does not answer"), "{trouble}");
+    let reader = {
+        let file = stage.at.join("a/b/file-3");
+        std::thread::spawn(move || fs::read(file).unwrap())
+    };
+    stage.until(|status| status.waiting >= 2);
+    assert!(!reader.is_finished());
+    fs::rename(&away, &stage.old).unwrap();
+    assert!(reader.join().unwrap() == fs::read(stage.old.join("a/b/file-3")).unwrap());
+    let status = stage.until_done();
+    assert_eq!((status.trouble, status.waiting, status.problems), (None, 0, 0));
+
+    // It is away for good when nothing needs it any more.
+    serving.stop().unwrap();
+    fs::rename(&stage.old, &away).unwrap();
+    let serving = stage.start();
+    stage.until_done();
+    stage.order(&Request::Finish {});
+    serving.stop().unwrap();
+    nothing_is_left(&stage.new);
+}
+
+#[test]
+fn a_source_that_is_added_to_the_configuration_joins() {
+    let Some(mut stage) = Stage::new("a_source_that_is_added_to_the_configuration_joins") else { return };
+    let serving = stage.start();
+    stage.until_done();
+    serving.stop().unwrap();
+    let other = stage.held.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), b"of the other").unwrap();
+    let second = SourceConfig { from: other.to_str().unwrap().parse().unwrap(), into: "a".into() };
+    stage.config.sources.push(second);
+    let refused = Serving::start(&stage.config, &Cancel::new()).err().unwrap();
+    assert!(refused.to_string().contains("`a` is there already"), "{refused}");
+    stage.config.sources[1].into = "second".into();
+    let serving = stage.start();
+    assert_eq!(fs::read(stage.at.join("second/file")).unwrap(), b"of the other");
+    assert_eq!(stage.until_done().sources.len(), 2);
+    serving.stop().unwrap();
+    let alone = stage.config.sources.pop().unwrap();
+    let refused = Serving::start(&stage.config, &Cancel::new()).err().unwrap();
+    assert!(matches!(refused, Error::OtherSources { .. }), "{refused}");
+    stage.config.sources.push(alone);
+    let serving = stage.start();
+    stage.until_done();
+    serving.finish().unwrap();
+    drop(serving);
+    nothing_is_left(&stage.new);
+}

@@ -1,13 +1,89 @@
 //! Waiting for sources.
+//!
+//! While calls wait for a source, it is *absent*: the first of them tells that once, and the first that is answered tells the end.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::{Engine, Error, Result};
 use crate::destination::Destination;
 use crate::source::{Cancel, ErrorKind, Source};
 
+/// A source that does not answer while calls wait for it.
+#[derive(Clone, Debug)]
+pub struct Absence {
+    /// The number of the source.
+    pub source: u32,
+    /// When the first of the calls that wait had no answer.
+    pub since: Instant,
+    /// Why there is none.
+    pub message: String,
+}
+
+/// Sources that do not answer, each with the calls that wait for it.
+#[derive(Default)]
+pub(super) struct Absences(Mutex<BTreeMap<u32, (Absence, usize)>>);
+
+/// A call waits while it lives.
+struct Waiter<'a> {
+    absences: &'a Absences,
+    source: u32,
+}
+
+impl Absences {
+    fn waits(&self, source: u32, name: &str, path: &Path, message: &str) -> Waiter<'_> {
+        let mut all = self.0.lock();
+        let fresh = || {
+            tracing::warn!(source = name, path = %path.display(), error = message, "the source does not answer; waiting for it");
+            (Absence { source, since: Instant::now(), message: message.to_owned() }, 0)
+        };
+        all.entry(source).or_insert_with(fresh).1 += 1;
+        Waiter { absences: self, source }
+    }
+}
+
+impl Waiter<'_> {
+    /// The source has answered: others that wait will see so.
+    fn answered(&self, name: &str) {
+        let mut all = self.absences.0.lock();
+        if let Some((absence, waiting)) = all.get_mut(&self.source)
+            && !absence.message.is_empty()
+        {
+            let seconds = absence.since.elapsed().as_secs();
+            tracing::info!(source = name, seconds, waiting = *waiting, "the source answers again");
+            absence.message.clear();
+        }
+    }
+
+    fn again(&self, message: &str) {
+        if let Some((absence, _)) = self.absences.0.lock().get_mut(&self.source) {
+            message.clone_into(&mut absence.message);
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut all = self.absences.0.lock();
+        if let Some((_, waiting)) = all.get_mut(&self.source) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                all.remove(&self.source);
+            }
+        }
+    }
+}
+
 impl<D: Destination> Engine<D> {
+    /// The sources that do not answer while calls wait for them.
+    pub fn absences(&self) -> Vec<Absence> {
+        let all = self.absences.0.lock();
+        all.values().map(|(absence, _)| absence.clone()).filter(|absence| !absence.message.is_empty()).collect()
+    }
+
     /// Asks a source until it answers, the caller ends it, or the limit is over.
     pub(super) fn ask<T>(
         &self,
@@ -26,7 +102,12 @@ impl<D: Destination> Engine<D> {
         let mut waiting = None;
         loop {
             let error = match what(&*origin.source) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    if let Some((waiter, _)) = &waiting {
+                        Waiter::answered(waiter, &origin.source.name());
+                    }
+                    return Ok(answer);
+                }
                 Err(error) => error,
             };
             let path = path.to_owned();
@@ -38,9 +119,11 @@ impl<D: Destination> Engine<D> {
             if self.settings.give_up.is_some_and(|limit| began.elapsed() + pause > limit) {
                 return Err(Error::GivenUp { path, message: error.message });
             }
-            if waiting.is_none() {
-                tracing::warn!(source = origin.source.name(), path = %path.display(), %error, "the source does not answer; waiting");
-                waiting = Some(self.counters.waiting());
+            if let Some((waiter, _)) = &waiting {
+                Waiter::again(waiter, &error.message);
+            } else {
+                let waiter = self.absences.waits(number, &origin.source.name(), &path, &error.message);
+                waiting = Some((waiter, self.counters.waiting()));
             }
             if cancel.wait(pause) {
                 return Err(Error::Cancelled);

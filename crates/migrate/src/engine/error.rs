@@ -70,6 +70,33 @@ pub enum Error {
     /// A migration can not begin in that directory.
     #[error("the destination is not empty: it holds {}; choose an empty directory", .0.display())]
     NotEmpty(PathBuf),
+    /// The migration into that directory has ended; a crash had left its last step, which is done now.
+    #[error(
+        "the migration into this directory is finished, and nothing of it is left; clients use the directory itself now. A new migration \
+         takes an empty directory"
+    )]
+    Ended,
+    /// The migration was begun with more sources.
+    #[error(
+        "the migration has {begun} sources, and {given} are given; start with the same sources, in the same order, and new ones behind them"
+    )]
+    FewerSources {
+        /// As it was begun.
+        begun: usize,
+        /// As it was opened.
+        given: usize,
+    },
+    /// A further source can not join the migration, since something lies in its place.
+    #[error(
+        "source {number} can not join the migration: `{}` is there already, and what lies in it would be lost; give the source another \
+         directory (`into`)", .at.display()
+    )]
+    Taken {
+        /// The number of the source, from 0.
+        number: u32,
+        /// Its directory.
+        at: PathBuf,
+    },
     /// Something is not yet here.
     #[error("{} is not yet here; let the crawler end first", .0.display())]
     Unfinished(PathBuf),
@@ -93,7 +120,12 @@ impl Error {
                 _ => ErrorKind::Unavailable,
             },
             Self::Damaged { .. } => ErrorKind::Corrupt,
-            Self::UnknownSource { .. } | Self::NotEmpty(_) | Self::Unfinished(_) => ErrorKind::Invalid,
+            Self::UnknownSource { .. }
+            | Self::NotEmpty(_)
+            | Self::Ended
+            | Self::FewerSources { .. }
+            | Self::Taken { .. }
+            | Self::Unfinished(_) => ErrorKind::Invalid,
         }
     }
 }

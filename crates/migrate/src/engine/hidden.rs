@@ -1,7 +1,7 @@
 //! The engine's own directory at the destination's root.
 //!
 //! ```text
-//!   .ishigaki-migrate/state       "begun"; a directory without it has not begun
+//!   .ishigaki-migrate/state       "begun" and with how many sources; a directory without it has not begun
 //!                     log         what the crawler knows: see `log`
 //!                     links/      a name for each file with several names at the source
 //!                     records/    records that extended attributes have no room for
@@ -10,6 +10,7 @@
 //! Other files in it are a service's. They go with the rest when the migration ends.
 
 use std::ffi::OsStr;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Doing, Error, Result};
@@ -20,7 +21,9 @@ use crate::source::FileType;
 pub const HIDDEN: &str = ".ishigaki-migrate";
 /// What mkfs puts into a new file system.
 pub(super) const LOST_AND_FOUND: &str = "lost+found";
-const BEGUN: &[u8] = b"begun\n";
+/// What `state` says, before the number of sources in decimal digits and a line feed.
+const BEGUN: &str = "begun ";
+const DIGITS: usize = 5;
 
 pub(super) struct Hidden<D: Destination> {
     directory: D::Object,
@@ -55,30 +58,53 @@ fn refuse_others<D: Destination>(destination: &D, root: &D::Object, directory: O
         }
         if links.is_none() && destination.names(directory).doing("looking into .ishigaki-migrate")?.is_empty() {
             // The end of an earlier migration was cut off at its last step.
-            destination.remove_directory(root, OsStr::new(HIDDEN)).doing("removing .ishigaki-migrate")?;
+            remove_empty(destination)?;
+            return Err(Error::Ended);
         }
     }
     Err(Error::NotEmpty(other.name.into()))
 }
 
+/// With how many sources the migration has begun, if it has.
+pub(super) fn begun<D: Destination>(destination: &D) -> Result<Option<usize>> {
+    let directory =
+        destination.lookup(&destination.root(), OsStr::new(HIDDEN)).doing("looking for .ishigaki-migrate")?;
+    let Some(directory) = directory else { return Ok(None) };
+    let Some(state) = destination.lookup(&directory, OsStr::new("state")).doing("looking for state")? else {
+        return Ok(None);
+    };
+    let mut bytes = [0; BEGUN.len() + DIGITS + 1];
+    let read = destination.read_at(&state, 0, &mut bytes).doing("reading state")?;
+    let text = std::str::from_utf8(&bytes[..read]).ok();
+    Ok(text.and_then(|text| text.strip_prefix(BEGUN)?.strip_suffix('\n')?.parse().ok()))
+}
+
+/// Removes the directory, when nothing is in it any more.
+fn remove_empty<D: Destination>(destination: &D) -> Result<()> {
+    const DOING: &str = "removing .ishigaki-migrate";
+    let root = destination.root();
+    let before = destination.status(&root).doing(DOING)?;
+    let removed = destination.remove_directory(&root, OsStr::new(HIDDEN));
+    or_gone(removed).doing(DOING)?;
+    destination.set_times(&root, before.accessed, before.modified).doing(DOING)?;
+    destination.sync_all().doing(DOING)
+}
+
+/// What an earlier call has removed is no error.
+fn or_gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 impl<D: Destination> Hidden<D> {
-    /// Opens it, or makes it in an empty directory; whether the migration has begun.
-    pub(super) fn open(destination: &D) -> Result<(Self, bool)> {
+    /// Opens it, or makes it in an empty directory; with how many sources the migration has begun, if it has.
+    pub(super) fn open(destination: &D) -> Result<(Self, Option<usize>)> {
         let root = destination.root();
         let directory = destination.lookup(&root, OsStr::new(HIDDEN)).doing("looking for .ishigaki-migrate")?;
-        let state = match &directory {
-            Some(directory) => destination.lookup(directory, OsStr::new("state")).doing("looking for state")?,
-            None => None,
-        };
-        let begun = match state {
-            Some(state) => {
-                let mut bytes = [0; BEGUN.len()];
-                let read = destination.read_at(&state, 0, &mut bytes).doing("reading state")?;
-                &bytes[..read] == BEGUN
-            }
-            None => false,
-        };
-        if !begun {
+        let begun = begun(destination)?;
+        if begun.is_none() {
             refuse_others(destination, &root, directory.as_ref())?;
         }
         let directory = own(destination, &root, HIDDEN, Make::Directory)?;
@@ -93,10 +119,11 @@ impl<D: Destination> Hidden<D> {
         Ok((Self { directory, links, records, log, log_end, next_record, long_records }, begun))
     }
 
-    /// From now on a restart goes on with this migration.
-    pub(super) fn say_begun(&self, destination: &D) -> Result<()> {
+    /// From now on a restart goes on with this migration, from so many sources. The text always has the same length: it is whole after a crash.
+    pub(super) fn say_begun(&self, destination: &D, sources: usize) -> Result<()> {
         let state = own(destination, &self.directory, "state", Make::File)?;
-        destination.write_at(&state, 0, BEGUN).doing("writing state")?;
+        let text = format!("{BEGUN}{sources:0DIGITS$}\n");
+        destination.write_at(&state, 0, text.as_bytes()).doing("writing state")?;
         destination.sync_all().doing("writing state")
     }
 
@@ -127,26 +154,24 @@ impl<D: Destination> Hidden<D> {
         self.log_end.store(end, Ordering::Relaxed);
     }
 
-    /// Removes it, with all that is in it. It begins with what nothing needs any more, so that a crash on the way leaves what can be removed again.
+    /// Removes it, with all that is in it. It begins with what nothing needs any more, so that a crash on the way leaves what can be removed again;
+    /// what an earlier call has removed is passed over.
     pub(super) fn remove(&self, destination: &D) -> Result<()> {
         for (name, directory) in [("links", &self.links), ("records", &self.records)] {
             for entry in destination.names(directory).doing("reading .ishigaki-migrate")? {
-                destination.unlink(directory, &entry.name).doing("removing a temporary name")?;
+                or_gone(destination.unlink(directory, &entry.name)).doing("removing a temporary name")?;
             }
-            destination.remove_directory(&self.directory, OsStr::new(name)).doing("removing a temporary name")?;
+            let removed = destination.remove_directory(&self.directory, OsStr::new(name));
+            or_gone(removed).doing("removing a temporary name")?;
         }
         // The log, and what a service keeps beside it.
         for entry in destination.names(&self.directory).doing("reading .ishigaki-migrate")? {
             if entry.name != "state" {
-                destination.unlink(&self.directory, &entry.name).doing("removing the log")?;
+                or_gone(destination.unlink(&self.directory, &entry.name)).doing("removing the log")?;
             }
         }
         destination.sync_all().doing("removing .ishigaki-migrate")?;
-        destination.unlink(&self.directory, OsStr::new("state")).doing("removing state")?;
-        let root = destination.root();
-        let before = destination.status(&root).doing("removing .ishigaki-migrate")?;
-        destination.remove_directory(&root, OsStr::new(HIDDEN)).doing("removing .ishigaki-migrate")?;
-        destination.set_times(&root, before.accessed, before.modified).doing("removing .ishigaki-migrate")?;
-        destination.sync_all().doing("removing .ishigaki-migrate")
+        or_gone(destination.unlink(&self.directory, OsStr::new("state"))).doing("removing state")?;
+        remove_empty(destination)
     }
 }
