@@ -9,7 +9,8 @@
 //! Two rights are left out for any user but root: the blocks that a file system keeps for root (`CAP_SYS_RESOURCE`), and, where
 //! bytes change, to leave set-user-ID and set-group-ID bits of a file that is written (`CAP_FSETID`).
 //!
-//! A thread keeps a name until it needs another one: mostly one user asks many times.
+//! To take a name costs up to four calls of the system, so a thread keeps the one that it has until a request needs another: what only looks
+//! or removes is done in [any name](any).
 
 #![allow(unsafe_code, reason = "a thread gets its own mask of permissions, for which rustix has no safe call")]
 
@@ -39,6 +40,18 @@ const ROOT: Name = Name { user: 0, group: 0, mask: 0, without: CapabilitySet::em
 /// The user and group that own nothing (`nobody`).
 const NOBODY: u32 = 65534;
 
+/// What the kernel may not do with a file that it has been given.
+const PASSERS: CapabilitySet = CapabilitySet::SYS_RESOURCE.union(CapabilitySet::FSETID);
+
+const SET_GROUP_ID: u32 = 0o2000;
+
+impl Name {
+    /// Whether it has the rights of a user who is not root: which one does not matter.
+    fn is_passer(self) -> bool {
+        self.user != 0 && self.group != 0 && self.without == PASSERS
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Own {
     name: Name,
@@ -49,15 +62,32 @@ thread_local! {
     static OWN: Cell<Option<Own>> = const { Cell::new(None) };
 }
 
+/// The thread may do anything on the destination, in whatever name it has: nothing is made, nor written.
+pub(crate) fn any() -> Result<()> {
+    if OWN.get().is_some() { Ok(()) } else { root() }
+}
+
 /// The thread acts as root.
 pub(crate) fn root() -> Result<()> {
     take(ROOT)
 }
 
-/// The thread makes objects for a program, with its mask of permissions.
-pub(crate) fn maker(ctx: &Context, mask: u32) -> Result<()> {
-    let without = if ctx.uid == 0 { CapabilitySet::empty() } else { CapabilitySet::SYS_RESOURCE };
+/// The thread makes objects for a program, with its mask of permissions. The kernel has seen to the set-group-ID bit in `mode`.
+pub(crate) fn maker(ctx: &Context, mode: u32, mask: u32) -> Result<()> {
+    let mut without = if ctx.uid == 0 { CapabilitySet::empty() } else { CapabilitySet::SYS_RESOURCE };
+    if ctx.uid != 0 && mode & SET_GROUP_ID == 0 {
+        without |= CapabilitySet::FSETID;
+    }
     take(Name { user: ctx.uid, group: ctx.gid, mask, without })
+}
+
+/// The thread moves a name for a program, or adds one: directories may become larger.
+pub(crate) fn mover(ctx: &Context) -> Result<()> {
+    match OWN.get() {
+        Some(own) if ctx.uid != 0 && own.name.is_passer() => Ok(()),
+        _ if ctx.uid != 0 => passer(),
+        _ => root(),
+    }
 }
 
 /// The thread changes bytes for a program. `clears` says that set-user-ID and set-group-ID bits go.
@@ -72,9 +102,12 @@ pub(crate) fn writer(ctx: &Context, clears: bool) -> Result<()> {
 
 /// The thread gives a file to the kernel, which uses it with this thread's rights for all programs: those of a user who is not root.
 pub(crate) fn passer() -> Result<()> {
-    let mask = OWN.get().map_or(0, |own| own.name.mask);
-    let without = CapabilitySet::SYS_RESOURCE | CapabilitySet::FSETID;
-    take(Name { user: NOBODY, group: NOBODY, mask, without })
+    let own = OWN.get();
+    if own.is_some_and(|own| own.name.is_passer()) {
+        return Ok(());
+    }
+    let mask = own.map_or(0, |own| own.name.mask);
+    take(Name { user: NOBODY, group: NOBODY, mask, without: PASSERS })
 }
 
 fn take(name: Name) -> Result<()> {

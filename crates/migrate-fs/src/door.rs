@@ -93,6 +93,7 @@ impl Door {
     #[expect(clippy::missing_panics_doc, reason = "a door is handed over once")]
     pub fn hand_over(mut self) -> std::io::Result<Handed> {
         let device = self.mount.take().expect("it is there until now").hand_over();
+        self.fs.hand_over();
         let (next_handle, records) = self.fs.opens().hand_over();
         let (identities, held): (Vec<_>, Vec<_>) = Nodes::orphans(self.fs.nodes()).into_iter().unzip();
         let orphans = held.iter().map(|held| held.try_clone()).collect::<std::io::Result<Vec<_>>>()?;

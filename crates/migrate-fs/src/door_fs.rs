@@ -29,22 +29,31 @@ use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::arrivals::{Arrivals, Object};
+use crate::caller;
 use crate::nodes::{Known, Nodes, ROOT};
 use crate::opens::Opens;
+use crate::places::Places;
 use crate::volume::{self, Identity, Volume};
 
 /// For how long the kernel may believe a name. All changes of names come through it.
 const NAMES: Duration = Duration::from_hours(1);
 
-/// For how long it may believe attributes. It forgets them by itself when it changes them, but not when a program writes to a file that it has
-/// mapped.
-const ATTRIBUTES: Duration = Duration::from_secs(1);
+/// For how long it may believe attributes: it forgets them by itself when it changes them.
+const ATTRIBUTES: Duration = Duration::from_hours(1);
+
+/// For how long while a migration is under way, which sets times of what it has brought.
+const SOON: Duration = Duration::from_secs(1);
+
+/// For how long of a file that was just made and may be mapped. The kernel hears nothing of writes to a mapping; it only
+/// needs the mode once more to open the file.
+const AT_ONCE: Duration = Duration::from_millis(10);
 
 /// The destination as a file system. Any number of threads may ask at a time.
 pub(crate) struct DoorFs {
     volume: Volume,
     nodes: Nodes,
     opens: Opens,
+    places: Places,
     arrivals: Arc<dyn Arrivals>,
     connection: OnceLock<Connection>,
     /// The kernel can pass files through.
@@ -59,6 +68,7 @@ impl DoorFs {
             volume,
             nodes: Nodes::default(),
             opens: Opens::new(next_handle),
+            places: Places::default(),
             arrivals,
             connection: OnceLock::new(),
             passes: AtomicBool::new(false),
@@ -105,16 +115,56 @@ impl DoorFs {
         })
     }
 
+    /// Before the engine is asked: it works in root's name.
+    fn ask(&self) -> io::Result<&dyn Arrivals> {
+        caller::root()?;
+        Ok(&*self.arrivals)
+    }
+
+    /// After something was done in a program's name: the engine goes on, unless it is asked no more.
+    fn back(&self) -> io::Result<()> {
+        if self.arrivals.is_over() { Ok(()) } else { Ok(caller::root()?) }
+    }
+
     /// The object of a node.
     fn place(&self, node: u64) -> io::Result<Place<'_>> {
         if node == ROOT {
             return Ok(Place { number: self.volume.root_identity().number, held: Held::Root(self.volume.root()) });
         }
+        if let Some(held) = self.places.get(node) {
+            return Ok(Place { number: node, held: Held::Shared(held) });
+        }
         let held = match self.identity(node)? {
             Ok(identity) => Held::Opened(self.volume.place(identity)?),
-            Err(orphan) => Held::Orphan(orphan),
+            Err(orphan) => Held::Shared(orphan),
         };
         Ok(Place { number: node, held })
+    }
+
+    /// The directory of a node, in which a request names something.
+    fn directory(&self, node: u64) -> io::Result<Place<'_>> {
+        let mut place = self.place(node)?;
+        if let Held::Opened(opened) = place.held {
+            let opened = Arc::new(opened);
+            self.places.hold(node, opened.clone());
+            // It may have been removed meanwhile.
+            if self.nodes.is_orphan(node) {
+                self.places.forget(node);
+            }
+            place.held = Held::Shared(opened);
+        }
+        Ok(place)
+    }
+
+    /// The kernel knows a node no more, or its last name has gone: nothing is held that would keep its space.
+    fn let_go(&self, node: u64) {
+        self.places.forget(node);
+        self.opens.forget(node, self.connection.get());
+    }
+
+    /// The mount goes to another process.
+    pub(crate) fn hand_over(&self) {
+        self.opens.forget_all(self.connection.get());
     }
 
     /// Opens the object of a node.
@@ -139,18 +189,20 @@ impl DoorFs {
         if self.arrivals.is_over() {
             return Ok(());
         }
-        Self::wait(|cancel| self.arrivals.names_needed(directory.object(), cancel))
+        let arrivals = self.ask()?;
+        Self::wait(|cancel| arrivals.names_needed(directory.object(), cancel))
     }
 
     fn names_change(&self, directory: &Place<'_>) -> io::Result<()> {
         if self.arrivals.is_over() {
             return Ok(());
         }
-        Self::wait(|cancel| self.arrivals.names_change(directory.object(), cancel))
+        let arrivals = self.ask()?;
+        Self::wait(|cancel| arrivals.names_change(directory.object(), cancel))
     }
 
     fn is_normal(&self, place: &Place<'_>) -> io::Result<bool> {
-        Ok(self.arrivals.is_over() || self.arrivals.is_normal(place.object())?)
+        Ok(self.arrivals.is_over() || self.ask()?.is_normal(place.object())?)
     }
 
     /// What a program sees of an object's attributes, given what the destination has.
@@ -159,10 +211,10 @@ impl DoorFs {
             return Ok(found);
         }
         if is_directory(&found) {
-            Self::wait(|cancel| self.arrivals.names_needed(place.object(), cancel))?;
+            self.names_needed(place)?;
             return Ok(volume::attributes(place)?);
         }
-        self.arrivals.seen(place.object(), &mut found)?;
+        self.ask()?.seen(place.object(), &mut found)?;
         Ok(found)
     }
 
@@ -187,15 +239,23 @@ impl DoorFs {
             inode,
             generation: if inode == ROOT { 0 } else { identity.generation },
             attr: attributes::stat(found),
-            attr_timeout: self.belief(inode),
+            attr_timeout: self.belief(inode, found),
             entry_timeout: NAMES,
             ..Entry::default()
         }
     }
 
-    /// For how long attributes hold.
-    fn belief(&self, node: u64) -> Duration {
-        if self.opens.is_written(node) { Duration::ZERO } else { ATTRIBUTES }
+    /// For how long attributes hold. The kernel forgets them when a file is mapped, but hears neither of writes to the mapping, nor of set-user-ID and set-group-ID bits that a write
+    /// takes from a file which is passed through.
+    fn belief(&self, node: u64, found: &Statx) -> Duration {
+        let has_bits = found.stx_mode & 0o6000 != 0 && !is_directory(found);
+        if has_bits || self.opens.may_be_mapped(node) {
+            Duration::ZERO
+        } else if self.arrivals.is_over() {
+            ATTRIBUTES
+        } else {
+            SOON
+        }
     }
 }
 
@@ -217,7 +277,8 @@ struct Place<'a> {
 
 enum Held<'a> {
     Root(BorrowedFd<'a>),
-    Orphan(Arc<OwnedFd>),
+    /// An orphan, or a directory that is held.
+    Shared(Arc<OwnedFd>),
     Opened(OwnedFd),
 }
 
@@ -231,7 +292,7 @@ impl AsFd for Place<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.held {
             Held::Root(held) => *held,
-            Held::Orphan(held) => held.as_fd(),
+            Held::Shared(held) => held.as_fd(),
             Held::Opened(held) => held.as_fd(),
         }
     }

@@ -6,7 +6,7 @@
 //! | 4 | version, 1 |
 //! | 1, 1 | whether files are passed through; whether extended attributes are set in the longer form |
 //! | 8 | the next handle |
-//! | 4, then 25 each | records: node (8), opens passed through, served, for writing (4 each), whether there is a number (1) and it (4) |
+//! | 4, then 25 each | records: node (8), opens passed through, served, for reading and writing (4 each), whether there is a number (1) and it (4) |
 //! | 4, then 16 each | orphans: inode number, generation |
 //!
 //! All numbers are little-endian.
@@ -35,7 +35,7 @@ impl Table {
         out.extend((self.records.len() as u32).to_le_bytes());
         for (node, record) in &self.records {
             out.extend(node.to_le_bytes());
-            for count in [record.passed, record.served, record.writers] {
+            for count in [record.passed, record.served, record.mappers] {
                 out.extend(count.to_le_bytes());
             }
             out.push(record.backing.is_some().into());
@@ -61,9 +61,9 @@ impl Table {
         let mut records = Vec::new();
         for _ in 0..word(rest)? {
             let node = long(rest)?;
-            let (passed, served, writers) = (word(rest)?, word(rest)?, word(rest)?);
+            let (passed, served, mappers) = (word(rest)?, word(rest)?, word(rest)?);
             let (is_there, backing) = (flag(rest)?, word(rest)?);
-            records.push((node, Record { passed, served, writers, backing: is_there.then_some(backing) }));
+            records.push((node, Record::of((passed, served, mappers), is_there.then_some(backing))));
         }
         let mut orphans = Vec::new();
         for _ in 0..word(rest)? {
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back_and_nothing_shorter_or_longer_does() {
-        let record = Record { passed: 2, served: 0, writers: 1, backing: Some(3) };
+        let record = Record::of((2, 0, 1), Some(3));
         let table = Table {
             next_handle: 77,
             agreed: (true, false),
-            records: vec![(12, record), (13, Record { served: 1, ..Record::default() })],
+            records: vec![(12, record), (13, Record::of((0, 1, 0), None))],
             orphans: vec![Identity { number: 5, generation: 1 << 40 }],
         };
         let mut written = table.write();

@@ -23,6 +23,7 @@ mod handed;
 mod migration;
 mod nodes;
 mod opens;
+mod places;
 mod volume;
 
 pub use arrivals::{Act, AllHere, Arrivals, Change, Object};

@@ -66,10 +66,10 @@ impl Nodes {
         }
     }
 
-    /// The kernel forgets a node, as often as it has got it.
-    pub(crate) fn forget(&self, number: u64, times: u64) {
+    /// The kernel forgets a node, as often as it has got it. Whether it knows it no more.
+    pub(crate) fn forget(&self, number: u64, times: u64) -> bool {
         let mut shard = self.shard(number).lock();
-        let gone = shard.get_mut(&number).is_some_and(|node| {
+        let gone = shard.get_mut(&number).is_none_or(|node| {
             node.lookups = node.lookups.saturating_sub(times);
             node.lookups == 0
         });
@@ -77,6 +77,12 @@ impl Nodes {
         drop(shard);
         // The last use of an orphan removes it, which takes time.
         drop(node);
+        gone
+    }
+
+    /// Whether it is an object without a name that the kernel knows.
+    pub(crate) fn is_orphan(&self, number: u64) -> bool {
+        self.shard(number).lock().get(&number).is_some_and(|node| node.orphan.is_some())
     }
 
     pub(crate) fn known(&self, number: u64) -> Known {

@@ -5,9 +5,14 @@
 //! refuses to pass through what it may have cached pages of, and a served file that is mapped has some; therefore a file that is
 //! open and served is served to programs, too, that open it then.
 //!
+//! Programs open the same files again and again, so a file that was passed through and is closed stays *ready*: the kernel keeps its number,
+//! and the next open costs the destination nothing. It is let go when its last name goes, when the kernel forgets it, and when too
+//! many are ready.
+//!
 //! A handle tells how it was opened, so that a process that takes over the mount opens the file again when a request needs it. What has to be handed
 //! over is [`Record`]s: the kernel passes all opens of a file through one and the same number.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +26,12 @@ use rustix::io::Result;
 
 const SHARDS: usize = 16;
 
+/// Files of a shard that stay ready.
+const READY: usize = 64;
+
 /// What a handle says of itself in its low byte.
 const ACCESS: u64 = 3;
+const READ_AND_WRITE: u64 = 2;
 const DATA_SYNC: u64 = 1 << 2;
 const SYNC: u64 = 1 << 3;
 const PASSED: u64 = 1 << 4;
@@ -38,8 +47,9 @@ impl Handle {
         self.0 & PASSED != 0
     }
 
-    pub(crate) fn writes(self) -> bool {
-        self.0 & ACCESS != 0 && self.0 & DIRECTORY == 0
+    /// Whether a program may write the file by a mapping, which takes the right to read it, too.
+    pub(crate) fn may_map(self) -> bool {
+        self.0 & ACCESS == READ_AND_WRITE && self.0 & DIRECTORY == 0
     }
 
     /// As what it is opened for itself.
@@ -77,16 +87,38 @@ pub(crate) struct Open {
 pub(crate) struct Record {
     pub(crate) passed: u32,
     pub(crate) served: u32,
-    pub(crate) writers: u32,
+    /// Opens that may write by a mapping.
+    pub(crate) mappers: u32,
     /// By which the kernel knows the file that it passes through to.
     pub(crate) backing: Option<u32>,
+    /// It is among those that were closed.
+    is_queued: bool,
+}
+
+impl Record {
+    /// With so many opens that are passed through and served, and that may write by a mapping.
+    pub(crate) fn of((passed, served, mappers): (u32, u32, u32), backing: Option<u32>) -> Self {
+        Self { passed, served, mappers, backing, is_queued: false }
+    }
+
+    fn is_open(&self) -> bool {
+        self.passed > 0 || self.served > 0
+    }
+}
+
+/// The files of a shard.
+#[derive(Debug, Default)]
+struct Records {
+    all: HashMap<u64, Record>,
+    /// Those that were closed, in that order. Some may be open again, or gone.
+    ready: VecDeque<u64>,
 }
 
 /// All that is open.
 #[derive(Debug)]
 pub(crate) struct Opens {
     next: AtomicU64,
-    records: [Mutex<HashMap<u64, Record>>; SHARDS],
+    records: [Mutex<Records>; SHARDS],
     files: [RwLock<HashMap<u64, Arc<Open>>>; SHARDS],
     passed: AtomicU64,
     served: AtomicU64,
@@ -103,7 +135,7 @@ impl Opens {
         }
     }
 
-    fn record_of(&self, node: u64) -> &Mutex<HashMap<u64, Record>> {
+    fn records_of(&self, node: u64) -> &Mutex<Records> {
         &self.records[(node % SHARDS as u64) as usize]
     }
 
@@ -129,8 +161,8 @@ impl Opens {
         } else if flags.contains(OFlags::DSYNC) {
             bits |= DATA_SYNC;
         }
-        let mut records = self.record_of(node).lock();
-        let record = records.entry(node).or_default();
+        let mut records = self.records_of(node).lock();
+        let record = records.all.entry(node).or_default();
         let backing = match *record {
             Record { backing: Some(backing), .. } => Some(backing),
             Record { served: 1.., .. } => None,
@@ -138,7 +170,7 @@ impl Opens {
                 Ok(backing) => backing,
                 Err(errno) => {
                     if *record == Record::default() {
-                        records.remove(&node);
+                        records.all.remove(&node);
                     }
                     return Err(errno);
                 }
@@ -153,9 +185,10 @@ impl Opens {
             record.served += 1;
             self.served.fetch_add(1, Ordering::Relaxed);
         }
-        record.writers += u32::from(bits & ACCESS != 0);
+        let handle = self.handle(bits);
+        record.mappers += u32::from(handle.may_map());
         drop(records);
-        Ok((self.handle(bits), backing))
+        Ok((handle, backing))
     }
 
     /// A program opens a directory.
@@ -176,35 +209,69 @@ impl Opens {
         Ok(self.files_of(handle).write().entry(handle.0).or_insert(opened).clone())
     }
 
-    /// A program closes a file.
-    pub(crate) fn close(&self, node: u64, handle: Handle, connection: Option<&Connection>) {
+    /// A program closes a file. `keeps` says whether a file that was passed through stays ready.
+    pub(crate) fn close(
+        &self,
+        node: u64,
+        handle: Handle,
+        connection: Option<&Connection>,
+        keeps: impl FnOnce() -> bool,
+    ) {
         let open = self.files_of(handle).write().remove(&handle.0);
         drop(open);
         if handle.0 & DIRECTORY != 0 {
             return;
         }
-        let mut records = self.record_of(node).lock();
-        let Some(record) = records.get_mut(&node) else { return };
-        record.writers = record.writers.saturating_sub(u32::from(handle.writes()));
+        let mut records = self.records_of(node).lock();
+        let Records { all, ready } = &mut *records;
+        let Some(record) = all.get_mut(&node) else { return };
+        record.mappers = record.mappers.saturating_sub(u32::from(handle.may_map()));
         if handle.is_passed_through() {
             record.passed = record.passed.saturating_sub(1);
-            if record.passed == 0
-                && let (Some(backing), Some(connection)) = (record.backing.take(), connection)
-                && let Err(errno) = connection.release(backing)
-            {
-                tracing::debug!(backing, %errno, "the kernel does not know a file that was passed through");
-            }
         } else {
             record.served = record.served.saturating_sub(1);
         }
-        if record.passed == 0 && record.served == 0 {
-            records.remove(&node);
+        if record.is_open() {
+            return;
+        }
+        if record.backing.is_some() && keeps() {
+            if !record.is_queued {
+                record.is_queued = true;
+                ready.push_back(node);
+            }
+            if ready.len() > READY {
+                shrink(all, ready, connection);
+            }
+        } else {
+            let backing = record.backing;
+            all.remove(&node);
+            release(backing, connection);
         }
     }
 
-    /// Whether a program has the file open for writing.
-    pub(crate) fn is_written(&self, node: u64) -> bool {
-        self.record_of(node).lock().get(&node).is_some_and(|record| record.writers > 0)
+    /// The file is about to go, or the kernel knows it no more: it stays ready no longer.
+    pub(crate) fn forget(&self, node: u64, connection: Option<&Connection>) {
+        let mut records = self.records_of(node).lock();
+        if records.all.get(&node).is_some_and(|record| !record.is_open()) {
+            let backing = records.all.remove(&node).and_then(|record| record.backing);
+            release(backing, connection);
+        }
+    }
+
+    /// No file stays ready.
+    pub(crate) fn forget_all(&self, connection: Option<&Connection>) {
+        for records in &self.records {
+            let mut records = records.lock();
+            for (_, record) in records.all.extract_if(|_, record| !record.is_open()) {
+                release(record.backing, connection);
+            }
+            records.ready.clear();
+        }
+    }
+
+    /// Whether a program may write the file by a mapping, of which the kernel tells nothing.
+    pub(crate) fn may_be_mapped(&self, node: u64) -> bool {
+        self.records_of(node).lock().all.get(&node).is_some_and(|record| record.mappers > 0)
     }
 
     /// How many files were passed through and served since the beginning.
@@ -216,15 +283,34 @@ impl Opens {
     pub(crate) fn hand_over(&self) -> (u64, Vec<(u64, Record)>) {
         let mut all = Vec::new();
         for records in &self.records {
-            all.extend(records.lock().iter().map(|(&node, &record)| (node, record)));
+            all.extend(records.lock().all.iter().map(|(&node, &record)| (node, record)));
         }
         (self.next.load(Ordering::Relaxed), all)
     }
 
     pub(crate) fn take_over(&self, records: Vec<(u64, Record)>) {
         for (node, record) in records {
-            self.record_of(node).lock().insert(node, record);
+            self.records_of(node).lock().all.insert(node, record);
         }
+    }
+}
+
+/// Lets go of the half of those that were closed first. Those that are open again come back when they are closed.
+fn shrink(all: &mut HashMap<u64, Record>, ready: &mut VecDeque<u64>, connection: Option<&Connection>) {
+    for node in ready.drain(..READY / 2) {
+        match all.get_mut(&node) {
+            Some(record) if record.is_open() => record.is_queued = false,
+            Some(_) => release(all.remove(&node).and_then(|record| record.backing), connection),
+            None => {}
+        }
+    }
+}
+
+fn release(backing: Option<u32>, connection: Option<&Connection>) {
+    if let (Some(backing), Some(connection)) = (backing, connection)
+        && let Err(errno) = connection.release(backing)
+    {
+        tracing::debug!(backing, %errno, "the kernel does not know a file that was passed through");
     }
 }
 
@@ -241,41 +327,101 @@ pub(crate) fn options(backing: Option<u32>, caches: bool) -> OpenOptions {
 mod tests {
     use super::*;
 
-    fn opened(opens: &Opens, flags: OFlags, backing: Option<u32>) -> (Handle, Option<u32>) {
-        opens.open(9, flags.bits(), || Ok(backing)).expect("it opens")
+    fn is_ready(opens: &Opens, node: u64) -> bool {
+        opens.records_of(node).lock().all.get(&node).is_some_and(|record| record.backing.is_some())
+    }
+
+    fn opened(opens: &Opens, node: u64, flags: OFlags, backing: Option<u32>) -> (Handle, Option<u32>) {
+        opens.open(node, flags.bits(), || Ok(backing)).expect("it opens")
     }
 
     #[test]
     fn all_opens_of_a_file_are_passed_through_by_one_number() {
         let opens = Opens::new(1);
-        let (one, first) = opened(&opens, OFlags::RDONLY, Some(4));
-        let (two, second) = opened(&opens, OFlags::RDWR, Some(5));
+        let (one, first) = opened(&opens, 9, OFlags::RDONLY, Some(4));
+        let (two, second) = opened(&opens, 9, OFlags::RDWR, Some(5));
         assert_eq!((first, second), (Some(4), Some(4)));
-        assert!(opens.is_written(9));
-        opens.close(9, two, None);
-        assert!(!opens.is_written(9));
-        assert_eq!(opened(&opens, OFlags::RDONLY, Some(6)).1, Some(4));
-        opens.close(9, one, None);
+        opens.close(9, two, None, || true);
+        assert_eq!(opened(&opens, 9, OFlags::RDONLY, Some(6)).1, Some(4));
+        opens.close(9, one, None, || true);
         assert_eq!(opens.hand_over().1, [(9, Record { passed: 1, backing: Some(4), ..Record::default() })]);
+    }
+
+    #[test]
+    fn a_file_may_be_mapped_while_it_is_open_for_reading_and_writing() {
+        let opens = Opens::new(1);
+        let open = |flags| opened(&opens, 9, flags, Some(4)).0;
+        let writes = open(OFlags::WRONLY);
+        assert!(!opens.may_be_mapped(9));
+        let (one, two) = (open(OFlags::RDWR), open(OFlags::RDWR));
+        assert!(opens.may_be_mapped(9));
+        opens.close(9, one, None, || true);
+        opens.close(9, writes, None, || true);
+        assert!(opens.may_be_mapped(9));
+        opens.close(9, two, None, || true);
+        assert!(!opens.may_be_mapped(9));
+    }
+
+    #[test]
+    fn a_file_that_was_passed_through_stays_ready_until_it_is_forgotten() {
+        let opens = Opens::new(1);
+        let (one, _) = opened(&opens, 9, OFlags::RDONLY, Some(4));
+        opens.close(9, one, None, || true);
+        assert!(is_ready(&opens, 9));
+        let (one, backing) = opened(&opens, 9, OFlags::RDONLY, Some(5));
+        assert_eq!(backing, Some(4));
+        opens.forget(9, None);
+        assert!(is_ready(&opens, 9), "it is open");
+        opens.close(9, one, None, || true);
+        opens.forget(9, None);
+        assert!(!is_ready(&opens, 9));
+        let (one, _) = opened(&opens, 9, OFlags::RDONLY, Some(6));
+        opens.close(9, one, None, || false);
+        assert!(!is_ready(&opens, 9), "its last name has gone while it was open");
+    }
+
+    #[test]
+    fn no_more_than_so_many_files_stay_ready_however_often_each_is_opened() {
+        let opens = Opens::new(1);
+        let nodes = || (0..3 * READY as u64).map(|number| number * SHARDS as u64);
+        for node in nodes() {
+            for _ in 0..5 {
+                let (handle, _) = opened(&opens, node, OFlags::RDONLY, Some(node as u32));
+                opens.close(node, handle, None, || true);
+            }
+        }
+        let ready: Vec<_> = nodes().filter(|&node| is_ready(&opens, node)).collect();
+        assert!((READY / 2..=READY).contains(&ready.len()), "{}", ready.len());
+        assert_eq!(ready.last().copied(), nodes().next_back());
+        // One that is open meanwhile stays.
+        let (handle, _) = opened(&opens, ready[0], OFlags::RDONLY, None);
+        for node in nodes().rev() {
+            let (handle, _) = opened(&opens, node, OFlags::RDONLY, Some(1));
+            opens.close(node, handle, None, || true);
+        }
+        assert!(is_ready(&opens, ready[0]));
+        opens.close(ready[0], handle, None, || true);
+        opens.forget_all(None);
+        assert!(nodes().all(|node| !is_ready(&opens, node)));
     }
 
     #[test]
     fn what_is_served_is_served_until_all_have_closed_it() {
         let opens = Opens::new(1);
-        let (one, backing) = opened(&opens, OFlags::RDONLY, None);
+        let (one, backing) = opened(&opens, 9, OFlags::RDONLY, None);
         assert_eq!(backing, None);
-        let (two, backing) = opened(&opens, OFlags::RDONLY, Some(4));
+        let (two, backing) = opened(&opens, 9, OFlags::RDONLY, Some(4));
         assert_eq!(backing, None);
-        opens.close(9, one, None);
-        opens.close(9, two, None);
-        assert_eq!(opened(&opens, OFlags::RDONLY, Some(4)).1, Some(4));
+        opens.close(9, one, None, || true);
+        opens.close(9, two, None, || true);
+        assert_eq!(opened(&opens, 9, OFlags::RDONLY, Some(4)).1, Some(4));
     }
 
     #[test]
     fn a_handle_tells_how_it_was_opened() {
         let opens = Opens::new(1);
         for flags in [OFlags::RDONLY, OFlags::WRONLY | OFlags::DSYNC, OFlags::RDWR | OFlags::SYNC] {
-            assert_eq!(opened(&opens, flags, None).0.flags(), flags);
+            assert_eq!(opened(&opens, 9, flags, None).0.flags(), flags);
         }
         assert!(opens.open_directory().flags().contains(OFlags::DIRECTORY));
     }

@@ -4,10 +4,13 @@ mod stage;
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
-use stage::{Stage, Stubs, can_open};
+use ishigaki_migrate_fs::AllHere;
+use stage::{Disk, Stage, Stubs, can_open, until};
 
 /// Whether this kernel can.
 fn passes(stage: &Stage, test: &str) -> bool {
@@ -65,7 +68,7 @@ fn a_stub_that_becomes_normal_is_served_until_it_was_closed_and_passed_through_t
     assert_eq!(stage.door().counts().passed, 0);
     drop((file, other));
     // Closing is told to the door a little later.
-    stage::until(|| {
+    until(|| {
         let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         map_and_write(&file, 4096);
         stage.door().counts().passed > 0
@@ -74,12 +77,77 @@ fn a_stub_that_becomes_normal_is_served_until_it_was_closed_and_passed_through_t
     assert_eq!((bytes[0], bytes[1], bytes[4096]), (9, 7, 9));
 }
 
+#[test]
+fn a_write_to_a_mapping_shows_in_the_time_of_the_last_change_at_once() {
+    const TEST: &str = "a_write_to_a_mapping_shows_in_the_time_of_the_last_change_at_once";
+    if !can_open(TEST) {
+        return;
+    }
+    let stage = Stage::new();
+    let path = stage.folder.join("file");
+    fs::write(&path, vec![7; 8192]).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+    // The kernel is told the time, and believes it.
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), long_ago);
+    let script = "import mmap,os,sys
+path = sys.argv[1]
+seen = lambda: os.stat(path).st_mtime_ns
+file = os.open(path, os.O_RDWR)
+mapped = mmap.mmap(file, 8192)
+before = seen()
+mapped[0] = 9
+after = seen()
+mapped.close()
+os.close(file)
+print(before // 10**9, after > before, after == seen())";
+    let seen = Command::new("python3").args(["-c", script]).arg(&path).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&seen.stdout), "1000000000 True True\n", "{seen:?}");
+    let own = fs::metadata(stage.destination.join("file")).unwrap().modified().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), own);
+}
+
+#[test]
+fn a_file_that_is_removed_after_it_was_read_gives_its_space_back() {
+    const TEST: &str = "a_file_that_is_removed_after_it_was_read_gives_its_space_back";
+    if !can_open(TEST) {
+        return;
+    }
+    let Some(disk) = Disk::new(TEST, Command::new("mkfs.ext4").args(["-q", "-F"])) else { return };
+    let stage = Stage::within(tempfile::tempdir_in(&disk.folder).unwrap(), Arc::new(AllHere));
+    let free = || rustix::fs::statvfs(&disk.folder).unwrap().f_bfree;
+    let before = free();
+    for (name, other) in [("removed", None), ("replaced", Some("other"))] {
+        let path = stage.folder.join(name);
+        fs::write(&path, vec![7; 20 << 20]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        assert!(before - free() >= 5_000);
+        assert_eq!(fs::read(&path).unwrap().len(), 20 << 20);
+        match other {
+            None => fs::remove_file(&path).unwrap(),
+            Some(other) => {
+                fs::write(stage.folder.join(other), b"").unwrap();
+                fs::rename(stage.folder.join(other), &path).unwrap();
+            }
+        }
+        // Closing and forgetting are told to the door a little later.
+        until(|| before - free().min(before) < 1_000);
+    }
+    // A directory, too, is not held any longer than it is there.
+    let inodes = || rustix::fs::statvfs(&disk.folder).unwrap().f_ffree;
+    fs::create_dir(stage.folder.join("directory")).unwrap();
+    fs::write(stage.folder.join("directory/file"), b"").unwrap();
+    let with = inodes();
+    fs::remove_dir_all(stage.folder.join("directory")).unwrap();
+    until(|| inodes() == with + 2);
+}
+
 /// Writes one byte to a shared mapping, by another process: mappings take unsafe code here.
 fn map_and_write(file: &File, offset: u64) {
     use std::os::fd::AsRawFd;
     let script =
         format!("import mmap,os\nf={}\nm=mmap.mmap(f,8192)\nm[{offset}]=9\nm.flush()\nm.close()\n", file.as_raw_fd());
     rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).unwrap();
-    let done = std::process::Command::new("python3").arg("-c").arg(script).status().unwrap();
+    let done = Command::new("python3").arg("-c").arg(script).status().unwrap();
     assert!(done.success());
 }

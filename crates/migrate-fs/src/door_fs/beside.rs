@@ -34,9 +34,9 @@ impl Beside for DoorFs {
     }
 
     fn make_unnamed(&self, ctx: &Context, directory: u64, args: CreateIn) -> Result<(Entry, Opened), Errno> {
-        caller::root()?;
-        let place = self.place(directory).map_err(errno)?;
-        caller::maker(ctx, args.umask)?;
+        caller::any()?;
+        let place = self.directory(directory).map_err(errno)?;
+        caller::maker(ctx, args.mode, args.umask)?;
         let asked = OFlags::from_bits_retain(args.flags);
         let own = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | (asked & OFlags::EXCL);
         let made = openat(&place, c".", own, Mode::from_raw_mode(args.mode))?;

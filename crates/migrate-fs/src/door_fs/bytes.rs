@@ -14,7 +14,7 @@ use ishigaki_fuse::{Copy, Opened};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, Statx, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
 
-use super::{DoorFs, Place};
+use super::{AT_ONCE, DoorFs, Place};
 use crate::arrivals::Change;
 use crate::caller;
 use crate::opens::{Handle, Open, options};
@@ -31,7 +31,7 @@ thread_local! {
 
 impl DoorFs {
     pub(super) fn open_file(&self, ctx: &Context, node: u64, flags: u32, fuse_flags: u32) -> io::Result<Opened> {
-        caller::root()?;
+        caller::any()?;
         let truncates = OFlags::from_bits_retain(flags).contains(OFlags::TRUNC);
         let is_normal = if self.arrivals.is_over() && !truncates {
             true
@@ -45,6 +45,10 @@ impl DoorFs {
             }
             self.is_normal(&place)?
         };
+        if !is_normal {
+            // A file of which something is missing after all is not passed through because it was.
+            self.opens.forget(node, self.connection.get());
+        }
         let opened = self.opened(node, flags, || {
             if !is_normal {
                 return Ok(None);
@@ -79,9 +83,7 @@ impl DoorFs {
             return Ok(None);
         }
         caller::passer()?;
-        let passed = connection.pass_through(file);
-        caller::root()?;
-        match passed {
+        match connection.pass_through(file) {
             Ok(backing) => Ok(Some(backing)),
             Err(errno) => {
                 tracing::warn!(%errno, "a file can not be passed through and is served, which is slower");
@@ -97,17 +99,22 @@ impl DoorFs {
         flags: u32,
     ) -> io::Result<(Entry, Opened)> {
         let opened = self.opened(identity.number, flags, || self.pass(&made))?;
-        Ok((self.entry(identity, &found), opened))
+        let mut entry = self.entry(identity, &found);
+        if Handle(opened.handle).may_map() {
+            entry.attr_timeout = AT_ONCE;
+        }
+        Ok((entry, opened))
     }
 
     pub(super) fn close(&self, node: u64, handle: Handle) {
-        self.opens.close(node, handle, self.connection.get());
+        // What has no name any more is to be freed when it is closed.
+        self.opens.close(node, handle, self.connection.get(), || !self.nodes.is_orphan(node));
     }
 
     /// The destination's file of a handle.
     pub(super) fn file_of(&self, node: u64, handle: Handle) -> io::Result<Arc<Open>> {
         self.opens.file(handle, || {
-            caller::root()?;
+            caller::any()?;
             self.open_node(node, handle.flags())
         })
     }
@@ -182,7 +189,7 @@ impl DoorFs {
             let act = || {
                 caller::writer(ctx, clears)?;
                 let written = open.file.write_all_at(bytes, offset);
-                caller::root()?;
+                self.back()?;
                 written
             };
             if self.arrivals.is_over() {
@@ -222,7 +229,7 @@ impl DoorFs {
         self.change(&self.place(node)?, &change, || {
             caller::writer(ctx, ctx.uid != 0)?;
             let done = fallocate(&open.file, mode, offset, length);
-            caller::root()?;
+            self.back()?;
             Ok(done?)
         })?;
         self.cleared(node, bits);
@@ -287,7 +294,7 @@ impl DoorFs {
         self.change(&self.place(copy.to.0)?, &Change::Write(copy.to_offset..end), || {
             caller::writer(ctx, ctx.uid != 0)?;
             let done = copy_all(&from.file, &to.file, copy, length);
-            caller::root()?;
+            self.back()?;
             copied = done?;
             Ok(())
         })?;

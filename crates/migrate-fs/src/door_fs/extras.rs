@@ -27,10 +27,11 @@ fn path(place: &Place<'_>) -> String {
 
 impl DoorFs {
     fn extras(&self, node: u64) -> io::Result<Place<'_>> {
-        caller::root()?;
+        caller::any()?;
         let place = self.place(node)?;
         if !self.is_here(&place)? {
-            Self::wait(|cancel| self.arrivals.extras_needed(place.object(), cancel))?;
+            let arrivals = self.ask()?;
+            Self::wait(|cancel| arrivals.extras_needed(place.object(), cancel))?;
         }
         Ok(place)
     }
@@ -52,7 +53,8 @@ impl DoorFs {
         if self.is_here(place)? {
             return act();
         }
-        Self::wait(|cancel| self.arrivals.attributes_change(place.object(), cancel, &mut act))
+        let arrivals = self.ask()?;
+        Self::wait(|cancel| arrivals.attributes_change(place.object(), cancel, &mut act))
     }
 
     fn refuse_hidden(&self, name: &CStr) -> io::Result<()> {

@@ -44,7 +44,9 @@ impl FileSystem for DoorFs {
     }
 
     fn forget(&self, _: &Context, node: u64, count: u64) {
-        self.nodes.forget(node, count);
+        if self.nodes.forget(node, count) {
+            self.let_go(node);
+        }
     }
 
     fn getattr(&self, _: &Context, node: u64, _: Option<u64>) -> io::Result<(stat64, Duration)> {
@@ -87,12 +89,12 @@ impl FileSystem for DoorFs {
         self.remove_name(parent, name, AtFlags::REMOVEDIR)
     }
 
-    fn rename(&self, _: &Context, old: u64, old_name: &CStr, new: u64, new_name: &CStr, flags: u32) -> io::Result<()> {
-        self.move_name((old, old_name), (new, new_name), flags)
+    fn rename(&self, ctx: &Context, old: u64, old_name: &CStr, new: u64, name: &CStr, flags: u32) -> io::Result<()> {
+        self.move_name(ctx, (old, old_name), (new, name), flags)
     }
 
-    fn link(&self, _: &Context, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
-        self.add_name(node, parent, name)
+    fn link(&self, ctx: &Context, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
+        self.add_name(ctx, node, parent, name)
     }
 
     fn open(

@@ -24,13 +24,13 @@ pub(super) struct Leaving {
 
 impl DoorFs {
     pub(super) fn find_name(&self, parent: u64, name: &CStr) -> io::Result<Entry> {
-        caller::root()?;
+        caller::any()?;
         match name.to_bytes() {
             b"." => return self.find_itself(parent),
             b".." => return self.find_above(parent),
             _ => {}
         }
-        let directory = self.place(parent)?;
+        let directory = self.directory(parent)?;
         self.names_needed(&directory)?;
         if self.is_hidden(parent, name) {
             return Err(Errno::NOENT.into());
@@ -74,16 +74,16 @@ impl DoorFs {
         if self.is_hidden(parent, name) {
             return Err(Errno::PERM.into());
         }
-        let directory = self.place(parent)?;
+        let directory = self.directory(parent)?;
         self.names_change(&directory)?;
         Ok(directory)
     }
 
     /// The directory in which a program makes something, with the thread acting in its name.
-    fn workshop(&self, ctx: &Context, parent: u64, name: &CStr, mask: u32) -> io::Result<Place<'_>> {
-        caller::root()?;
+    fn workshop(&self, ctx: &Context, parent: u64, name: &CStr, (mode, mask): (u32, u32)) -> io::Result<Place<'_>> {
+        caller::any()?;
         let directory = self.changing(parent, name)?;
-        caller::maker(ctx, mask)?;
+        caller::maker(ctx, mode, mask)?;
         Ok(directory)
     }
 
@@ -101,7 +101,7 @@ impl DoorFs {
         name: &CStr,
         (mode, rdev, mask): (u32, u32, u32),
     ) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, name, mask)?;
+        let directory = self.workshop(ctx, parent, name, (mode, mask))?;
         let file_type = FileType::from_raw_mode(mode);
         mknodat(&directory, name, file_type, Mode::from_raw_mode(mode), rdev.into())?;
         self.give_new(&directory, name)
@@ -114,13 +114,13 @@ impl DoorFs {
         name: &CStr,
         (mode, mask): (u32, u32),
     ) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, name, mask)?;
+        let directory = self.workshop(ctx, parent, name, (mode, mask))?;
         mkdirat(&directory, name, Mode::from_raw_mode(mode))?;
         self.give_new(&directory, name)
     }
 
     pub(super) fn make_symlink(&self, ctx: &Context, parent: u64, name: &CStr, target: &CStr) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, name, 0)?;
+        let directory = self.workshop(ctx, parent, name, (0, 0))?;
         symlinkat(target, &directory, name)?;
         self.give_new(&directory, name)
     }
@@ -133,7 +133,7 @@ impl DoorFs {
         name: &CStr,
         (flags, mode, umask): (u32, u32, u32),
     ) -> io::Result<(Identity, Statx, OwnedFd)> {
-        let directory = self.workshop(ctx, parent, name, umask)?;
+        let directory = self.workshop(ctx, parent, name, (mode, umask))?;
         let own = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let new = openat(&directory, name, own, Mode::from_raw_mode(mode)).map_err(|errno| {
             // The kernel looks again, and asks whether the program may open what is there.
@@ -145,15 +145,16 @@ impl DoorFs {
         Ok((identity, found, new))
     }
 
-    pub(super) fn add_name(&self, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
-        caller::root()?;
+    pub(super) fn add_name(&self, ctx: &Context, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
+        caller::any()?;
         let (object, directory) = (self.place(node)?, self.changing(parent, name)?);
+        caller::mover(ctx)?;
         linkat(&object, c"", &directory, name, AtFlags::EMPTY_PATH)?;
         self.give(self.volume.identify(&object)?)
     }
 
     pub(super) fn remove_name(&self, parent: u64, name: &CStr, flags: AtFlags) -> io::Result<()> {
-        caller::root()?;
+        caller::any()?;
         let directory = self.changing(parent, name)?;
         let leaving = self.leaving(&directory, name)?;
         unlinkat(&directory, name, flags)?;
@@ -179,11 +180,12 @@ impl DoorFs {
     fn left(&self, leaving: Option<Leaving>) {
         if let Some(Leaving { identity, held }) = leaving {
             self.nodes.orphan(identity, held);
+            self.let_go(identity.number);
         }
     }
 
-    pub(super) fn move_name(&self, from: (u64, &CStr), to: (u64, &CStr), flags: u32) -> io::Result<()> {
-        caller::root()?;
+    pub(super) fn move_name(&self, ctx: &Context, from: (u64, &CStr), to: (u64, &CStr), flags: u32) -> io::Result<()> {
+        caller::any()?;
         let (old, new) = (self.changing(from.0, from.1)?, self.changing(to.0, to.1)?);
         let flags = RenameFlags::from_bits_retain(flags);
         let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
@@ -195,6 +197,7 @@ impl DoorFs {
             Some(leaving) => self.volume.find(&old, from.1)?.0 == leaving.identity,
             None => false,
         };
+        caller::mover(ctx)?;
         self.arrivals.moving(&mut || Ok(renameat_with(&old, from.1, &new, to.1, flags)?))?;
         if !is_itself {
             self.left(leaving);
@@ -203,7 +206,7 @@ impl DoorFs {
     }
 
     pub(super) fn target(&self, node: u64) -> io::Result<Vec<u8>> {
-        caller::root()?;
+        caller::any()?;
         let place = self.place(node)?;
         let mut target = Vec::with_capacity(4096);
         readlinkat_raw(&place, c"", rustix::buffer::spare_capacity(&mut target))?;
