@@ -10,3 +10,7 @@ mod nfs;
 mod path;
 #[path = "sources/peer.rs"]
 mod peer;
+#[path = "sources/samba.rs"]
+mod samba;
+#[path = "sources/smb.rs"]
+mod smb;

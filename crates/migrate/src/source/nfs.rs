@@ -22,7 +22,7 @@
 //! them (`acl`).
 //!
 //! Parts: `address` is what people write; `mount` finds the root; `listing` and `reading` are what the engine asks; `protocol` is NFS and `rpc` what carries it,
-//! both written in `xdr`; `flight`, `pool`, `connection` and `socket` are the way to the server.
+//! both written in `xdr`; `flight`, `pool` and `connection` are the way to the server.
 
 mod acl;
 mod address;
@@ -36,7 +36,6 @@ mod pool;
 mod protocol;
 mod reading;
 mod rpc;
-mod socket;
 mod xdr;
 
 use std::ffi::OsString;

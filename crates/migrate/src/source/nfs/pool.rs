@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{CAPACITY, Connection, Room};
 use super::rpc::Credentials;
-use super::socket;
-use crate::source::Cancel;
+use crate::source::{Cancel, socket};
 
 /// With so many calls under way on each connection, one more is opened.
 const BUSY: usize = 4;
@@ -111,7 +110,7 @@ impl Pool {
             slot.connecting = true;
         }
         let made = self.addresses.iter().find_map(|address| {
-            let stream = socket::connect(*address, cancel);
+            let stream = socket::connect_privileged(*address, cancel);
             let made = stream.and_then(|stream| Connection::new(stream, Arc::clone(&self.room), self.limits.silence));
             match made {
                 Ok(connection) => Some(Arc::new(connection)),

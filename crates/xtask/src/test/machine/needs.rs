@@ -153,6 +153,22 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
+        what: "Samba, its clients and its modules",
+        why: "the tests of a migration from an SMB server",
+        means: Means::Programs(&[
+            "/usr/sbin/smbd",
+            "smbpasswd",
+            "smbclient",
+            "smbcacls",
+            "/usr/bin/smbpasswd",
+            "/usr/bin/smbclient",
+            "/usr/bin/smbcacls",
+        ]),
+        packages: &["samba", "samba-vfs-modules", "smbclient"],
+        without: Without::Skips,
+        installs: true,
+    },
+    Need {
         what: "fusermount3",
         why: "unmounting for users who are not root",
         means: Means::Programs(&["fusermount3"]),

@@ -24,8 +24,15 @@ const PRIVILEGED: std::ops::Range<u16> = 665..1024;
 /// For requests alone, so that sending never waits for the server.
 const SEND_BUFFER: usize = 256 << 10;
 
-/// Connects from a privileged port where this process may have one: servers ask for it as a proof that root is calling.
+/// Connects.
 pub(super) fn connect(address: SocketAddr, cancel: &Cancel) -> io::Result<TcpStream> {
+    let socket = socket(address)?;
+    establish(&socket, address, cancel)?;
+    ready(socket)
+}
+
+/// Connects from a privileged port where this process may have one: NFS servers ask for it as a proof that root is calling.
+pub(super) fn connect_privileged(address: SocketAddr, cancel: &Cancel) -> io::Result<TcpStream> {
     let count = PRIVILEGED.len();
     let first = usize::from(random());
     for number in 0..count {
@@ -47,9 +54,7 @@ pub(super) fn connect(address: SocketAddr, cancel: &Cancel) -> io::Result<TcpStr
             outcome => return outcome.and_then(|()| ready(socket)),
         }
     }
-    let socket = socket(address)?;
-    establish(&socket, address, cancel)?;
-    ready(socket)
+    connect(address, cancel)
 }
 
 fn random() -> u16 {
