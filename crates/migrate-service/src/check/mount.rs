@@ -42,7 +42,7 @@ fn outside(config: &Config, at: &Path, findings: &mut Vec<Finding>) {
     let to = fs::canonicalize(&config.to).ok();
     let paths = config.sources.iter().filter_map(|source| match &source.from {
         From::Path(path) => fs::canonicalize(path).ok(),
-        From::Nfs(_) => None,
+        From::Nfs(_) | From::Smb { .. } => None,
     });
     let sources: Vec<_> = paths.collect();
     let meet = |one: &Path, two: &Path| one.starts_with(two) || two.starts_with(one);

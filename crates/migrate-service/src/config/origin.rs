@@ -9,6 +9,7 @@ use ishigaki_migrate::engine::HIDDEN;
 use ishigaki_migrate::source::deferred::Deferred;
 use ishigaki_migrate::source::nfs::{Address, NfsSource};
 use ishigaki_migrate::source::path::PathSource;
+use ishigaki_migrate::source::smb::{self, Credentials, SmbSource};
 use ishigaki_migrate::source::{Cancel, Source};
 
 use crate::{Error, Result};
@@ -27,6 +28,13 @@ pub struct SourceConfig {
 pub enum From {
     /// A server of NFS version 3.
     Nfs(Address),
+    /// A server of SMB 2.1 to 3.1.1.
+    Smb {
+        /// The share.
+        address: smb::Address,
+        /// A file that names the account, as `mount.cifs` takes it; without one, a guest.
+        credentials: Option<PathBuf>,
+    },
     /// A directory of this host.
     Path(PathBuf),
 }
@@ -50,6 +58,13 @@ impl From {
     fn try_open(&self, cancel: &Cancel) -> ishigaki_migrate::source::Result<Arc<dyn Source>> {
         match self {
             Self::Nfs(address) => NfsSource::open(address, cancel).map(|source| Arc::new(source) as Arc<dyn Source>),
+            Self::Smb { address, credentials } => {
+                let credentials = match credentials {
+                    Some(file) => Credentials::read(file)?,
+                    None => Credentials::guest(),
+                };
+                SmbSource::open(address, &credentials, cancel).map(|source| Arc::new(source) as Arc<dyn Source>)
+            }
             Self::Path(path) => PathSource::open(path).map(|source| Arc::new(source) as Arc<dyn Source>),
         }
     }
@@ -66,7 +81,22 @@ impl From {
     pub(super) fn below(self, base: &Path) -> Self {
         match self {
             Self::Path(path) => Self::Path(base.join(path)),
-            nfs @ Self::Nfs(_) => nfs,
+            server @ (Self::Nfs(_) | Self::Smb { .. }) => server,
+        }
+    }
+
+    /// The same, in the name of the account that a file has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] for a source that takes no account.
+    pub fn with_credentials(self, file: PathBuf) -> Result<Self> {
+        match self {
+            Self::Smb { address, .. } => Ok(Self::Smb { address, credentials: Some(file) }),
+            other => {
+                let reason = format!("`{other}` takes no account");
+                Err(Error::setting("credentials", reason, "give it to an smb:// source, or leave it out"))
+            }
         }
     }
 }
@@ -75,6 +105,7 @@ impl fmt::Display for From {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nfs(address) => address.fmt(f),
+            Self::Smb { address, .. } => address.fmt(f),
             Self::Path(path) => path.display().fmt(f),
         }
     }
@@ -84,16 +115,18 @@ impl FromStr for From {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const FORMS: &str = "write nfs://HOST/EXPORT or the path of a directory";
+        const FORMS: &str = "write nfs://HOST/EXPORT, smb://HOST/SHARE or the path of a directory";
         if text.starts_with("nfs://") {
             return match text.parse() {
                 Ok(address) => Ok(Self::Nfs(address)),
                 Err(error) => Err(Error::setting("from", error.to_string(), FORMS)),
             };
         }
-        if text.starts_with("smb://") || text.starts_with("cifs://") {
-            let reason = format!("`{text}`: SMB is not spoken yet");
-            return Err(Error::setting("from", reason, "mount the share (`mount -t cifs`) and give the mount's path"));
+        if text.starts_with("smb://") {
+            return match text.parse() {
+                Ok(address) => Ok(Self::Smb { address, credentials: None }),
+                Err(error) => Err(Error::setting("from", error.to_string(), FORMS)),
+            };
         }
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(Error::setting("from", format!("`{text}`: there are no sources by {scheme}"), FORMS));

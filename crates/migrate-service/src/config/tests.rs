@@ -17,6 +17,11 @@ into = "home"
 [[source]]
 from = "mounted"
 into = "more/mounted"
+
+[[source]]
+from = "smb://old/office/files?encrypt=yes"
+into = "office"
+credentials = "old.credentials"
 "#;
 
 fn parse(text: &str) -> Result<Config> {
@@ -32,11 +37,17 @@ fn everything_that_can_be_said_is_read() {
     assert_eq!((crawl.threads, crawl.bandwidth), (3, Some(2 << 20)));
     assert_eq!((crawl.depth, crawl.passes), (Depth::DepthFirst, Passes::Bulk));
     assert!(config.paused);
-    let [home, mounted] = &config.sources[..] else { panic!() };
+    let [home, mounted, office] = &config.sources[..] else { panic!() };
     assert_eq!(home.into, Path::new("home"));
     assert!(matches!(&home.from, From::Nfs(address) if address.user == 5), "{home:?}");
     assert_eq!(home.from.to_string(), "nfs://old/home");
     assert_eq!(mounted.from, From::Path("/etc/mounted".into()));
+    assert!(
+        matches!(&office.from, From::Smb { address, credentials }
+            if address.encrypt && credentials.as_deref() == Some(Path::new("/etc/old.credentials"))),
+        "{office:?}"
+    );
+    assert_eq!(office.from.to_string(), "smb://old/office/files");
     assert_eq!(config.settings().give_up, config.give_up);
 }
 
@@ -73,7 +84,9 @@ fn what_can_not_be_is_told_with_its_line_its_name_and_the_remedy() {
         (with("ids = \"/nowhere/ids\""), vec![":3: `ids`: /nowhere/ids: ", "leave it out"]),
         (with("").replace("\"/a\"", "\"/d/x/../a\""), vec![":2: `at`", "outside of the destination"]),
         (with("").replace("\"/d\"", "\"/a/d\""), vec![":2: `at`", "outside of the destination"]),
-        (with("").replace("\"/s\"", "\"smb://old/home\""), vec![":5: `from`", "SMB is not spoken", "mount -t cifs"]),
+        (with("").replace("\"/s\"", "\"smb://old\""), vec![":5: `from`", "it has no share", "smb://HOST/SHARE"]),
+        (with("").replace("\"/s\"", "\"smb://a:b@old/c\""), vec![":5: `from`", "no password in it", "`credentials`"]),
+        (sources("credentials = \"x\""), vec![":5: `credentials`: `/s` takes no account", "smb://"]),
         (with("").replace("\"/s\"", "\"ftp://old/home\""), vec![":5: `from`", "no sources by ftp", "nfs://HOST"]),
         (with("").replace("\"/s\"", "\"nfs://old\""), vec![":5: `from`", "it has no path"]),
         (with("").replace("\"/s\"", "\"\""), vec![":5: `from`: it is empty"]),
@@ -102,7 +115,7 @@ fn values_are_refused_as_a_file_is() {
         ("old", "/d", "/a", "`from`: `old` is no absolute path"),
         ("/s", "d", "/a", "`to`: `d` is no absolute path"),
         ("/s", "/d", "a", "`at`: `a` is no absolute path"),
-        ("smb://a/b", "/d", "/a", "`from`: `smb://a/b`: SMB"),
+        ("smb://a", "/d", "/a", "`from`: smb://a is no address"),
         ("/s", "/d", "/d", "`at`: /d and the destination"),
     ] {
         let error = Config::new(from, to.into(), at.into()).unwrap_err().to_string();

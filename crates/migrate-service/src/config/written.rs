@@ -32,6 +32,7 @@ struct WrittenSource {
     from: Spanned<String>,
     #[serde(default)]
     into: PathBuf,
+    credentials: Option<Spanned<PathBuf>>,
 }
 
 /// A text and its file, so that errors have lines.
@@ -94,9 +95,13 @@ impl Config {
         }
         for source in written.source {
             let line = here.line(source.span().start);
-            let WrittenSource { from, into } = source.into_inner();
+            let WrittenSource { from, into, credentials } = source.into_inner();
             let from = here.value(Some(from), |text| text.parse::<super::From>())?;
-            let Some(from) = from else { continue };
+            let Some(mut from) = from else { continue };
+            if credentials.is_some() {
+                let with = here.value(credentials, |file| from.clone().with_credentials(base.join(file)))?;
+                from = with.unwrap_or(from);
+            }
             config.sources.push(SourceConfig { from: from.below(base), into });
             // What was right before the source came is wrong by that source, or by one of the two paths.
             config.validate().map_err(|error| match &error {

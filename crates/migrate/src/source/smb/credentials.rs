@@ -44,7 +44,9 @@ impl Credentials {
     ///
     /// [`ErrorKind::Invalid`] if it can not be read, others than its owner may read it, or it has another line.
     pub fn read(path: &Path) -> Result<Self> {
-        let wrong = |why: String| Error::new(ErrorKind::Invalid, format!("{}: {why}", path.display()));
+        let wrong = |why: String| {
+            Error::new(ErrorKind::Invalid, format!("can not use the credentials in {}: {why}", path.display()))
+        };
         let mut text = String::new();
         let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
         let mode = file.metadata().map_err(|error| wrong(error.to_string()))?.mode();
