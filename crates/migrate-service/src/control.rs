@@ -47,7 +47,7 @@ pub enum Request {
     },
     /// Which files have changed at the source.
     Conflicts {},
-    /// To decide on one of them.
+    /// To decide on one of them; or, with [`Keep::Here`], to accept that an object was left out, as a problem of the status says.
     Resolve {
         /// Where it is now, below the destination, written as in [`Problem::path`].
         path: String,

@@ -32,12 +32,13 @@
 //! the record's true holes. No bitmap is kept: a crash that loses a block's data loses its allocation, too (paper 5, section 2.3.3). While
 //! a stub is in use, memory holds which ranges are missing.
 //!
-//! Parts: `file` is a stub's use, `node` what is known of one, `copying` brings data, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
+//! Parts: `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
 //! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `hidden` is the
 //! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
 
 mod asking;
+mod attributes;
 mod child;
 mod conflict;
 mod copying;
@@ -82,6 +83,8 @@ pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};
 pub use hidden::HIDDEN;
+#[cfg(fuzzing)]
+pub use log::fuzz;
 pub use progress::{Problem, Progress};
 
 /// A source, and where its tree goes.
@@ -104,6 +107,8 @@ pub struct Settings {
     pub give_up: Option<Duration>,
     /// The pause before an absent source is asked again; it doubles up to a hundred times this.
     pub pause: Duration,
+    /// The log is written anew when it is longer than this, and than four times what it must say.
+    pub log: u64,
     /// Turns the source's owners into the destination's.
     pub owners: Arc<dyn Fn(Owner) -> Owner + Send + Sync>,
 }
@@ -115,6 +120,7 @@ impl Default for Settings {
             unit: 1 << 20,
             give_up: None,
             pause: Duration::from_millis(50),
+            log: 1 << 20,
             owners: Arc::new(|owner| owner),
         }
     }
@@ -240,7 +246,8 @@ impl<D: Destination> Engine<D> {
             self.put_attributes(&directory, &attributes, number)?;
             self.queue.found_root(self.destination.id(&directory), &origin.at);
         }
-        self.hidden.write_log(&self.destination, &self.queue.take_events())?;
+        let events = self.queue.take_events();
+        self.hidden.write_log(&self.destination, &events)?;
         self.destination.sync_all().doing("syncing the new roots")?;
         self.hidden.say_begun(&self.destination, self.origins.len())
     }
@@ -333,14 +340,14 @@ impl<D: Destination> Engine<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unfinished`] names something that is not yet here; errors of the destination.
+    /// [`Error::Unfinished`] names something that is not yet here, [`Error::LeftOut`] what could not be copied; errors of the destination.
     pub fn finish(&self) -> Result<()> {
         self.settle()?;
         if let Some(path) = self.any_stub()? {
             return Err(Error::Unfinished(path));
         }
-        if let Some(problem) = self.counters.problems().into_iter().next() {
-            return Err(Error::Unfinished(problem.path));
+        if let Some(problem) = self.problems().into_iter().next() {
+            return Err(Error::LeftOut { path: problem.path, message: problem.message });
         }
         self.hidden.remove(&self.destination)?;
         self.links.forget();

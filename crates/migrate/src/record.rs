@@ -6,6 +6,8 @@
 //! Parts: `codec` turns it into bytes and back.
 
 mod codec;
+#[cfg(fuzzing)]
+pub mod fuzz;
 
 use crate::ranges::RangeSet;
 use crate::source::{Location, Stamp};

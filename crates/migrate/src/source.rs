@@ -108,6 +108,12 @@ pub trait Source: Send + Sync {
     /// [`ErrorKind::Gone`] if there is no such object; others.
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras>;
 
+    /// [`extras`](Self::extras) of many objects, whose kinds the caller knows, with as many requests under way as the source can take. One result
+    /// for each, in order.
+    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        objects.iter().map(|(object, _)| self.extras(object, cancel)).collect()
+    }
+
     /// Reads a file from `offset` on until the buffer is full or the file ends; how many bytes were read.
     ///
     /// # Errors

@@ -7,12 +7,12 @@ mod door;
 
 use std::path::PathBuf;
 
-use door::{Door, Known, Model, Op, draw_op, draw_source, no_trace};
+use door::{BLOCK, Door, Known, Model, Op, draw_op, draw_source, no_trace, settings};
 use fastrand::Rng;
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
-use ishigaki_migrate::engine::{Crawl, Error, Passes};
+use ishigaki_migrate::engine::{Crawl, Engine, Error, HIDDEN, Passes};
 use ishigaki_migrate::source::{FileType, simulated};
 use ishigaki_testkit::seeded_runs;
 
@@ -187,4 +187,106 @@ fn nothing_synced_is_lost_by_an_end_at_any_change() {
 #[ignore = "takes minutes"]
 fn nothing_synced_is_lost_by_an_end_at_any_change_of_1000_scripts() {
     seeded_runs("nothing_synced_is_lost_by_an_end_at_any_change_of_1000_scripts", 1000, at_every_change);
+}
+
+/// Ends at every change of a script that is written for one guard, under several seeds: what a cut leaves is drawn.
+fn at_every_change_of(script: &Script, seeds: u64) {
+    let whole = Simulated::perishable(Seed(0));
+    assert_eq!(steps(&whole, script), script.steps.len(), "{:?}", script.steps);
+    for seed in 0..seeds {
+        for change in 0..whole.changes() + 3 {
+            ended_at(script, Seed(seed), change, End::Cut, true);
+        }
+    }
+}
+
+fn scripted(source: simulated::Simulated, ops: Vec<Op>) -> Script {
+    let mut models = vec![Model::of(&source)];
+    for op in &ops {
+        let mut model = models[models.len() - 1].clone();
+        model.apply(op);
+        models.push(model);
+    }
+    let mut steps: Vec<Step> = ops.into_iter().map(Step::Do).collect();
+    steps.extend([Step::Crawl(Passes::Bulk), Step::Finish]);
+    models.extend([models[models.len() - 1].clone(), models[models.len() - 1].clone()]);
+    Script { source, steps, models }
+}
+
+/// A client's own blocks that it punches must not come from the source again: the record tells of holes before they are made.
+#[test]
+fn a_hole_that_a_client_makes_is_never_filled_from_the_source() {
+    let source = simulated::Simulated::new();
+    source.add("file".as_ref(), FileType::Regular, vec![1; 4 * BLOCK as usize]);
+    let ops = vec![
+        Op::Write("file".into(), BLOCK, vec![2; 2 * BLOCK as usize]),
+        Op::Punch("file".into(), BLOCK..3 * BLOCK),
+        Op::Write("file".into(), 0, vec![3; BLOCK as usize]),
+    ];
+    at_every_change_of(&scripted(source, ops), 25);
+}
+
+/// Marks go when the records below are durable: those in files take more than the order of names.
+#[test]
+fn long_records_are_durable_before_the_directory_is_settled() {
+    let source = simulated::Simulated::new();
+    let mut path = PathBuf::new();
+    for depth in 0..20 {
+        path.push(format!("{depth:0200}"));
+        source.add(&path, FileType::Directory, Vec::new());
+    }
+    source.add(&path.join("file"), FileType::Regular, vec![1; 10]);
+    source.add(&path.join("below"), FileType::Directory, Vec::new());
+    // Those above are settled first: then few changes are not durable when the last one is.
+    let above = path.parent().expect("it is deep").join("made");
+    let ops = vec![Op::Create(above, FileType::Regular), Op::Create(path.join("made"), FileType::Regular)];
+    at_every_change_of(&scripted(source, ops), 3);
+}
+
+/// What a listing left that a crash took back is not what the source has by now.
+#[test]
+fn a_listing_that_is_made_again_is_that_of_the_source_as_it_is_then() {
+    let listed = |stop: u64, round: u64| {
+        let source = simulated::Simulated::new();
+        for name in ["gone", "other", "same"] {
+            source.add(name.as_ref(), FileType::Regular, name.as_bytes().to_vec());
+        }
+        for name in ["left", "left/below", "turned"] {
+            source.add(name.as_ref(), FileType::Directory, Vec::new());
+        }
+        let destination = Simulated::perishable(Seed(round).derive(stop));
+        destination.stop_at(stop);
+        let door = Door::open(&destination, &source);
+        let is_done = door.is_ok_and(|door| {
+            let listed = door.engine.look_into(&destination.root(), &door.cancel);
+            listed.is_ok() && door.engine.settle().is_ok()
+        });
+        destination.cut_power();
+        let is_settled = destination.xattr(&destination.root(), &settings().attribute).expect("looks").is_none();
+        let has_begun = destination.lookup(&destination.root(), HIDDEN.as_ref()).expect("looks").is_some();
+        if is_settled && has_begun && is_done {
+            return false;
+        }
+        for name in ["gone", "other", "left/below", "left", "turned"] {
+            source.remove(name.as_ref());
+        }
+        source.add("other".as_ref(), FileType::Regular, b"a longer one".to_vec());
+        source.add("turned".as_ref(), FileType::Regular, b"a file".to_vec());
+        source.add("new".as_ref(), FileType::Regular, b"new".to_vec());
+        if has_begun && is_settled && Engine::begun(&destination).expect("looks") > 0 {
+            // Its listing survived: then the old names are the truth, and what the source has not any more is told.
+            return true;
+        }
+        let door = Door::open(&destination, &source).expect("goes on");
+        door.engine.crawl(&Crawl { threads: 1, ..Crawl::default() }, &door.cancel).expect("ends");
+        assert_eq!(door.engine.problems(), [], "stopped at {stop}");
+        door.check(&Model::of(&source), true).expect("looks");
+        door.engine.finish().expect("nothing is missing");
+        no_trace(&destination);
+        true
+    };
+    for round in 0..20 {
+        let stops = (0..200).take_while(|stop| listed(*stop, round)).count();
+        assert!((30..200).contains(&stops), "{stops}");
+    }
 }

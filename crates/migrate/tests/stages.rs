@@ -224,3 +224,83 @@ fn a_join_that_is_cut_off_at_any_step_is_made_by_the_next_start() {
     let steps = (0..1000).take_while(|stop| joined(*stop)).count();
     assert!(steps > 8, "{steps}");
 }
+
+#[test]
+fn what_was_left_out_is_known_after_a_restart_until_a_person_accepts_it() {
+    let source = small(&["good", "deep/good"]);
+    for name in ["bad", "deep/worse"] {
+        // The link's target is refused: nothing stands for it here.
+        source.add(Path::new(name), FileType::Symlink, Vec::new());
+        source.change(Path::new(name), |object| object.fails = Some(ErrorKind::Denied));
+    }
+    let destination = Simulated::perishable(Seed(1));
+    let mut door = Door::open(&destination, &source).expect("begins");
+    for _ in 0..3 {
+        door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on");
+        let problems: Vec<_> = door.engine.problems().into_iter().map(|it| (it.path, it.left_out)).collect();
+        assert_eq!(problems, [("bad".into(), true), ("deep/worse".into(), true)]);
+        assert!(matches!(door.engine.finish(), Err(Error::LeftOut { .. })));
+        drop(door);
+        destination.cut_power();
+        door = Door::open(&destination, &source).expect("goes on");
+        assert_eq!(door.engine.progress().problems, 2, "before anything is looked at");
+        assert!(matches!(door.engine.finish(), Err(Error::LeftOut { .. })));
+    }
+    assert!(door.engine.accept(0, Path::new("bad")) && !door.engine.accept(0, Path::new("good")));
+    assert!(matches!(door.engine.finish(), Err(Error::LeftOut { path, .. }) if path == Path::new("deep/worse")));
+    drop(door);
+    let door = Door::open(&destination, &source).expect("goes on");
+    assert!(door.engine.accept(0, Path::new("deep/worse")));
+    door.engine.finish().expect("all is accepted");
+    no_trace(&destination);
+}
+
+#[test]
+fn a_refused_file_that_a_client_removes_is_no_problem_any_more() {
+    let source = small(&["good", "bad"]);
+    source.change(Path::new("bad"), |object| object.fails = Some(ErrorKind::Denied));
+    let destination = Simulated::new();
+    let door = Door::open(&destination, &source).expect("begins");
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on");
+    assert_eq!(door.engine.progress().problems, 1);
+    assert!(!door.engine.accept(0, Path::new("bad")), "it is a stub, which the end would not leave out");
+    drop(door);
+    let door = Door::open(&destination, &source).expect("goes on");
+    assert_eq!(door.engine.progress().problems, 1);
+    door.perform(&Op::Unlink("bad".into())).expect("removes");
+    door.engine.look_again();
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+    assert_eq!(door.engine.problems(), []);
+    door.engine.finish().expect("nothing is missing");
+}
+
+#[test]
+fn the_log_stays_short_while_much_is_copied() {
+    let source = Source::new();
+    for number in 0..400 {
+        source.add(Path::new(&format!("directory-{number}")), FileType::Directory, Vec::new());
+        source.add(Path::new(&format!("directory-{number}/file")), FileType::Regular, vec![1]);
+    }
+    let destination = Simulated::new();
+    let door = Door::open(&destination, &source).expect("begins");
+    let hidden = destination.lookup(&destination.root(), ".ishigaki-migrate".as_ref()).expect("looks").expect("there");
+    let length = || {
+        let log = destination.lookup(&hidden, "log".as_ref()).expect("looks").expect("there");
+        destination.status(&log).expect("a status").size
+    };
+    door.engine.crawl(&Crawl { passes: Passes::Bulk, ..Crawl::default() }, &door.cancel).expect("ends");
+    for number in 0..200 {
+        door.perform(&Op::Create(format!("directory-{number}/made").into(), FileType::Regular)).expect("creates");
+        door.engine.look_again();
+        door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+    }
+    assert!(length() < 2_000, "{}", length());
+    let progress = door.engine.progress();
+    drop(door);
+    let door = Door::open(&destination, &source).expect("goes on");
+    let again = door.engine.progress();
+    assert_eq!((again.directories, again.listed, again.files), (progress.directories, progress.listed, progress.files));
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+    door.engine.finish().expect("nothing is missing");
+    no_trace(&destination);
+}

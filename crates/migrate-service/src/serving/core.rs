@@ -152,6 +152,16 @@ impl Core {
         self.problems().into_iter().filter_map(|(is_conflict, problem)| is_conflict.then_some(problem)).collect()
     }
 
+    /// A person accepts that an object was left out, which has nothing here to decide on; whether there is such a problem.
+    fn accept(&self, path: &str) -> bool {
+        let below = |source: u32| self.config.sources.get(source as usize).map(|source| source.into.clone());
+        let mut all = self.engine.problems_by_source().into_iter();
+        let found = all.find(|(source, problem)| {
+            problem.left_out && shown(&below(*source).unwrap_or_default().join(&problem.path)) == path
+        });
+        found.is_some_and(|(source, problem)| self.engine.accept(source, &problem.path))
+    }
+
     pub(super) fn resume(&self) {
         self.crawling.resume();
     }
@@ -169,6 +179,10 @@ impl Core {
 
     /// Decides on a file that has changed at the source. The crawler then goes on with it.
     pub(super) fn resolve(&self, path: &str, keep: Keep) -> Result<()> {
+        if keep == Keep::Here && self.accept(path) {
+            self.crawling.again();
+            return Ok(());
+        }
         let none = || Error::NoConflict(path.to_owned());
         let destination = self.engine.destination();
         let bytes = shown::read(path);

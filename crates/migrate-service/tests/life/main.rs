@@ -273,3 +273,25 @@ fn a_source_that_is_added_to_the_configuration_joins() {
     drop(serving);
     nothing_is_left(&stage.new);
 }
+
+#[test]
+fn what_was_left_out_keeps_the_migration_from_ending_until_it_is_accepted() {
+    let Some(stage) = Stage::new("what_was_left_out_keeps_the_migration_from_ending_until_it_is_accepted") else {
+        return;
+    };
+    // The name of the migration's own directory can not be taken.
+    fs::create_dir(stage.old.join(HIDDEN)).unwrap();
+    let serving = stage.start();
+    assert_eq!(stage.until_done().problems, 1);
+    serving.stop().unwrap();
+    let serving = stage.start();
+    let status = stage.until_done();
+    assert_eq!((status.problems, status.first_problems[0].path.as_str()), (1, HIDDEN), "after a restart, too");
+    let refused = stage.refused(&Request::Finish {});
+    assert!(refused.contains("1 objects could not be copied") && refused.contains(HIDDEN), "{refused}");
+    stage.order(&Request::Resolve { path: HIDDEN.to_owned(), keep: Keep::Here });
+    stage.until(|status| status.phase == Phase::Done && status.problems == 0);
+    stage.order(&Request::Finish {});
+    nothing_is_left(&stage.new);
+    serving.stop().unwrap();
+}

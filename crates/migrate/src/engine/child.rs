@@ -5,8 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::listing::Listing;
-use super::progress::Problem;
-use super::{Doing, Engine, Error, HIDDEN, Result};
+use super::{Doing, Engine, Error, HIDDEN, Problem, Result};
 use crate::destination::{Destination, Make, Name};
 use crate::ranges::RangeSet;
 use crate::record::{Record, State};
@@ -50,7 +49,7 @@ impl<D: Destination> Engine<D> {
                 record.location.path.display(),
                 entry.name.display()
             );
-            self.counters.problem(record.source, Problem { path, message, conflict: false });
+            self.problem(record.source, Problem { path, message, conflict: false, left_out: true });
             return Ok(());
         }
         let location = Location { path, handle: entry.handle };
@@ -66,12 +65,12 @@ impl<D: Destination> Engine<D> {
             Err(Error::Source { error, .. }) if error.kind == ErrorKind::Gone => Ok(()),
             Err(Error::Source { path, error }) => {
                 let message = error.to_string();
-                self.counters.problem(record.source, Problem { path, message, conflict: false });
+                self.problem(record.source, Problem { path, message, conflict: false, left_out: true });
                 Ok(())
             }
             Err(Error::Destination { what, error }) if error.kind() == std::io::ErrorKind::InvalidFilename => {
                 let message = format!("{}: {what}: {error}", location.path.display());
-                self.counters.problem(record.source, Problem { path: location.path, message, conflict: false });
+                self.problem(record.source, Problem { path: location.path, message, conflict: false, left_out: true });
                 Ok(())
             }
             other => other,
@@ -140,7 +139,7 @@ impl<D: Destination> Engine<D> {
     /// Anything but a directory.
     fn make_leaf(
         &self,
-        listing: &Listing<'_, D>,
+        listing: &mut Listing<'_, D>,
         name: &OsString,
         existing: Option<Name>,
         attributes: &Attributes,
@@ -153,7 +152,9 @@ impl<D: Destination> Engine<D> {
             self.discard(listing.directory, &existing)?;
         }
         let link = attributes.file_type == FileType::Symlink;
-        let extras = if link || record.state == State::Dummy {
+        let extras = if let Some(extras) = listing.extras.remove(name) {
+            extras
+        } else if link || record.state == State::Dummy {
             self.fetch_extras(record, listing.cancel)?
         } else {
             Extras::default()
@@ -234,7 +235,7 @@ impl<D: Destination> Engine<D> {
                     path.display(),
                     name.display()
                 );
-                self.counters.problem(record.source, Problem { path, message, conflict: false });
+                self.problem(record.source, Problem { path, message, conflict: false, left_out: false });
             }
         }
     }

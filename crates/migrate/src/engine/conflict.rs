@@ -84,7 +84,7 @@ impl<D: Destination> File<D> {
         engine.destination.truncate(&node.object, size).doing("taking the source's file")?;
         engine.put_attributes(&node.object, &now, record.source)?;
         Counters::add(&engine.counters.bytes, size.saturating_sub(before.0));
-        engine.counters.no_problem(record.source, &location.path);
+        engine.no_problem(record.source, &location.path);
         engine.check_complete(node, &mut stub);
         Ok(())
     }

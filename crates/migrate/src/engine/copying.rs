@@ -1,4 +1,4 @@
-//! Brings attributes and data from the source.
+//! Brings data from the source.
 //!
 //! One thread copies a piece: it takes the piece for itself, reads it without any lock, sees whether the file is still the one that the
 //! record speaks of, and writes what is still missing of it. Others that need it wait. A client that overwrites whole blocks
@@ -16,8 +16,8 @@ use super::progress::{Counters, Problem};
 use super::{Doing, Engine, Error, Result};
 use crate::destination::Destination;
 use crate::ranges::RangeSet;
-use crate::record::{Record, State};
-use crate::source::{self, Attributes, Cancel, ErrorKind, Extras, Location};
+use crate::record::Record;
+use crate::source::{self, Attributes, Cancel, ErrorKind, Location};
 
 /// What was read of a piece.
 pub(super) struct Piece {
@@ -273,47 +273,8 @@ impl<D: Destination> Engine<D> {
         Ok(())
     }
 
-    /// Brings what is not in a listing: extended attributes and access control lists.
-    pub(super) fn bring_attributes(&self, node: &Arc<Node<D>>, cancel: &Cancel) -> Result<()> {
-        let mut stub = node.lock();
-        loop {
-            if stub.record.state == State::Partial {
-                return Ok(());
-            }
-            if !stub.attributes {
-                break;
-            }
-            node.wait(&mut stub, cancel)?;
-        }
-        stub.attributes = true;
-        let record = stub.record.clone();
-        drop(stub);
-        let extras = self.fetch_extras(&record, cancel);
-        let mut stub = node.lock();
-        let done = extras.and_then(|extras| {
-            node.alone(&mut stub);
-            self.put_extras(&node.object, &extras, &record);
-            stub.record.state = State::Partial;
-            self.store_stub(node, &mut stub)?;
-            self.check_complete(node, &mut stub);
-            Ok(())
-        });
-        if done.is_err() {
-            stub.record.state = State::Dummy;
-        }
-        stub.attributes = false;
-        node.changed();
-        done.inspect_err(|error| self.note(node, &mut stub, error))
-    }
-
-    /// The extras of the object that the record speaks of.
-    pub(super) fn fetch_extras(&self, record: &Record, cancel: &Cancel) -> Result<Extras> {
-        let location = &record.location;
-        self.ask(record.source, &location.path, cancel, |source| source.extras(location, cancel))
-    }
-
     /// A conflict goes into the record; what is told stays told until the object is whole.
-    fn note(&self, node: &Node<D>, stub: &mut Stub, error: &Error) {
+    pub(super) fn note(&self, node: &Node<D>, stub: &mut Stub, error: &Error) {
         let path = stub.record.location.path.clone();
         let conflict = match error {
             Error::Conflict(_) => true,
@@ -326,6 +287,7 @@ impl<D: Destination> Engine<D> {
                 tracing::error!(path = %path.display(), %error, "a conflict could not be recorded");
             }
         }
-        self.counters.problem(stub.record.source, Problem { path, message: error.to_string(), conflict });
+        let message = error.to_string();
+        self.problem(stub.record.source, Problem { path, message, conflict, left_out: false });
     }
 }

@@ -144,7 +144,8 @@ impl<D: Destination> Engine<D> {
                 break;
             }
         }
-        if self.counters.problems().is_empty() {
+        self.forget_removed()?;
+        if self.queue.problem_count() == 0 {
             self.counters.all_here();
         }
         Ok(())

@@ -97,6 +97,14 @@ pub enum Error {
         /// Its directory.
         at: PathBuf,
     },
+    /// Something could not be copied.
+    #[error("{} could not be copied: {message}. Mend that, or accept it by resolving it with `here`", .path.display())]
+    LeftOut {
+        /// The path at the source.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
     /// Something is not yet here.
     #[error("{} is not yet here; let the crawler end first", .0.display())]
     Unfinished(PathBuf),
@@ -125,6 +133,7 @@ impl Error {
             | Self::Ended
             | Self::FewerSources { .. }
             | Self::Taken { .. }
+            | Self::LeftOut { .. }
             | Self::Unfinished(_) => ErrorKind::Invalid,
         }
     }

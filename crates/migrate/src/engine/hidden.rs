@@ -4,6 +4,7 @@
 //!   .ishigaki-migrate/state       "begun" and with how many sources; a directory without it has not begun
 //!                     log         what the crawler knows: see `log`
 //!                     links/      a name for each file with several names at the source
+//!                     log.new     a log that was written anew, before it takes the other's place
 //!                     records/    records that extended attributes have no room for
 //! ```
 //!
@@ -12,6 +13,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use super::{Doing, Error, Result};
 use crate::destination::{Destination, Make};
@@ -29,8 +32,11 @@ pub(super) struct Hidden<D: Destination> {
     directory: D::Object,
     pub(super) links: D::Object,
     pub(super) records: D::Object,
-    pub(super) log: D::Object,
+    /// Written by one thread at a time, which may replace it.
+    log: Mutex<D::Object>,
     log_end: AtomicU64,
+    /// How long it was when it was written anew.
+    log_base: AtomicU64,
     next_record: AtomicU64,
     /// Some record is, or was, in a file: its data is durable by a `syncfs` only.
     long_records: AtomicBool,
@@ -116,7 +122,8 @@ impl<D: Destination> Hidden<D> {
         let last = names.iter().filter_map(|name| name.name.to_str()?.parse::<u64>().ok()).max();
         let (log_end, next_record) = (AtomicU64::new(end), AtomicU64::new(last.map_or(0, |last| last + 1)));
         let long_records = AtomicBool::new(last.is_some());
-        Ok((Self { directory, links, records, log, log_end, next_record, long_records }, begun))
+        let (log, log_base) = (Mutex::new(log), AtomicU64::new(0));
+        Ok((Self { directory, links, records, log, log_end, log_base, next_record, long_records }, begun))
     }
 
     /// From now on a restart goes on with this migration, from so many sources. The text always has the same length: it is whole after a crash.
@@ -144,12 +151,38 @@ impl<D: Destination> Hidden<D> {
             return Ok(());
         }
         let at = self.log_end.load(Ordering::Relaxed);
-        destination.write_at(&self.log, at, bytes).doing("writing the log")?;
+        destination.write_at(&self.log.lock(), at, bytes).doing("writing the log")?;
         self.log_end.store(at + bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Replaces the log by a shorter one that says the same.
+    pub(super) fn log(&self) -> D::Object {
+        self.log.lock().clone()
+    }
+
+    /// Whether the log is longer than that, and has grown to several times what it was.
+    pub(super) fn log_is_long(&self, most: u64) -> bool {
+        let end = self.log_end.load(Ordering::Relaxed);
+        end > most && end / 4 > self.log_base.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the log by one that says the same in other bytes. It is whole before it takes the other's place.
+    pub(super) fn replace_log(&self, destination: &D, bytes: &[u8]) -> Result<()> {
+        const DOING: &str = "writing the log anew";
+        let new = own(destination, &self.directory, "log.new", Make::File)?;
+        destination.truncate(&new, 0).doing(DOING)?;
+        destination.write_at(&new, 0, bytes).doing(DOING)?;
+        destination.sync(&new).doing(DOING)?;
+        let mut log = self.log.lock();
+        let [from, to] = ["log.new", "log"].map(OsStr::new);
+        destination.rename((&self.directory, from), (&self.directory, to)).doing(DOING)?;
+        *log = new;
+        self.log_end.store(bytes.len() as u64, Ordering::Relaxed);
+        self.log_base.store(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The log ends there.
     pub(super) fn set_log_end(&self, end: u64) {
         self.log_end.store(end, Ordering::Relaxed);
     }

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -15,7 +16,7 @@ use super::settling::Listed;
 use super::{Doing, Engine, Error, Result};
 use crate::destination::{Destination, Name, NodeId};
 use crate::record::{Record, State};
-use crate::source::{self, Cancel, Entry, ErrorKind, Extras, FileType};
+use crate::source::{self, Cancel, Entry, ErrorKind, Extras, FileType, Location, Source};
 
 /// How often a waiter looks whether its caller has cancelled it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -63,6 +64,26 @@ impl Directories {
     }
 }
 
+/// The extras of what is made whole at once, by one call for a page. What does not come by that is asked for one by one.
+fn leaves(source: &dyn Source, above: &Path, page: &[Entry], cancel: &Cancel) -> HashMap<OsString, Extras> {
+    let has_extras = source.capabilities().extras;
+    let leaf = |entry: &&Entry| match entry.attributes.map(|attributes| attributes.file_type) {
+        Some(FileType::Symlink) => true,
+        Some(FileType::Regular | FileType::Directory) | None => false,
+        Some(_) => has_extras,
+    };
+    let entries: Vec<&Entry> = page.iter().filter(leaf).collect();
+    if entries.is_empty() {
+        return HashMap::new();
+    }
+    let location = |entry: &&Entry| Location { path: above.join(&entry.name), handle: entry.handle.clone() };
+    let locations: Vec<Location> = entries.iter().map(location).collect();
+    let kinds = entries.iter().filter_map(|entry| entry.attributes).map(|attributes| attributes.file_type);
+    let objects: Vec<(&Location, FileType)> = locations.iter().zip(kinds).collect();
+    let told = source.extras_of(&objects, cancel);
+    entries.iter().zip(told).filter_map(|(entry, told)| Some((entry.name.clone(), told.ok()?))).collect()
+}
+
 /// A listing under way.
 pub(super) struct Listing<'a, D: Destination> {
     pub(super) directory: &'a D::Object,
@@ -72,6 +93,8 @@ pub(super) struct Listing<'a, D: Destination> {
     pub(super) existing: HashMap<OsString, Name>,
     /// What was told.
     pub(super) seen: HashSet<OsString>,
+    /// Targets of links, and attributes of what is no stub, that came for a whole page.
+    pub(super) extras: HashMap<OsString, Extras>,
     pub(super) children: Vec<NodeId>,
     pub(super) directories: Vec<(NodeId, OsString)>,
     /// Files with data, and their bytes.
@@ -143,8 +166,9 @@ impl<D: Destination> Engine<D> {
                 _ => None,
             }
         {
-            let problem = Problem { path: record.location.path.clone(), message: error.to_string(), conflict };
-            self.counters.problem(record.source, problem);
+            let problem =
+                Problem { path: record.location.path.clone(), message: error.to_string(), conflict, left_out: false };
+            self.problem(record.source, problem);
         }
         done
     }
@@ -166,6 +190,7 @@ impl<D: Destination> Engine<D> {
             cancel,
             existing: self.existing(directory, node)?,
             seen: HashSet::new(),
+            extras: HashMap::new(),
             children: Vec::new(),
             directories: Vec::new(),
             files: 0,
@@ -180,7 +205,7 @@ impl<D: Destination> Engine<D> {
         let times = self.destination.set_times(directory, status.accessed, listing.record.stamp.modified);
         times.doing("setting the times of a directory")?;
         let Listing { children, directories, files, bytes, .. } = listing;
-        self.counters.no_problem(record.source, &record.location.path);
+        self.no_problem(record.source, &record.location.path);
         let found = directories.len() as u64;
         if self.queue.listed(node, directories, files, bytes) {
             Counters::add(&self.counters.listed, 1);
@@ -211,6 +236,7 @@ impl<D: Destination> Engine<D> {
         let mut failed = None;
         let listed = self.ask(number, &location.path, cancel, |source| {
             source.list(&location, cancel, &mut |entries: Vec<Entry>| {
+                listing.extras = leaves(source, &location.path, &entries, cancel);
                 for entry in entries {
                     if let Err(error) = self.child(listing, entry) {
                         failed = Some(error);

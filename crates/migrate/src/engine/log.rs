@@ -1,42 +1,44 @@
-//! Which directories the crawler has still to see, across restarts.
+//! Which directories the crawler has still to see, and what could not be copied, across restarts.
 //!
 //! The log in the hidden directory is a sequence of events. A directory's events are written before its mark is taken away, so that what is
-//! not in the log is found again by listing: a restart needs no walk from the root. Each event is its length (4 bytes), the
-//! CRC-32C of what follows (4), a kind (1) and numbers of 8 bytes each, little-endian:
-//!
-//! ```text
-//!   1 found     inode, inode of the directory above it (0: none), name
-//!   2 listed    inode, files, bytes
-//!   3 copied    inode
-//!   4 moved                                    a name was not where it was found: look everywhere at the end
-//! ```
+//! not in the log is found again by listing: a restart needs no walk from the root. Bytes are in `docs/format/stub.md`.
 //!
 //! A directory is found by its names from the root on, as they were when it was found. Where clients have renamed it since, its inode is another
 //! one or none; then the crawler looks for stubs everywhere, once, at its end.
+//!
+//! When the log has grown to several times what it must say, it is written anew: the directories that are not yet copied with those above
+//! them, the problems, and the totals.
+//!
+//! Parts: `event` is what it holds, `replay` reads it, `snapshot` says the same in few events, `problems` what could not be copied, `place` is where a directory was found.
 
-use std::collections::{HashMap, VecDeque};
+mod event;
+#[cfg(fuzzing)]
+pub mod fuzz;
+mod place;
+mod problems;
+mod replay;
+mod snapshot;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
-use ishigaki_base::{Fields, crc32c};
 use parking_lot::Mutex;
 
+use self::event::Event;
 use super::hidden::Hidden;
-use super::{Doing, Progress, Result};
+use super::{Doing, Problem, Progress, Result};
 use crate::destination::{Destination, NodeId};
 
-/// Where a directory was found.
-pub(super) struct Place {
-    pub(super) node: NodeId,
-    pub(super) name: OsString,
-    pub(super) above: Option<Arc<Place>>,
-}
+pub(super) use place::Place;
 
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
+    /// How many problems there are, so that most calls need no lock.
+    problems: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -49,19 +51,10 @@ struct State {
     listed: HashMap<NodeId, (u64, u64)>,
     /// A sweep is needed.
     moved: bool,
+    /// By source and path there.
+    problems: BTreeMap<(u32, PathBuf), Problem>,
     events: Vec<u8>,
     totals: Progress,
-}
-
-fn event(events: &mut Vec<u8>, kind: u8, numbers: &[u64], name: &OsStr) {
-    let mut body = vec![kind];
-    for number in numbers {
-        body.extend(number.to_le_bytes());
-    }
-    body.extend(name.as_bytes());
-    events.extend((body.len() as u32).to_le_bytes());
-    events.extend(crc32c(&body).to_le_bytes());
-    events.extend(body);
 }
 
 impl State {
@@ -69,7 +62,7 @@ impl State {
         let above = above.and_then(|above| self.places.get(&above).cloned());
         let place = Arc::new(Place { node, name: name.to_owned(), above });
         if self.places.insert(node, place.clone()).is_none() {
-            self.totals.directories += 1;
+            self.totals.directories = self.totals.directories.saturating_add(1);
         }
         self.to_list.push_back(place);
     }
@@ -77,9 +70,9 @@ impl State {
     fn listed(&mut self, node: NodeId, files: u64, bytes: u64) -> bool {
         let first = self.listed.insert(node, (files, bytes)).is_none();
         if first {
-            self.totals.listed += 1;
-            self.totals.files += files;
-            self.totals.bytes += bytes;
+            self.totals.listed = self.totals.listed.saturating_add(1);
+            self.totals.files = self.totals.files.saturating_add(files);
+            self.totals.bytes = self.totals.bytes.saturating_add(bytes);
         }
         if let Some(place) = self.places.get(&node) {
             self.to_copy.push_back(place.clone());
@@ -90,52 +83,48 @@ impl State {
     fn copied(&mut self, node: NodeId) {
         self.places.remove(&node);
         if let Some((files, bytes)) = self.listed.remove(&node) {
-            self.totals.whole += files;
-            self.totals.here += bytes;
+            self.totals.whole = self.totals.whole.saturating_add(files);
+            self.totals.here = self.totals.here.saturating_add(bytes);
         }
     }
 
-    fn replay(&mut self, body: &[u8]) {
-        let fields = Fields(body);
-        let number = |at: usize| fields.u64(1 + 8 * at);
-        match body.first() {
-            Some(1) if body.len() >= 17 => {
-                let above = (number(1) != 0).then(|| NodeId(number(1)));
-                self.found(NodeId(number(0)), above, &OsString::from_vec(body[17..].to_vec()));
+    fn replay(&mut self, event: Event<'_>) {
+        match event {
+            Event::Found { node, above, name } => self.found(node, above, &name),
+            Event::Listed { node, files, bytes } => drop(self.listed(node, files, bytes)),
+            Event::Copied { node } => self.copied(node),
+            Event::Moved => self.moved = true,
+            Event::Problem { source, problem } => {
+                self.problems.insert((source, problem.path.clone()), problem.into_owned());
             }
-            Some(2) if body.len() >= 25 => {
-                self.listed(NodeId(number(0)), number(1), number(2));
-            }
-            Some(3) if body.len() >= 9 => self.copied(NodeId(number(0))),
-            _ => self.moved = true,
+            Event::Mended { source, path } => drop(self.problems.remove(&(source, path.into_owned()))),
+            Event::Totals(totals) => self.totals = totals,
         }
+    }
+
+    /// After all events: what is listed is not to be listed, and what is copied not to be copied.
+    fn settle(&mut self) {
+        let Self { to_list, listed, places, .. } = self;
+        to_list.retain(|place| !listed.contains_key(&place.node) && places.contains_key(&place.node));
+        self.to_copy.retain(|place| self.places.contains_key(&place.node));
     }
 }
 
 impl Queue {
     /// Reads the log. What a crash has garbled ends it, and makes the crawler look everywhere at its end.
     pub(super) fn open<D: Destination>(destination: &D, hidden: &Hidden<D>) -> Result<Self> {
-        let size = destination.status(&hidden.log).doing("reading the log")?.size;
-        let mut bytes = vec![0; size as usize];
-        let read = destination.read_at(&hidden.log, 0, &mut bytes).doing("reading the log")?;
-        bytes.truncate(read);
-        let mut state = State::default();
-        let mut rest = &bytes[..];
-        while let Some((head, body)) = rest.split_at_checked(8) {
-            let length = Fields(head).u32(0) as usize;
-            let Some(body) = body.get(..length).filter(|body| crc32c(body) == Fields(head).u32(4)) else { break };
-            state.replay(body);
-            rest = &rest[8 + length..];
-        }
-        if !rest.is_empty() {
+        let log = hidden.log();
+        let size = destination.status(&log).doing("reading the log")?.size;
+        let read = replay::replay(size, |at, window| destination.read_at(&log, at, window));
+        let (mut state, end) = read.doing("reading the log")?;
+        if end < size {
             state.moved = true;
-            hidden.set_log_end((bytes.len() - rest.len()) as u64);
-            destination.truncate(&hidden.log, (bytes.len() - rest.len()) as u64).doing("mending the log")?;
+            hidden.set_log_end(end);
+            destination.truncate(&log, end).doing("mending the log")?;
         }
-        let State { to_list, listed, places, .. } = &mut state;
-        to_list.retain(|place| !listed.contains_key(&place.node) && places.contains_key(&place.node));
-        state.to_copy.retain(|place| state.places.contains_key(&place.node));
-        Ok(Self { state: Mutex::new(state) })
+        state.settle();
+        let problems = AtomicUsize::new(state.problems.len());
+        Ok(Self { state: Mutex::new(state), problems })
     }
 
     pub(super) fn totals(&self) -> Progress {
@@ -145,7 +134,7 @@ impl Queue {
     /// A source's root is a directory of that path.
     pub(super) fn found_root(&self, node: NodeId, at: &Path) {
         let state = &mut *self.state.lock();
-        event(&mut state.events, 1, &[node.0, 0], at.as_os_str());
+        Event::Found { node, above: None, name: at.as_os_str().into() }.write(&mut state.events);
         state.found(node, None, at.as_os_str());
     }
 
@@ -153,17 +142,17 @@ impl Queue {
     pub(super) fn listed(&self, node: NodeId, directories: Vec<(NodeId, OsString)>, files: u64, bytes: u64) -> bool {
         let state = &mut *self.state.lock();
         for (child, name) in directories {
-            event(&mut state.events, 1, &[child.0, node.0], &name);
+            Event::Found { node: child, above: Some(node), name: name.as_os_str().into() }.write(&mut state.events);
             state.found(child, Some(node), &name);
         }
-        event(&mut state.events, 2, &[node.0, files, bytes], OsStr::new(""));
+        Event::Listed { node, files, bytes }.write(&mut state.events);
         state.listed(node, files, bytes)
     }
 
     /// All files of a directory are whole, and settled.
     pub(super) fn copied(&self, node: NodeId) {
         let state = &mut *self.state.lock();
-        event(&mut state.events, 3, &[node.0], OsStr::new(""));
+        Event::Copied { node }.write(&mut state.events);
         state.copied(node);
     }
 
@@ -171,7 +160,7 @@ impl Queue {
     pub(super) fn moved(&self) {
         let state = &mut *self.state.lock();
         if !state.moved {
-            event(&mut state.events, 4, &[], OsStr::new(""));
+            Event::Moved.write(&mut state.events);
             state.moved = true;
         }
     }
@@ -233,7 +222,7 @@ mod tests {
     fn reopened(bytes: &[u8]) -> Queue {
         let destination = Simulated::new();
         let (hidden, _) = Hidden::open(&destination).expect("opens");
-        destination.write_at(&hidden.log, 0, bytes).expect("writes");
+        destination.write_at(&hidden.log(), 0, bytes).expect("writes");
         Queue::open(&destination, &hidden).expect("reads whatever it is")
     }
 
@@ -277,5 +266,25 @@ mod tests {
             events, 6,
             "only between events nothing is seen: there, the marks on the medium say what is missing"
         );
+    }
+
+    #[test]
+    fn a_log_that_is_written_anew_says_the_same_and_goes_on() {
+        let queue = reopened(&written());
+        queue.problem(1, Problem { path: "c".into(), message: "refused".into(), conflict: false, left_out: true });
+        let short = queue.snapshot();
+        assert!(queue.take_events().is_empty(), "they are in it");
+        queue.listed(NodeId(4), vec![(NodeId(5), "e".into())], 1, 5);
+        let bytes = [short, queue.take_events()].concat();
+        let again = reopened(&bytes);
+        assert_eq!((again.totals(), again.problems()), (queue.totals(), queue.problems()));
+        assert!(!again.was_moved());
+        let place = again.to_list(false).expect("to list");
+        assert_eq!(super::super::sweep::path_of(&place), Path::new("a/b/e"), "also below what is copied");
+        assert!(again.to_list(false).is_none());
+        let mut to_copy = [again.to_copy(false), again.to_copy(false)].map(|place| place.expect("to copy").node);
+        to_copy.sort_unstable();
+        assert_eq!(to_copy, [NodeId(3), NodeId(4)]);
+        assert!(again.to_copy(false).is_none());
     }
 }

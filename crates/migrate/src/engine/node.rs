@@ -180,7 +180,7 @@ impl<D: Destination> Engine<D> {
     pub(super) fn check_complete(&self, node: &Arc<Node<D>>, stub: &mut Stub) {
         if !stub.complete && stub.missing.is_empty() && stub.record.state == State::Partial {
             stub.complete = true;
-            self.counters.no_problem(stub.record.source, &stub.record.location.path);
+            self.no_problem(stub.record.source, &stub.record.location.path);
             self.settling.complete(node.clone());
         }
         node.changed();

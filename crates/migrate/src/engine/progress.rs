@@ -1,10 +1,7 @@
 //! What is counted, and what could not be done.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 /// How far a migration is. Files and bytes are those of directories that are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +35,8 @@ pub struct Problem {
     pub message: String,
     /// The object changed at the source after the migration began.
     pub conflict: bool,
+    /// Nothing stands for it here. It stays a problem until a person [accepts](super::Engine::accept) that.
+    pub left_out: bool,
 }
 
 #[derive(Default)]
@@ -52,7 +51,6 @@ pub(super) struct Counters {
     waiting: AtomicU64,
     /// Clients that wait for anything to be brought: the crawler lets them go first.
     demand: AtomicU64,
-    problems: Mutex<BTreeMap<(u32, PathBuf), Problem>>,
 }
 
 /// A call waits while it lives.
@@ -103,26 +101,6 @@ impl Counters {
         }
     }
 
-    pub(super) fn problem(&self, source: u32, problem: Problem) {
-        tracing::warn!(path = %problem.path.display(), "{}", problem.message);
-        self.problems.lock().insert((source, problem.path.clone()), problem);
-    }
-
-    pub(super) fn no_problem(&self, source: u32, path: &std::path::Path) {
-        let mut problems = self.problems.lock();
-        if !problems.is_empty() {
-            problems.remove(&(source, path.to_owned()));
-        }
-    }
-
-    pub(super) fn problems(&self) -> Vec<Problem> {
-        self.problems.lock().values().cloned().collect()
-    }
-
-    fn problems_by_source(&self) -> Vec<(u32, Problem)> {
-        self.problems.lock().iter().map(|((source, _), problem)| (*source, problem.clone())).collect()
-    }
-
     pub(super) fn now(&self) -> Progress {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Progress {
@@ -134,7 +112,7 @@ impl Counters {
             here: read(&self.here),
             copied: read(&self.copied),
             waiting: read(&self.waiting),
-            problems: self.problems.lock().len() as u64,
+            problems: 0,
         }
     }
 }
@@ -142,16 +120,46 @@ impl Counters {
 impl<D: crate::destination::Destination> super::Engine<D> {
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        self.counters.now()
+        Progress { problems: self.queue.problem_count() as u64, ..self.counters.now() }
     }
 
     /// The same, each with the number of its source.
     pub fn problems_by_source(&self) -> Vec<(u32, Problem)> {
-        self.counters.problems_by_source()
+        self.queue.problems()
     }
 
     /// What could not be copied, by path.
     pub fn problems(&self) -> Vec<Problem> {
-        self.counters.problems()
+        self.queue.problems().into_iter().map(|(_, problem)| problem).collect()
+    }
+
+    /// A person accepts that an object of the source was left out; whether it was. Durable as everything, by the next [`settle`](Self::settle).
+    pub fn accept(&self, source: u32, path: &std::path::Path) -> bool {
+        let left_out = |(of, problem): (u32, Problem)| of == source && problem.path == path && problem.left_out;
+        self.queue.problems().into_iter().any(left_out) && self.queue.no_problem(source, path)
+    }
+
+    pub(super) fn problem(&self, source: u32, problem: Problem) {
+        let (path, message) = (problem.path.clone(), problem.message.clone());
+        if self.queue.problem(source, problem) {
+            tracing::warn!(path = %path.display(), "{message}");
+        }
+    }
+
+    pub(super) fn no_problem(&self, source: u32, path: &std::path::Path) {
+        self.queue.no_problem(source, path);
+    }
+
+    /// Forgets problems of what clients have removed.
+    pub(super) fn forget_removed(&self) -> super::Result<()> {
+        if self.queue.problems().iter().all(|(_, problem)| problem.left_out) {
+            return Ok(());
+        }
+        let mut stubs = std::collections::HashSet::new();
+        self.each_stub(&mut |record| {
+            stubs.insert((record.source, record.location.path));
+        })?;
+        self.queue.keep_problems_of(&stubs);
+        Ok(())
     }
 }

@@ -146,11 +146,12 @@ impl<D: Destination> Engine<D> {
             (mem::take(&mut waiting.directories), waiting.next)
         };
         // Events come before the listing that they tell of is seen here, so that no settled directory misses in the log.
-        let events = self.queue.take_events();
+        let anew = self.hidden.log_is_long(self.settings.log);
+        let events = if anew { self.queue.snapshot() } else { self.queue.take_events() };
         if directories.is_empty() && events.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.round(&directories, &events) {
+        if let Err(error) = self.round(&directories, &events, anew) {
             self.queue.put_back_events(events);
             self.settling.waiting.lock().directories.splice(0..0, directories);
             return Err(error);
@@ -165,11 +166,15 @@ impl<D: Destination> Engine<D> {
         Ok(())
     }
 
-    fn round(&self, directories: &[Listed<D>], events: &[u8]) -> Result<()> {
+    fn round(&self, directories: &[Listed<D>], events: &[u8], anew: bool) -> Result<()> {
         const DOING: &str = "making names durable";
-        self.hidden.write_log(&self.destination, events)?;
-        if self.destination.is_ordered() && !self.hidden.takes_long_records() {
-            self.destination.sync(&self.hidden.log).doing(DOING)?;
+        if anew {
+            self.hidden.replace_log(&self.destination, events)?;
+        } else {
+            self.hidden.write_log(&self.destination, events)?;
+        }
+        if self.destination.is_ordered() && !self.hidden.takes_long_records() && !anew {
+            self.destination.sync(&self.hidden.log()).doing(DOING)?;
         } else {
             self.destination.sync_all().doing(DOING)?;
         }

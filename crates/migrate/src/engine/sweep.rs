@@ -12,6 +12,7 @@ use super::hidden::HIDDEN;
 use super::log::Place;
 use super::{Doing, Engine, Result};
 use crate::destination::{Destination, NodeId};
+use crate::record::Record;
 use crate::source::FileType;
 
 struct Folder<D: Destination> {
@@ -19,8 +20,8 @@ struct Folder<D: Destination> {
     place: Arc<Place>,
 }
 
-/// Hears of a stub; whether it wants to hear of more.
-type Tell<'a> = dyn FnMut(&Arc<Place>, Option<&OsString>, NodeId) -> bool + 'a;
+/// Hears of a stub: its directory's place, its name if it is a file, its directory's inode, and itself; whether it wants to hear of more.
+type Tell<'a, D> = dyn FnMut(&Arc<Place>, Option<&OsString>, NodeId, &<D as Destination>::Object) -> bool + 'a;
 
 pub(super) fn path_of(place: &Place) -> PathBuf {
     let mut names = vec![&place.name];
@@ -36,7 +37,7 @@ impl<D: Destination> Engine<D> {
     /// The path of any stub.
     pub(super) fn any_stub(&self) -> Result<Option<PathBuf>> {
         let mut found = None;
-        self.walk(&mut |place, stub, _| {
+        self.walk(&mut |place, stub, _, _| {
             found = Some(stub.map_or_else(|| path_of(place), |name| path_of(place).join(name)));
             false
         })?;
@@ -46,7 +47,7 @@ impl<D: Destination> Engine<D> {
     /// Gives all directories that are stubs, or hold stub files, to the crawler; whether there were any.
     pub(super) fn sweep(&self) -> Result<bool> {
         let mut last = None;
-        self.walk(&mut |place, file, node| {
+        self.walk(&mut |place, file, node, _| {
             if file.is_none() || last != Some(node) {
                 self.queue.swept(place, file.is_none());
                 last = file.is_some().then_some(node);
@@ -56,11 +57,21 @@ impl<D: Destination> Engine<D> {
         Ok(last.is_some() || self.queue.is_waiting())
     }
 
-    /// Tells of each stub: its directory's place, and its name if it is a file; the directory's inode. Ends when `tell` says so.
-    fn walk(&self, tell: &mut Tell<'_>) -> Result<()> {
+    /// Tells of the record of each stub; not of those that can not be read.
+    pub(super) fn each_stub(&self, tell: &mut dyn FnMut(Record)) -> Result<()> {
+        self.walk(&mut |_, _, _, object| {
+            if let Ok(Some((record, _))) = self.record(object) {
+                tell(record);
+            }
+            true
+        })
+    }
+
+    /// Tells of each stub, until `tell` has enough.
+    fn walk(&self, tell: &mut Tell<'_, D>) -> Result<()> {
         let root = self.destination.root();
         let place = Arc::new(Place { node: self.destination.id(&root), name: OsString::new(), above: None });
-        if self.has_record(&root)? && !tell(&place, None, place.node) {
+        if self.has_record(&root)? && !tell(&place, None, place.node, &root) {
             return Ok(());
         }
         let top = Arc::new(Folder::<D> { object: root, place });
@@ -73,7 +84,7 @@ impl<D: Destination> Engine<D> {
                     let Some(object) = object else { continue };
                     let node = self.destination.id(&object);
                     let place = Arc::new(Place { node, name, above: Some(above.place.clone()) });
-                    if self.has_record(&object)? && !tell(&place, None, node) {
+                    if self.has_record(&object)? && !tell(&place, None, node, &object) {
                         return Ok(());
                     }
                     Arc::new(Folder { object, place })
@@ -87,7 +98,7 @@ impl<D: Destination> Engine<D> {
                         let file = self.destination.lookup(&folder.object, &name.name).doing("looking for stubs")?;
                         if let Some(file) = file
                             && self.has_record(&file)?
-                            && !tell(&folder.place, Some(&name.name), folder.place.node)
+                            && !tell(&folder.place, Some(&name.name), folder.place.node, &file)
                         {
                             return Ok(());
                         }

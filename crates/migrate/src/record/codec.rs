@@ -88,9 +88,18 @@ impl Reference {
 }
 
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let sum = crc32c(&bytes);
-    bytes[CHECKSUM..CHECKSUM + 4].copy_from_slice(&sum.to_le_bytes());
+    seal(&mut bytes);
     bytes
+}
+
+/// Puts the checksum right, whatever it is the checksum of.
+pub(super) fn seal(bytes: &mut [u8]) {
+    if bytes.len() < REFERENCE {
+        return;
+    }
+    bytes[CHECKSUM..CHECKSUM + 4].fill(0);
+    let sum = crc32c(bytes);
+    bytes[CHECKSUM..CHECKSUM + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// Reads what [`Record::encode`] or [`Reference::encode`] wrote.

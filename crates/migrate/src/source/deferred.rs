@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, Location, Result, Source};
+use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
 
 /// How often a waiter looks whether its caller has cancelled it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -117,6 +117,13 @@ impl Source for Deferred {
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
         self.source(cancel)?.extras(object, cancel)
+    }
+
+    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        match self.source(cancel) {
+            Ok(source) => source.extras_of(objects, cancel),
+            Err(error) => objects.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -21,12 +21,13 @@
 //! *Not carried by NFS version 3*: extended attributes, holes, and when an object was made. POSIX access lists are, where the server has the side protocol for
 //! them (`acl`).
 //!
-//! Parts: `address` is what people write; `mount` finds the root; `listing` and `reading` are what the engine asks; `protocol` is NFS and `rpc` what carries it,
+//! Parts: `address` is what people write; `mount` finds the root; `listing`, `extras` and `reading` are what the engine asks; `protocol` is NFS and `rpc` what carries it,
 //! both written in `xdr`; `flight`, `pool` and `connection` are the way to the server.
 
 mod acl;
 mod address;
 mod connection;
+mod extras;
 mod flight;
 #[cfg(fuzzing)]
 pub mod fuzz;
@@ -116,6 +117,7 @@ impl NfsSource {
         let largest =
             largest.map_err(|trouble| trouble.into_error(&source.name, "ask for the limits of", Path::new("")))?;
         source.read_size = largest.clamp(SMALLEST, LARGEST);
+        // Asked once: without them nothing is asked of any object.
         source.has_lists = acl::are_there(&source.nfs, &location.handle, cancel)?;
         Ok(source)
     }
@@ -236,6 +238,10 @@ impl Source for NfsSource {
                 None => Ok(Extras { target: None, attributes: lists? }),
             }
         })
+    }
+
+    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        extras::many(self, objects, cancel)
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -19,7 +19,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 pub(crate) const BLOCK: u64 = 4096;
 
 pub(crate) fn settings() -> Settings {
-    Settings { unit: 4 * BLOCK, pause: std::time::Duration::from_micros(200), ..Settings::default() }
+    Settings { unit: 4 * BLOCK, log: 400, pause: std::time::Duration::from_micros(200), ..Settings::default() }
 }
 
 /// Draws a tree: directories, files with blocks of zeros, links, symbolic links, extended attributes.

@@ -99,7 +99,7 @@ impl<D: Destination> Run<'_, D> {
 
     /// Looks at files by name, and copies the small ones; whether all went well.
     fn names(&self, folder: &Arc<Folder<D>>, names: Vec<OsString>) -> Result<bool> {
-        let (mut well, mut small, mut bytes) = (true, Vec::new(), 0);
+        let mut files = Vec::new();
         for name in names {
             let object = self.engine.destination.lookup(&folder.object, &name).doing("looking for a file")?;
             let Some(object) = object else {
@@ -111,7 +111,11 @@ impl<D: Destination> Run<'_, D> {
                 Ok(file) => file,
                 Err(_) => None,
             };
-            let Some(file) = file else { continue };
+            files.extend(file);
+        }
+        self.engine.bring_attributes_of(&files, self.cancel);
+        let (mut well, mut small, mut bytes) = (true, Vec::new(), 0);
+        for file in files {
             let done = self.engine.bring_attributes(&file.node, self.cancel);
             if ends(&done) {
                 return done.map(|()| true);

@@ -37,13 +37,26 @@ pub(super) fn getacl(handle: &[u8]) -> Call {
     Call { program: NFS_ACL, procedure: GETACL, arguments }
 }
 
-/// Whether the server has access lists for this root.
+/// Whether the server has access lists for this root. One that has them gives at least what the mode says, as Solaris and Linux do; NFS-Ganesha
+/// answers with empty lists for all objects of a file system whose lists it does not know.
 pub(super) fn are_there(nfs: &Pool, root: &[u8], cancel: &Cancel) -> Result<bool> {
     match Flight::call(nfs, cancel, getacl(root)) {
-        Ok(answer) => Ok(protocol::status(&mut answer.results()).is_ok()),
+        Ok(answer) => Ok(has_any(answer.results())),
         Err(failure) if failure.error.kind == ErrorKind::Cancelled => Err(failure.error),
         Err(_) => Ok(false),
     }
+}
+
+/// Whether an answer to [`getacl`] holds entries.
+fn has_any(mut reader: Reader<'_>) -> bool {
+    let mut count = || {
+        protocol::status(&mut reader).ok()?;
+        reader.option(protocol::attributes).ok()?;
+        let is_there = reader.u32().ok()? & ACCESS != 0;
+        reader.u32().ok()?;
+        Some(if is_there { reader.u32().ok()? } else { 0 })
+    };
+    count().is_some_and(|count| count > 0)
 }
 
 /// The answer to [`getacl`]: the access lists of an object as Linux' extended attributes. Objects of some kinds have none.
@@ -155,6 +168,15 @@ mod tests {
         assert_eq!(lists(Reader::new(&answer(&mode, &[]))).expect("lists"), []);
         let masked = [[1, 0, 6], [4, 0, 6], [0x10, 0, 4], [0x20, 0, 0]];
         assert_eq!(lists(Reader::new(&answer(&masked, &[]))).expect("lists").len(), 1);
+    }
+
+    #[test]
+    fn a_server_that_gives_empty_lists_has_none() {
+        assert!(has_any(Reader::new(&answer(&[[1, 0, 6], [4, 0, 4], [0x20, 0, 0]], &[]))));
+        assert!(!has_any(Reader::new(&answer(&[], &[]))));
+        let mut refused = Vec::new();
+        refused.put_u32(10_004);
+        assert!(!has_any(Reader::new(&refused)) && !has_any(Reader::new(&[])));
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Brings what is not in a listing: extended attributes and access control lists.
+//!
+//! That they are here is not written into the record by itself: a client that changes anything writes the record before that, and without a change they
+//! may be brought again after a crash.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::file::File;
+use super::node::{Node, Stub};
+use super::{Engine, Result};
+use crate::destination::Destination;
+use crate::record::{Record, State};
+use crate::source::{Cancel, Extras, FileType, Location};
+
+/// A file without its attributes, and its record.
+type Lacking<'a, D> = (&'a Arc<Node<D>>, Record);
+
+impl<D: Destination> Engine<D> {
+    /// Brings the attributes of one file, and waits for an absent source.
+    pub(super) fn bring_attributes(&self, node: &Arc<Node<D>>, cancel: &Cancel) -> Result<()> {
+        let mut stub = node.lock();
+        loop {
+            if stub.record.state == State::Partial {
+                return Ok(());
+            }
+            if !stub.attributes {
+                break;
+            }
+            node.wait(&mut stub, cancel)?;
+        }
+        stub.attributes = true;
+        let record = stub.record.clone();
+        drop(stub);
+        let extras = self.fetch_extras(&record, cancel);
+        let mut stub = node.lock();
+        let done = extras.map(|extras| {
+            node.alone(&mut stub);
+            self.take_extras(node, &mut stub, &record, &extras);
+        });
+        stub.attributes = false;
+        node.changed();
+        done.inspect_err(|error| self.note(node, &mut stub, error))
+    }
+
+    /// Brings the attributes of many files, by one call for all from the same source. Those that it does not get, one call for each
+    /// [asks again](Self::bring_attributes).
+    pub(super) fn bring_attributes_of(&self, files: &[File<D>], cancel: &Cancel) {
+        let mut lots: BTreeMap<u32, Vec<Lacking<'_, D>>> = BTreeMap::new();
+        for file in files {
+            let stub = &mut *file.node.lock();
+            if stub.record.state == State::Dummy && !stub.attributes {
+                stub.attributes = true;
+                lots.entry(stub.record.source).or_default().push((&file.node, stub.record.clone()));
+            }
+        }
+        for (source, lot) in lots {
+            let objects: Vec<(&Location, FileType)> =
+                lot.iter().map(|(_, record)| (&record.location, FileType::Regular)).collect();
+            let origin = self.origins.get(source as usize);
+            let told = origin.map_or_else(Vec::new, |origin| origin.source.extras_of(&objects, cancel));
+            let mut told = told.into_iter();
+            for (node, record) in &lot {
+                let mut stub = node.lock();
+                if let Some(Ok(extras)) = told.next() {
+                    node.alone(&mut stub);
+                    self.take_extras(node, &mut stub, record, &extras);
+                }
+                stub.attributes = false;
+                node.changed();
+            }
+        }
+    }
+
+    fn take_extras(&self, node: &Arc<Node<D>>, stub: &mut Stub, record: &Record, extras: &Extras) {
+        self.put_extras(&node.object, extras, record);
+        stub.record.state = State::Partial;
+        self.check_complete(node, stub);
+    }
+
+    /// The extras of the object that the record speaks of.
+    pub(super) fn fetch_extras(&self, record: &Record, cancel: &Cancel) -> Result<Extras> {
+        let location = &record.location;
+        self.ask(record.source, &location.path, cancel, |source| source.extras(location, cancel))
+    }
+}
