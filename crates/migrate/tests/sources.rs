@@ -2,6 +2,8 @@
 
 #[path = "sources/ganesha.rs"]
 mod ganesha;
+#[path = "sources/garbled_smb.rs"]
+mod garbled_smb;
 #[path = "sources/misbehaviour.rs"]
 mod misbehaviour;
 #[path = "sources/nfs.rs"]
@@ -14,3 +16,5 @@ mod peer;
 mod samba;
 #[path = "sources/smb.rs"]
 mod smb;
+#[path = "sources/whole_smb.rs"]
+mod whole_smb;

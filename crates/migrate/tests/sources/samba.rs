@@ -181,6 +181,11 @@ impl Samba {
         format!("smb://{}/{rest}", self.host)
     }
 
+    /// The address on which it listens.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// A share as Samba's clients name it.
     pub(crate) fn share(&self, name: &str) -> String {
         format!("//{}/{name}", self.host)
