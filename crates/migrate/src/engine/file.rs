@@ -52,11 +52,11 @@ impl<D: Destination> Engine<D> {
     fn parts(&self, stub: &Stub, range: &Range<u64>) -> (Vec<Range<u64>>, Range<u64>) {
         let block = self.destination.block_size();
         let minsize = stub.record.minsize;
-        let whole_from = range.start.next_multiple_of(block);
+        let whole_from = range.start.checked_next_multiple_of(block).unwrap_or(u64::MAX);
         let whole_to = if range.end >= minsize { u64::MAX } else { range.end / block * block };
         let mut edges = Vec::new();
         for at in [range.start / block * block, range.end.saturating_sub(1) / block * block] {
-            let edge = at..(at + block).min(minsize);
+            let edge = at..at.saturating_add(block).min(minsize);
             if !edge.is_empty()
                 && (edge.start < range.start || edge.end > range.end)
                 && stub.missing.touches(edge.clone())
