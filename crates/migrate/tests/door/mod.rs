@@ -1,18 +1,21 @@
 //! A client of a simulated destination that goes through the engine as a real door does, and a model of what it must see.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
+
+mod ops;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::destination::{Destination, Make, NodeId};
-use ishigaki_migrate::engine::{Engine, Error, Origin, Settings};
+use ishigaki_migrate::engine::{Engine, Error, HIDDEN, Origin, Settings};
 use ishigaki_migrate::source::{Cancel, FileType, simulated};
+
+pub(crate) use ops::{Op, draw_op};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -153,11 +156,25 @@ impl Model {
                 data[*at as usize..*at as usize + bytes.len()].copy_from_slice(bytes);
             }
             Op::Truncate(path, size) => self.touch(path).data.resize(*size as usize, 0),
-            Op::Punch(path, range) => {
+            Op::Punch(path, range) | Op::Zero(path, range) => {
                 let data = &mut self.touch(path).data;
                 let end = data.len().min(range.end as usize);
                 data[(range.start as usize).min(end)..end].fill(0);
             }
+            Op::Collapse(path, range) => drop(self.touch(path).data.drain(range.start as usize..range.end as usize)),
+            Op::Copy((from, start), (to, at), length) => {
+                let data = &self.at(from).data;
+                let start = data.len().min(*start as usize);
+                let bytes = data[start..data.len().min(start + *length as usize)].to_vec();
+                if !bytes.is_empty() {
+                    self.apply(&Op::Write(to.clone(), *at, bytes));
+                }
+            }
+            Op::CreateLinked(path, bytes) => {
+                self.apply(&Op::Create(path.clone(), FileType::Regular));
+                self.touch(path).data.clone_from(bytes);
+            }
+            Op::RenameRefused(..) => {}
             Op::Mode(path, mode) => self.touch(path).mode = *mode,
             Op::Create(path, file_type) => {
                 self.above(path);
@@ -202,60 +219,6 @@ impl Model {
             }
         }
     }
-}
-
-/// What a client does.
-#[derive(Clone, Debug)]
-pub(crate) enum Op {
-    Write(PathBuf, u64, Vec<u8>),
-    Truncate(PathBuf, u64),
-    Punch(PathBuf, Range<u64>),
-    Mode(PathBuf, u32),
-    Create(PathBuf, FileType),
-    Unlink(PathBuf),
-    Link(PathBuf, PathBuf),
-    Rename(PathBuf, PathBuf),
-}
-
-/// Draws something that can be done; in the root directory nothing but what the source has is touched.
-pub(crate) fn draw_op(random: &mut Rng, model: &Model, number: usize) -> Option<Op> {
-    let files = model.paths(|known| known.file_type == FileType::Regular);
-    let mut directories = model.paths(|known| known.file_type == FileType::Directory);
-    directories.push(PathBuf::new());
-    let above = directories[random.usize(..directories.len())].clone();
-    let fresh = above.join(format!("c{number}"));
-    let file = (!files.is_empty()).then(|| files[random.usize(..files.len())].clone());
-    let offset = |random: &mut Rng| match random.u8(..3) {
-        0 => random.u64(..10) * BLOCK,
-        _ => random.u64(..10 * BLOCK),
-    };
-    Some(match random.u8(..12) {
-        0..=2 => {
-            let length = if random.bool() { random.usize(1..3) * BLOCK as usize } else { random.usize(1..6000) };
-            Op::Write(file?, offset(random), (0..length).map(|_| random.u8(1..)).collect())
-        }
-        3 => Op::Truncate(file?, offset(random)),
-        4 => {
-            let (a, b) = (offset(random), offset(random));
-            Op::Punch(file?, a.min(b)..a.max(b) + 1)
-        }
-        5 => Op::Mode(file?, 0o600 + u32::from(random.u8(..64))),
-        6 => Op::Create(fresh, if random.bool() { FileType::Regular } else { FileType::Directory }),
-        7 => {
-            let leaves = model.paths(|known| known.file_type != FileType::Directory);
-            let leaf = (!leaves.is_empty()).then(|| leaves[random.usize(..leaves.len())].clone());
-            Op::Unlink(leaf?)
-        }
-        8 => Op::Link(file?, fresh),
-        9 => Op::Rename(file?, if random.bool() { files[random.usize(..files.len())].clone() } else { fresh }),
-        _ => {
-            let moved = directories[random.usize(..directories.len())].clone();
-            if moved.as_os_str().is_empty() || fresh.starts_with(&moved) {
-                return None;
-            }
-            Op::Rename(moved, fresh)
-        }
-    })
 }
 
 /// A client, and the door that it comes by.
@@ -303,18 +266,7 @@ impl Door {
     pub(crate) fn perform(&self, op: &Op) -> Outcome {
         let destination = &self.destination;
         match op {
-            Op::Write(path, at, bytes) => {
-                let file = self.find(path)?;
-                let range = *at..*at + bytes.len() as u64;
-                match self.engine.file(&file)? {
-                    None => destination.write_at(&file, *at, bytes)?,
-                    Some(stub) => {
-                        let changing = stub.before_write(range.clone(), &self.cancel)?;
-                        destination.write_at(&file, *at, bytes)?;
-                        assert_eq!(changing.wrote(range), bytes.len() as u64);
-                    }
-                }
-            }
+            Op::Write(path, at, bytes) => self.write(path, *at, bytes)?,
             Op::Truncate(path, size) => {
                 let file = self.find(path)?;
                 match self.engine.file(&file)? {
@@ -327,6 +279,34 @@ impl Door {
                 match self.engine.file(&file)? {
                     None => destination.punch(&file, range.clone())?,
                     Some(stub) => stub.punch(range.clone(), &self.cancel)?,
+                }
+            }
+            Op::Zero(path, range) => {
+                let file = self.find(path)?;
+                let end = range.end.min(destination.status(&file)?.size);
+                if range.start < end {
+                    self.write(path, range.start, &vec![0; (end - range.start) as usize])?;
+                }
+            }
+            Op::Collapse(path, range) => {
+                let mut bytes = self.read(path)?;
+                bytes.drain(range.start as usize..range.end as usize);
+                let file = self.find(path)?;
+                let stub = self.engine.file(&file)?;
+                let changing = stub.as_ref().map(|stub| stub.before_write(0..u64::MAX, &self.cancel)).transpose()?;
+                destination.write_at(&file, range.start, &bytes[range.start as usize..])?;
+                destination.truncate(&file, bytes.len() as u64)?;
+                drop(changing);
+            }
+            Op::Copy((from, start), (to, at), length) => {
+                let file = self.find(from)?;
+                if let Some(stub) = self.engine.file(&file)? {
+                    stub.read_needed(*start..start + length, &self.cancel)?;
+                }
+                let mut bytes = vec![0; *length as usize];
+                let read = destination.read_at(&file, *start, &mut bytes)?;
+                if read > 0 {
+                    self.write(to, *at, &bytes[..read])?;
                 }
             }
             Op::Mode(path, mode) => {
@@ -350,12 +330,52 @@ impl Door {
                 let (directory, name) = self.above(to)?;
                 destination.link(&file, &directory, &name)?;
             }
-            Op::Rename(from, to) => {
-                let (from, to) = (self.above(from)?, self.above(to)?);
-                let _moving = self.engine.moving();
-                destination.rename((&from.0, &from.1), (&to.0, &to.1))?;
+            Op::CreateLinked(path, bytes) => {
+                // A file without a name: one that no client sees.
+                let hidden = destination.lookup(&destination.root(), HIDDEN.as_ref())?.ok_or("the hidden directory")?;
+                let file = destination.make(&hidden, "unnamed".as_ref(), Make::File)?;
+                destination.write_at(&file, 0, bytes)?;
+                destination.sync(&file)?;
+                let done =
+                    self.above(path).and_then(|(directory, name)| Ok(destination.link(&file, &directory, &name)?));
+                destination.unlink(&hidden, "unnamed".as_ref())?;
+                done?;
+            }
+            Op::Rename(from, to) => self.rename(from, to)?,
+            Op::RenameRefused(from, to) => {
+                let refused = self.rename(from, to).expect_err("it is not empty");
+                let kind = refused.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+                if kind != Some(std::io::ErrorKind::DirectoryNotEmpty) {
+                    return Err(refused);
+                }
             }
         }
+        Ok(())
+    }
+
+    fn write(&self, path: &Path, at: u64, bytes: &[u8]) -> Outcome {
+        let file = self.find(path)?;
+        let range = at..at + bytes.len() as u64;
+        match self.engine.file(&file)? {
+            None => self.destination.write_at(&file, at, bytes)?,
+            Some(stub) => {
+                let changing = stub.before_write(range.clone(), &self.cancel)?;
+                self.destination.write_at(&file, at, bytes)?;
+                assert_eq!(changing.wrote(range), bytes.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Outcome {
+        let (from, to) = (self.above(from)?, self.above(to)?);
+        if let Some(victim) = self.destination.lookup(&to.0, &to.1)?
+            && self.destination.status(&victim)?.file_type == FileType::Directory
+        {
+            self.engine.look_into(&victim, &self.cancel)?;
+        }
+        let _moving = self.engine.moving();
+        self.destination.rename((&from.0, &from.1), (&to.0, &to.1))?;
         Ok(())
     }
 
