@@ -57,7 +57,7 @@ pub trait Arrivals: Send + Sync {
     /// Whether nothing is missing of this file, for good: its bytes and attributes are all here.
     fn is_normal(&self, file: Object<'_>) -> io::Result<bool>;
 
-    /// A request needs a directory's names or attributes.
+    /// A request needs a directory's names or attributes. Once they are here, they are for good, and are not asked for again.
     fn names_needed(&self, directory: Object<'_>, cancel: &Cancel) -> io::Result<()>;
 
     /// A request is about to add a name to a directory, or to take one from it.

@@ -54,6 +54,7 @@ pub(crate) struct DoorFs {
     nodes: Nodes,
     opens: Opens,
     places: Places,
+    root_is_whole: AtomicBool,
     arrivals: Arc<dyn Arrivals>,
     connection: OnceLock<Connection>,
     /// The kernel can pass files through.
@@ -69,6 +70,7 @@ impl DoorFs {
             nodes: Nodes::default(),
             opens: Opens::new(next_handle),
             places: Places::default(),
+            root_is_whole: AtomicBool::new(false),
             arrivals,
             connection: OnceLock::new(),
             passes: AtomicBool::new(false),
@@ -186,11 +188,13 @@ impl DoorFs {
     }
 
     fn names_needed(&self, directory: &Place<'_>) -> io::Result<()> {
-        if self.arrivals.is_over() {
+        if self.is_whole(directory.number) {
             return Ok(());
         }
         let arrivals = self.ask()?;
-        Self::wait(|cancel| arrivals.names_needed(directory.object(), cancel))
+        Self::wait(|cancel| arrivals.names_needed(directory.object(), cancel))?;
+        self.set_whole(directory.number);
+        Ok(())
     }
 
     fn names_change(&self, directory: &Place<'_>) -> io::Result<()> {
@@ -201,13 +205,47 @@ impl DoorFs {
         Self::wait(|cancel| arrivals.names_change(directory.object(), cancel))
     }
 
+    /// Whether it is known that nothing is missing of an object.
+    fn is_whole(&self, node: u64) -> bool {
+        self.arrivals.is_over() || self.was_whole(node, None)
+    }
+
+    fn was_whole(&self, number: u64, generation: Option<u64>) -> bool {
+        if number == ROOT || number == self.volume.root_identity().number {
+            self.root_is_whole.load(Ordering::Acquire)
+        } else {
+            self.nodes.was_whole(number, generation)
+        }
+    }
+
+    fn set_whole(&self, number: u64) {
+        if number == self.volume.root_identity().number {
+            self.root_is_whole.store(true, Ordering::Release);
+        } else {
+            self.nodes.is_whole(number);
+        }
+    }
+
+    /// The same, and that programs see its attributes as the destination has them: a file with one
+    /// name has none that is hidden.
+    fn is_seen(&self, number: u64, generation: Option<u64>, found: &Statx) -> bool {
+        self.arrivals.is_over() || (is_directory(found) || found.stx_nlink == 1) && self.was_whole(number, generation)
+    }
+
     fn is_normal(&self, place: &Place<'_>) -> io::Result<bool> {
-        Ok(self.arrivals.is_over() || self.ask()?.is_normal(place.object())?)
+        if self.is_whole(place.number) {
+            return Ok(true);
+        }
+        let is_normal = self.ask()?.is_normal(place.object())?;
+        if is_normal {
+            self.set_whole(place.number);
+        }
+        Ok(is_normal)
     }
 
     /// What a program sees of an object's attributes, given what the destination has.
     fn seen(&self, place: &Place<'_>, mut found: Statx) -> io::Result<Statx> {
-        if self.arrivals.is_over() {
+        if self.is_seen(place.number, None, &found) {
             return Ok(found);
         }
         if is_directory(&found) {
@@ -220,7 +258,7 @@ impl DoorFs {
 
     /// The kernel gets an object that a name was found to lead to.
     fn give(&self, (identity, found): (Identity, Statx)) -> io::Result<Entry> {
-        let found = if self.arrivals.is_over() {
+        let found = if self.is_seen(identity.number, Some(identity.generation), &found) {
             found
         } else {
             let place = Place { number: identity.number, held: Held::Opened(self.volume.place(identity)?) };

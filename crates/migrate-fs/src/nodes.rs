@@ -21,9 +21,13 @@ pub(crate) const ROOT: u64 = 1;
 
 const SHARDS: usize = 16;
 
+/// In [`Node::lookups`].
+const HERE: u64 = 1 << 63;
+
 #[derive(Debug)]
 struct Node {
     generation: u64,
+    /// How many times the kernel has got it, without the highest bit, which says that nothing is missing of the object.
     lookups: u64,
     orphan: Option<Arc<OwnedFd>>,
 }
@@ -57,6 +61,7 @@ impl Nodes {
                 if node.generation != identity.generation {
                     // The one before is gone, and its number was given to this one.
                     node.generation = identity.generation;
+                    node.lookups &= !HERE;
                     node.orphan = None;
                 }
             }
@@ -70,14 +75,31 @@ impl Nodes {
     pub(crate) fn forget(&self, number: u64, times: u64) -> bool {
         let mut shard = self.shard(number).lock();
         let gone = shard.get_mut(&number).is_none_or(|node| {
-            node.lookups = node.lookups.saturating_sub(times);
-            node.lookups == 0
+            let left = (node.lookups & !HERE).saturating_sub(times);
+            node.lookups = left | node.lookups & HERE;
+            left == 0
         });
         let node = if gone { shard.remove(&number) } else { None };
         drop(shard);
         // The last use of an orphan removes it, which takes time.
         drop(node);
         gone
+    }
+
+    /// Nothing is missing of an object, for good. That is known for as long as the kernel knows the object.
+    pub(crate) fn is_whole(&self, number: u64) {
+        if let Some(node) = self.shard(number).lock().get_mut(&number) {
+            node.lookups |= HERE;
+        }
+    }
+
+    /// Whether that was said of the object that the kernel knows by that number; of no other that has the number now, if its
+    /// generation is given.
+    pub(crate) fn was_whole(&self, number: u64, generation: Option<u64>) -> bool {
+        let shard = self.shard(number).lock();
+        shard.get(&number).is_some_and(|node| {
+            node.lookups & HERE != 0 && generation.is_none_or(|generation| node.generation == generation)
+        })
     }
 
     /// Whether it is an object without a name that the kernel knows.
@@ -163,6 +185,23 @@ mod tests {
         // What is said of the one before does not hold for it.
         nodes.orphan(Identity { number: 7, generation: 1 }, held());
         assert!(matches!(nodes.known(7), Known::Generation(2)));
+    }
+
+    #[test]
+    fn that_an_object_is_whole_is_known_of_no_other_with_its_number_and_until_it_is_forgotten() {
+        let nodes = Nodes::default();
+        nodes.is_whole(7);
+        assert!(!nodes.was_whole(7, None), "the kernel does not know it");
+        nodes.give(Identity { number: 7, generation: 1 });
+        nodes.give(Identity { number: 7, generation: 1 });
+        assert!(!nodes.was_whole(7, None));
+        nodes.is_whole(7);
+        assert!(nodes.was_whole(7, None) && nodes.was_whole(7, Some(1)) && !nodes.was_whole(7, Some(2)));
+        assert!(!nodes.forget(7, 1) && nodes.was_whole(7, None));
+        nodes.give(Identity { number: 7, generation: 2 });
+        assert!(!nodes.was_whole(7, None));
+        nodes.is_whole(7);
+        assert!(nodes.forget(7, 2) && !nodes.was_whole(7, None));
     }
 
     #[test]

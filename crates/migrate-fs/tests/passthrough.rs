@@ -47,6 +47,35 @@ fn the_door_sees_no_read_or_write_of_a_normal_file() {
 }
 
 #[test]
+fn what_is_known_to_be_here_is_not_asked_for_again() {
+    if !can_open("what_is_known_to_be_here_is_not_asked_for_again") {
+        return;
+    }
+    let stubs = Arc::new(Stubs::default());
+    let stage = Stage::with(stubs.clone());
+    let folder = stage.folder.join("directory");
+    fs::create_dir(stage.destination.join("directory")).unwrap();
+    for number in 0..100 {
+        fs::write(stage.destination.join(format!("directory/{number}")), b"bytes").unwrap();
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 100);
+    // A file of which something may be missing is asked for with each read, and one of which nothing is, once.
+    let (listings, before) = (stubs.listings.load(Ordering::Relaxed), stubs.questions.load(Ordering::Relaxed));
+    let read = |number: u32| assert_eq!(fs::read(folder.join(number.to_string())).unwrap(), b"bytes");
+    (0..100).for_each(read);
+    let stubbed = stubs.questions.load(Ordering::Relaxed) - before;
+    assert!(stubbed >= 200, "{stubbed}");
+    assert!(stubs.listings.load(Ordering::Relaxed) <= listings + 1);
+    stubs.normal.store(true, Ordering::Release);
+    (0..100).for_each(read);
+    let before = stubs.questions.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        (0..100).for_each(read);
+    }
+    assert_eq!(stubs.questions.load(Ordering::Relaxed), before);
+}
+
+#[test]
 fn a_stub_that_becomes_normal_is_served_until_it_was_closed_and_passed_through_then() {
     const TEST: &str = "a_stub_that_becomes_normal_is_served_until_it_was_closed_and_passed_through_then";
     if !can_open(TEST) {

@@ -33,7 +33,7 @@ impl DoorFs {
     pub(super) fn open_file(&self, ctx: &Context, node: u64, flags: u32, fuse_flags: u32) -> io::Result<Opened> {
         caller::any()?;
         let truncates = OFlags::from_bits_retain(flags).contains(OFlags::TRUNC);
-        let is_normal = if self.arrivals.is_over() && !truncates {
+        let is_normal = if self.is_whole(node) && !truncates {
             true
         } else {
             let place = self.place(node)?;
@@ -127,7 +127,7 @@ impl DoorFs {
         offset: u64,
     ) -> io::Result<usize> {
         let open = self.file_of(node, handle)?;
-        if !self.arrivals.is_over() {
+        if !self.is_whole(node) {
             let place = self.place(node)?;
             self.bytes_needed(&place, offset, size.into())?;
         }
@@ -192,7 +192,7 @@ impl DoorFs {
                 self.back()?;
                 written
             };
-            if self.arrivals.is_over() {
+            if self.is_whole(node) {
                 act()?;
             } else {
                 self.change(&self.place(node)?, &Change::Write(range), act)?;

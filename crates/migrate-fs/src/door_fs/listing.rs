@@ -68,7 +68,7 @@ impl DoorFs {
                 // It is gone meanwhile, or the root of another file system: the kernel asks for it if a program does.
                 return take(listed, Entry::default());
             };
-            let seen = if self.arrivals.is_over() {
+            let seen = if self.is_seen(found.0.number, Some(found.0.generation), &found.1) {
                 found.1
             } else if is_directory(&found.1) {
                 // Its names would be needed for that.

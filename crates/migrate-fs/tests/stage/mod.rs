@@ -129,6 +129,8 @@ pub(crate) struct Stubs {
     pub(crate) changes: AtomicU64,
     pub(crate) listings: AtomicU64,
     pub(crate) normal: AtomicBool,
+    /// How often it was asked whether a file is normal.
+    pub(crate) questions: AtomicU64,
 }
 
 impl Arrivals for Stubs {
@@ -137,6 +139,7 @@ impl Arrivals for Stubs {
     }
 
     fn is_normal(&self, _: Object<'_>) -> io::Result<bool> {
+        self.questions.fetch_add(1, Ordering::Relaxed);
         Ok(self.normal.load(Ordering::Acquire))
     }
 
