@@ -29,6 +29,14 @@ pub enum Error {
         /// What they say.
         cause: TransportError,
     },
+    /// The kernel refused another option of a mount.
+    #[error("the mount on `{path}` could not be given other options ({cause}); it takes root", path = path.display())]
+    Options {
+        /// The folder.
+        path: PathBuf,
+        /// What it says.
+        cause: io::Error,
+    },
     /// A thread that answers could not be started, or could not wait for requests.
     #[error("a thread for `{path}` could not be started: {cause}", path = path.display())]
     Thread {
@@ -44,7 +52,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Folder { .. } => ErrorKind::Invalid,
-            Self::Mount { .. } => ErrorKind::Unavailable,
+            Self::Mount { .. } | Self::Options { .. } => ErrorKind::Unavailable,
             Self::Thread { .. } => ErrorKind::Exhausted,
         }
     }

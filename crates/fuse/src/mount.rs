@@ -12,7 +12,7 @@ use std::time::Duration;
 use fuse_backend_rs::api::filesystem::FileSystem;
 use fuse_backend_rs::api::server::Server;
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount_remount, unmount};
 use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::set_current_timer_slack;
 
@@ -150,6 +150,19 @@ impl Mount {
         drop(answers);
         mount.crew.fill().map_err(not_started)?;
         Ok(mount)
+    }
+
+    /// Set-user-ID programs, file capabilities and devices of the file system work from now on, also after a hand-over. Before, the kernel
+    /// ignores the first two and opens none of the third.
+    ///
+    /// # Errors
+    ///
+    /// When this process is not root.
+    pub fn allow_set_ids_and_devices(&self) -> Result<()> {
+        // Without the two options that the library sets.
+        let options = MountFlags::BIND | MountFlags::NOATIME;
+        mount_remount(&self.path, options, "")
+            .map_err(|errno| Error::Options { path: self.path.clone(), cause: errno.into() })
     }
 
     /// Tells its threads to end when they have answered what they are at. Requests wait in the kernel from then on.

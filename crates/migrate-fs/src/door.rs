@@ -64,6 +64,18 @@ impl Door {
         Ok(Self { mount: Some(mount), fs })
     }
 
+    /// Set-user-ID programs, file capabilities and devices of the destination work through the folder from now on, also when another process goes
+    /// on. They came from another host, whose root is not to be root here without being asked: before, the kernel ignores the first two and opens
+    /// none of the third.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    #[expect(clippy::missing_panics_doc, reason = "a door has its mount until it is handed over")]
+    pub fn allow_set_ids_and_devices(&self) -> Result<()> {
+        Ok(self.mount.as_ref().expect("it is there until now").allow_set_ids_and_devices()?)
+    }
+
     /// Goes on with a mount that another process has handed over.
     ///
     /// # Errors

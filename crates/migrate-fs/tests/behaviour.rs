@@ -352,6 +352,27 @@ fn a_user_may_do_what_modes_groups_and_lists_say_and_owns_what_it_makes() {
 }
 
 #[test]
+fn set_user_id_programs_and_devices_work_only_if_they_are_allowed() {
+    if !can_open("set_user_id_programs_and_devices_work_only_if_they_are_allowed") {
+        return;
+    }
+    let mut stage = Stage::new();
+    for path in [stage.folder.parent().unwrap(), &stage.folder] {
+        fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    fs::copy("/usr/bin/id", stage.folder.join("id")).unwrap();
+    fs::set_permissions(stage.folder.join("id"), PermissionsExt::from_mode(0o4755)).unwrap();
+    let null = rustix::fs::makedev(1, 3);
+    mknodat(CWD, stage.folder.join("null"), FileType::CharacterDevice, Mode::from_raw_mode(0o666), null).unwrap();
+    let lines = |folder: &Path| ["./id -u", "cat null"].map(|line| as_user(folder, line));
+    assert_eq!(lines(&stage.folder), ["exit status: 04001\n", "exit status: 1"]);
+    stage.door().allow_set_ids_and_devices().unwrap();
+    assert_eq!(lines(&stage.folder), ["exit status: 00\n", "exit status: 0"]);
+    stage.succeed();
+    assert_eq!(lines(&stage.folder), ["exit status: 00\n", "exit status: 0"]);
+}
+
+#[test]
 fn what_is_open_stays_when_its_name_goes() {
     everywhere("what_is_open_stays_when_its_name_goes", |folder| {
         let path = |name: &str| folder.join(name);

@@ -67,6 +67,8 @@ pub struct Config {
     pub parallel: usize,
     /// The crawler begins when it is told to resume; until then comes what clients ask for.
     pub paused: bool,
+    /// Set-user-ID programs, file capabilities and devices work through the folder.
+    pub set_ids_and_devices: bool,
 }
 
 impl Config {
@@ -95,6 +97,7 @@ impl Config {
             bandwidth: crawl.bandwidth,
             parallel: crawl.threads,
             paused: false,
+            set_ids_and_devices: false,
         }
     }
 

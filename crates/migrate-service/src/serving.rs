@@ -73,6 +73,9 @@ impl Serving {
         begun::store(config)?;
         let migration = Arc::new(Migration::new(engine.clone()));
         let door = Door::open(&config.to, &config.at, migration.clone())?;
+        if config.set_ids_and_devices {
+            door.allow_set_ids_and_devices()?;
+        }
         let listener = control::listen(&config.to)?;
         let core = Arc::new(Core {
             config: config.clone(),

@@ -9,6 +9,7 @@ passes = "bulk"
 bandwidth = "2MiB"
 parallel = 3
 paused = true
+set_ids_and_devices = true
 
 [[source]]
 from = "nfs://old/home?uid=5"
@@ -36,7 +37,7 @@ fn everything_that_can_be_said_is_read() {
     let crawl = config.crawl();
     assert_eq!((crawl.threads, crawl.bandwidth), (3, Some(2 << 20)));
     assert_eq!((crawl.depth, crawl.passes), (Depth::DepthFirst, Passes::Bulk));
-    assert!(config.paused);
+    assert!(config.paused && config.set_ids_and_devices);
     let [home, mounted, office] = &config.sources[..] else { panic!() };
     assert_eq!(home.into, Path::new("home"));
     assert!(matches!(&home.from, From::Nfs(address) if address.user == 5), "{home:?}");

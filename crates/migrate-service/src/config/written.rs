@@ -23,6 +23,8 @@ struct Written {
     #[serde(default)]
     paused: bool,
     #[serde(default)]
+    set_ids_and_devices: bool,
+    #[serde(default)]
     source: Vec<Spanned<WrittenSource>>,
 }
 
@@ -90,6 +92,7 @@ impl Config {
         config.bandwidth = here.value(written.bandwidth, |text| values::bandwidth(&text))?;
         config.parallel = here.value(written.parallel, values::parallel)?.unwrap_or(config.parallel);
         config.paused = written.paused;
+        config.set_ids_and_devices = written.set_ids_and_devices;
         if written.source.is_empty() {
             config.validate()?;
         }
