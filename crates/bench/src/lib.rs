@@ -22,6 +22,7 @@
 //! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
 //! - [`ycsb`]: reads and updates of skewed keys on the transaction engine.
 //! - [`oltp`]: what those two have in common: engines to compare, workers that repeat and acknowledge, figures.
+//! - [`migration`]: a file server that is replaced: until clients are served, and until all is here, beside rsync.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod arrivals;
@@ -39,6 +40,7 @@ mod latency;
 mod line;
 pub mod long;
 pub mod media;
+pub mod migration;
 pub mod node;
 mod nowhere;
 pub mod oltp;

@@ -10,6 +10,8 @@ mod p3;
 mod p4;
 #[path = "figures/p4_tpcc.rs"]
 mod p4_tpcc;
+#[path = "figures/p5a.rs"]
+mod p5a;
 
 use std::fs;
 use std::path::Path;
