@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ishigaki_base::ByteSize;
-use ishigaki_bench::figures::{self, Paper, p1, p2, p4, p4_tpcc};
+use ishigaki_bench::figures::{self, Paper, p1, p2, p4, p4_tpcc, p5a};
 use ishigaki_bench::long::{Side, free_up_to_now};
+use ishigaki_bench::migration::tree::Shape;
 use ishigaki_bench::oltp::Engine;
 use ishigaki_bench::one_log::{Data, Disk, Host};
 use ishigaki_bench::{Line, Target};
@@ -37,6 +38,7 @@ enum Papers {
     P3(P3Arguments),
     P4(P4Arguments),
     P4Tpcc(P4TpccArguments),
+    P5a(P5aArguments),
 }
 
 /// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017): the log by itself, on every medium given
@@ -182,6 +184,33 @@ struct P4TpccArguments {
     drawn: Drawn,
 }
 
+/// A file server that is replaced (paper 5, chapter 2): until clients are served, and until all is here, beside rsync
+///
+/// The old server is Debian's NFS-Ganesha in a network namespace of this host. Takes root, nfs-ganesha-vfs, rpcbind and rsync; at full size a good
+/// gigabyte of disk and some ten minutes.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P5aArguments {
+    /// Only these trees: small, office, media
+    #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "from")]
+    only: Option<Vec<Shape>>,
+
+    /// How many times fewer files than the paper's data sets the trees have [default: 50]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    fewer: Option<NonZero<u32>>,
+
+    /// How many times smaller than there a file is [default: 20]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+    smaller: Option<NonZero<u32>>,
+
+    /// A directory for trees, destinations and mounts; what is made there is gone at the end
+    #[arg(long, value_name = "DIR", default_value = "/tmp", conflicts_with = "from")]
+    scratch: PathBuf,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
 /// Servers with logs of their own, and with one.
 #[derive(Debug, Args)]
 struct Compared {
@@ -261,6 +290,7 @@ pub(super) fn run(arguments: &FiguresArguments) -> Result<(), Failure> {
         Papers::P3(arguments) => arguments.drawn.draw(Paper::P3, || measure_p3(arguments)),
         Papers::P4(arguments) => arguments.drawn.draw(Paper::P4, || measure_p4(arguments)),
         Papers::P4Tpcc(arguments) => arguments.drawn.draw(Paper::P4Tpcc, || measure_p4_tpcc(arguments)),
+        Papers::P5a(arguments) => arguments.drawn.draw(Paper::P5a, || measure_p5a(arguments)),
     }
 }
 
@@ -358,6 +388,23 @@ fn measure_p4_tpcc(arguments: &P4TpccArguments) -> Result<Vec<Line>, Failure> {
         p4_tpcc::Settings { scale, disks: device.clone(), kinds: server.clone(), host: host(scratch, drawn)? };
     let mut bar = Bar::new();
     let lines = p4_tpcc::run(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn measure_p5a(arguments: &P5aArguments) -> Result<Vec<Line>, Failure> {
+    let P5aArguments { only, fewer, smaller, scratch, drawn } = arguments;
+    if drawn.workers.is_some() || drawn.seconds.is_some() {
+        return Err(Failure::usage("paper 5 has trees; give --only, --fewer and --smaller"));
+    }
+    let mut scale = if drawn.smoke { p5a::Scale::smoke() } else { p5a::Scale::standard() };
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.trees = only.clone().unwrap_or(scale.trees);
+    scale.shrink.files = fewer.map_or(scale.shrink.files, |fewer| f64::from(fewer.get()));
+    scale.shrink.bytes = smaller.map_or(scale.shrink.bytes, |smaller| f64::from(smaller.get()));
+    let settings = p5a::Settings { scale, scratch: scratch.clone(), origin: drawn.report.origin() };
+    let mut bar = Bar::new();
+    let lines = p5a::run(&settings, &mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
 }
