@@ -16,7 +16,7 @@ pub(crate) enum Op {
     Punch(PathBuf, Range<u64>),
     /// `fallocate` that makes zeros; the size stays.
     Zero(PathBuf, Range<u64>),
-    /// `fallocate` that takes a range out: whole blocks, not up to the end.
+    /// `fallocate` that takes a range out: whole blocks, not up to the end. The door refuses it, so none is drawn.
     Collapse(PathBuf, Range<u64>),
     /// `copy_file_range` from one file at an offset to another file at an offset, so many bytes.
     Copy((PathBuf, u64), (PathBuf, u64), u64),
@@ -75,17 +75,7 @@ pub(crate) fn draw_op(random: &mut Rng, model: &Model, number: usize) -> Option<
             let (from, to) = draw_range(random);
             Op::Zero(file?, from..to)
         }
-        11 => {
-            let file = file?;
-            let blocks = model.at(&file).data.len() as u64 / BLOCK;
-            let from = random.u64(..blocks.max(1));
-            let to = random.u64(from..blocks.max(from + 1));
-            // It must end before the file does.
-            if from == to || to * BLOCK >= model.at(&file).data.len() as u64 {
-                return None;
-            }
-            Op::Collapse(file, from * BLOCK..to * BLOCK)
-        }
+        11 => Op::Truncate(file?, draw_offset(random)),
         12 => {
             let from = files[random.usize(..files.len().max(1)).min(files.len().checked_sub(1)?)].clone();
             let to = file?;
