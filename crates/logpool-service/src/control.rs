@@ -15,11 +15,11 @@ use ishigaki_base::ErrorKind;
 use ishigaki_logpool_fs::Place;
 use serde::{Deserialize, Serialize};
 
-use crate::door::{PATIENCE, answer, hear};
 use crate::takeover::Heading;
 use crate::{
     Changed, Error, Limits, LimitsSet, MemberConfig, Owner, RebuiltFiles, Result, ScrubRate, Status, Verified,
 };
+use ishigaki_service::door::{PATIENCE, answer, hear};
 
 const NAME: &str = "service.sock";
 /// A folder in which it is made, so that nobody opens it before its mode is right.
@@ -281,7 +281,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::door::Door;
+    use ishigaki_service::door::Door;
 
     /// A service that knows no members, and counts who asks.
     fn open(data: &Path, asked: &'static AtomicU32) -> Door {

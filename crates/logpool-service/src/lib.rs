@@ -21,14 +21,14 @@
 //! - [`Supervisor`] is the service manager, which keeps descriptors for the next process; `restart` is what it keeps, under working
 //!   servers.
 //! - `progress` has others hear that a pool is being opened, however long that takes.
-//! - `door` is what lets visitors in, not too many and not for too long.
+//!
+//! What lets visitors in, and speaks to Prometheus and to the service manager, is `ishigaki-service`'s.
 //!
 //! Arguments, text for people and exit codes are `cli`'s.
 
 mod added;
 mod config;
 mod control;
-mod door;
 mod error;
 mod mending;
 mod metrics;
@@ -37,7 +37,6 @@ mod progress;
 mod restart;
 mod serving;
 mod status;
-mod supervisor;
 mod takeover;
 mod warning;
 
@@ -45,8 +44,8 @@ pub use config::{Config, Limits, MemberConfig};
 pub use control::{Added, Removed, Reply, Request, ask};
 pub use error::{Error, Result};
 pub use ishigaki_logpool_fs::Place;
+pub use ishigaki_service::{Kept, Supervisor};
 pub use mending::{Changed, DamagedStatus, QuarantinedStatus, RebuiltFiles, ScrubRate, ScrubStatus, Verified};
 pub use owner::Owner;
 pub use serving::{LimitsSet, Serving};
 pub use status::{LogStatus, MemberStatus, QuotaStatus, Spread, Status};
-pub use supervisor::{Kept, Supervisor};

@@ -1,15 +1,13 @@
 //! What a service does, in Prometheus' words (text format 0.0.4).
 
-use std::fmt::{self, Write};
+use std::fmt;
 
-use hdrhistogram::Histogram;
 use ishigaki_logpool::Pool;
 use ishigaki_logpool_fs::Attached;
+use ishigaki_service::Page;
 
 use crate::status::NANOSECONDS;
 use crate::warning;
-
-pub(crate) mod http;
 
 /// Upper ends of the buckets of times, in nanoseconds.
 const TIMES: [u64; 16] = [
@@ -36,14 +34,10 @@ const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /// All of it, in a text.
 pub(crate) fn text(uptime_seconds: f64, pool: &Pool, attached: &[Attached]) -> String {
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let _ = Page { text: &mut text }.write(uptime_seconds, pool, attached);
-    text
-}
-
-struct Page<'a> {
-    text: &'a mut String,
+    let mut page = Page::default();
+    // Writing to memory does not fail.
+    let _ = write(&mut page, uptime_seconds, pool, attached);
+    page.text()
 }
 
 /// One figure of each member: its name, kind and meaning, and where it comes from.
@@ -96,110 +90,55 @@ const OF_MEMBERS: [OfMember; 21] = [
     ("quota_files", "gauge", "Limit of files", |member| member.statistics.quota.files.into()),
 ];
 
-impl Page<'_> {
-    fn write(&mut self, uptime_seconds: f64, pool: &Pool, attached: &[Attached]) -> fmt::Result {
-        let (log, scrub) = (pool.statistics(), pool.scrub_statistics());
-        self.head("pool_uptime_seconds", "gauge", "For how long the service has served")?;
-        writeln!(self.text, "ishigaki_pool_uptime_seconds {uptime_seconds}")?;
-        for (name, kind, help, value) in [
-            ("pool_writes_total", "counter", "Writes of the log that somebody waited for", log.writes),
-            ("pool_requests_total", "counter", "Requests that they answered", log.requests),
-            ("pool_delayed_total", "counter", "Writes held back for members about to come", log.delayed),
-            ("pool_medium_bytes_total", "counter", "Bytes written to the log's medium", log.medium_bytes),
-            ("pool_medium_writes_total", "counter", "Writes of the log's medium", log.medium_writes),
-            ("pool_live_bytes", "gauge", "Bytes of the log that are needed", log.live.0),
-            ("pool_bound_bytes", "gauge", "Bytes that the log may take", log.bound.0),
-            ("pool_quarantined", "gauge", "Members that are quarantined", pool.quarantined().len() as u64),
-            ("pool_scrub_rate_bytes", "gauge", "Bytes of homes that are compared each second", scrub.rate.0),
-            ("pool_scrub_passes_total", "counter", "Passes over all homes", scrub.passes),
-            ("pool_scrub_bytes_total", "counter", "Bytes of homes compared with their checksums", scrub.total.bytes),
-            ("pool_scrub_damaged_total", "counter", "Blocks found damaged, each time", scrub.total.damaged),
-            ("pool_scrub_repaired_total", "counter", "Blocks made anew by these looks", scrub.total.repaired),
-        ] {
-            self.head(name, kind, help)?;
-            writeln!(self.text, "ishigaki_{name} {value}")?;
-        }
-        self.head("pool_delay_seconds_total", "counter", "For how long writes were held back")?;
-        writeln!(self.text, "ishigaki_pool_delay_seconds_total {}", log.delay.as_secs_f64())?;
-        self.head("pool_batch_size", "histogram", "Requests answered by one write")?;
-        self.histogram("pool_batch_size", "", &log.batch_sizes, &SIZES, 1.0)?;
-        self.head("pool_write_seconds", "histogram", "How long a write of the log took")?;
-        self.histogram("pool_write_seconds", "", &log.write_times, &TIMES, NANOSECONDS)?;
-        self.members(attached)
+fn write(page: &mut Page, uptime_seconds: f64, pool: &Pool, attached: &[Attached]) -> fmt::Result {
+    let (log, scrub) = (pool.statistics(), pool.scrub_statistics());
+    page.figure("pool_uptime_seconds", "gauge", "For how long the service has served", uptime_seconds)?;
+    for (name, kind, help, value) in [
+        ("pool_writes_total", "counter", "Writes of the log that somebody waited for", log.writes),
+        ("pool_requests_total", "counter", "Requests that they answered", log.requests),
+        ("pool_delayed_total", "counter", "Writes held back for members about to come", log.delayed),
+        ("pool_medium_bytes_total", "counter", "Bytes written to the log's medium", log.medium_bytes),
+        ("pool_medium_writes_total", "counter", "Writes of the log's medium", log.medium_writes),
+        ("pool_live_bytes", "gauge", "Bytes of the log that are needed", log.live.0),
+        ("pool_bound_bytes", "gauge", "Bytes that the log may take", log.bound.0),
+        ("pool_quarantined", "gauge", "Members that are quarantined", pool.quarantined().len() as u64),
+        ("pool_scrub_rate_bytes", "gauge", "Bytes of homes that are compared each second", scrub.rate.0),
+        ("pool_scrub_passes_total", "counter", "Passes over all homes", scrub.passes),
+        ("pool_scrub_bytes_total", "counter", "Bytes of homes compared with their checksums", scrub.total.bytes),
+        ("pool_scrub_damaged_total", "counter", "Blocks found damaged, each time", scrub.total.damaged),
+        ("pool_scrub_repaired_total", "counter", "Blocks made anew by these looks", scrub.total.repaired),
+    ] {
+        page.figure(name, kind, help, value)?;
     }
-
-    fn members(&mut self, attached: &[Attached]) -> fmt::Result {
-        let figures = |attached: &Attached| Figures {
-            name: attached.member().name().to_owned(),
-            is_alive: attached.is_alive(),
-            has_failed: attached.member().failure().is_some(),
-            statistics: attached.member().statistics(),
-        };
-        let members: Vec<Figures> = attached.iter().map(figures).collect();
-        for (name, kind, help, value) in OF_MEMBERS {
-            let name = format!("pool_member_{name}");
-            self.head(&name, kind, help)?;
-            for member in &members {
-                // A member's name needs no escapes: it has letters, digits, `_` and `-`.
-                writeln!(self.text, "ishigaki_{name}{{member=\"{}\"}} {}", member.name, value(member))?;
-            }
-        }
-        self.head("pool_member_commit_seconds", "histogram", "How long commits took")?;
-        for member in &members {
-            let label = format!("member=\"{}\"", member.name);
-            let times = &member.statistics.latencies;
-            self.histogram("pool_member_commit_seconds", &label, times, &TIMES, NANOSECONDS)?;
-        }
-        Ok(())
-    }
-
-    fn head(&mut self, name: &str, kind: &str, help: &str) -> fmt::Result {
-        writeln!(self.text, "# HELP ishigaki_{name} {help}.\n# TYPE ishigaki_{name} {kind}")
-    }
-
-    /// Buckets count all values up to their end.
-    fn histogram(&mut self, name: &str, label: &str, values: &Histogram<u64>, ends: &[u64], unit: f64) -> fmt::Result {
-        let comma = if label.is_empty() { "" } else { "," };
-        for &end in ends {
-            let (count, end) = (values.count_between(0, end), end as f64 / unit);
-            writeln!(self.text, "ishigaki_{name}_bucket{{{label}{comma}le=\"{end}\"}} {count}")?;
-        }
-        let braces = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
-        let (count, sum) = (values.len(), values.mean() * values.len() as f64 / unit);
-        writeln!(self.text, "ishigaki_{name}_bucket{{{label}{comma}le=\"+Inf\"}} {count}")?;
-        writeln!(self.text, "ishigaki_{name}_sum{braces} {sum}\nishigaki_{name}_count{braces} {count}")
-    }
+    let delay = log.delay.as_secs_f64();
+    page.figure("pool_delay_seconds_total", "counter", "For how long writes were held back", delay)?;
+    page.head("pool_batch_size", "histogram", "Requests answered by one write")?;
+    page.histogram("pool_batch_size", "", &log.batch_sizes, &SIZES, 1.0)?;
+    page.head("pool_write_seconds", "histogram", "How long a write of the log took")?;
+    page.histogram("pool_write_seconds", "", &log.write_times, &TIMES, NANOSECONDS)?;
+    members(page, attached)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_count_everything_up_to_their_end() {
-        let mut values = Histogram::<u64>::new(3).unwrap();
-        for value in [1, 2, 2, 100] {
-            values.record(value).unwrap();
+fn members(page: &mut Page, attached: &[Attached]) -> fmt::Result {
+    let figures = |attached: &Attached| Figures {
+        name: attached.member().name().to_owned(),
+        is_alive: attached.is_alive(),
+        has_failed: attached.member().failure().is_some(),
+        statistics: attached.member().statistics(),
+    };
+    let members: Vec<Figures> = attached.iter().map(figures).collect();
+    for (name, kind, help, value) in OF_MEMBERS {
+        let name = format!("pool_member_{name}");
+        page.head(&name, kind, help)?;
+        for member in &members {
+            page.labelled(&name, "member", &member.name, value(member))?;
         }
-        let mut text = String::new();
-        Page { text: &mut text }.histogram("x", "member=\"a\"", &values, &[1, 2, 8], 1.0).unwrap();
-        let expected = "\
-ishigaki_x_bucket{member=\"a\",le=\"1\"} 1
-ishigaki_x_bucket{member=\"a\",le=\"2\"} 3
-ishigaki_x_bucket{member=\"a\",le=\"8\"} 3
-ishigaki_x_bucket{member=\"a\",le=\"+Inf\"} 4
-ishigaki_x_sum{member=\"a\"} 105
-ishigaki_x_count{member=\"a\"} 4
-";
-        assert_eq!(text, expected);
     }
-
-    #[test]
-    fn ends_of_buckets_are_said_in_seconds() {
-        let mut text = String::new();
-        let values = Histogram::<u64>::new(3).unwrap();
-        Page { text: &mut text }.histogram("x", "", &values, &TIMES, NANOSECONDS).unwrap();
-        assert!(text.starts_with("ishigaki_x_bucket{le=\"0.00002\"} 0\n"), "{text}");
-        assert!(text.ends_with("ishigaki_x_sum 0\nishigaki_x_count 0\n"), "{text}");
+    page.head("pool_member_commit_seconds", "histogram", "How long commits took")?;
+    for member in &members {
+        let label = format!("member=\"{}\"", member.name);
+        let times = &member.statistics.latencies;
+        page.histogram("pool_member_commit_seconds", &label, times, &TIMES, NANOSECONDS)?;
     }
+    Ok(())
 }

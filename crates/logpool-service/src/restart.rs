@@ -25,8 +25,8 @@ use ishigaki_logpool_fs::{Inheritance, Table};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use serde::{Deserialize, Serialize};
 
-use crate::supervisor::{Kept, Supervisor};
 use crate::takeover::{MOST, Parcel, VERSION};
+use ishigaki_service::{Kept, Supervisor};
 
 /// The name of the table with the service manager.
 const TABLE: &str = "ishigaki-table";
@@ -129,7 +129,7 @@ impl Left {
     /// What there is of it among descriptors that were given back; `None` if nothing. Others are closed.
     pub(crate) fn find(kept: Kept) -> Option<Self> {
         let (mut table, mut devices, mut names) = (None, Vec::new(), Vec::new());
-        for (name, descriptor) in kept.0 {
+        for (name, descriptor) in kept.into_descriptors() {
             if !is_ours(&name) {
                 tracing::debug!(name, "a descriptor is not of this program");
                 continue;

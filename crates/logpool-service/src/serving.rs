@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::control::{self, Added, Removed, Reply, Request};
-use crate::door::Door;
 use crate::mending::{QuarantinedStatus, ScrubStatus};
 use crate::metrics;
 use crate::progress::{Progress, Voice};
 use crate::status::{LogStatus, MemberStatus, owner, problem};
 use crate::{Config, Error, MemberConfig, Result, Status, added, config, restart, takeover, warning};
+use ishigaki_service::door::Door;
 
 mod handing;
 mod keeping;
@@ -140,7 +140,8 @@ impl Serving {
                 Request::HandOver {} => asked.hand_over(stream),
                 request => Some(asked.reply(request)),
             });
-        })?;
+        })
+        .map_err(Error::Thread)?;
         let mut serving = Self { control: Some(control), is_published: false, core };
         if let Some(listener) = scrapers {
             serving.core.let_scrapers_in(listener)?;

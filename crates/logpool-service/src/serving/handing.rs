@@ -11,10 +11,10 @@ use ishigaki_device::{Directory, DirectoryLock, Error as DeviceError, FileDirect
 
 use super::{Core, bind, open};
 use crate::control::{self, Reply};
-use crate::door::Door;
-use crate::metrics::http;
 use crate::takeover::{self, Parcel};
 use crate::{Error, Result};
+use ishigaki_service::door::Door;
+use ishigaki_service::http;
 
 /// How long a successor that has hung up may still hold the directory's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -27,7 +27,8 @@ impl Core {
         let asked = self.clone();
         let door = Door::open("pool-metrics", listener, move |visitor: TcpStream| {
             http::serve(visitor, || asked.metrics());
-        })?;
+        })
+        .map_err(Error::Thread)?;
         *self.scrapers.lock() = Some(door);
         Ok(())
     }

@@ -8,8 +8,8 @@ use ishigaki_logpool_fs::Inheritance;
 use super::Serving;
 use crate::progress::{PERIOD, Progress, Voice};
 use crate::restart::{self, Left};
-use crate::supervisor::{Kept, Supervisor};
 use crate::{Config, Error, Result};
+use ishigaki_service::{Kept, Supervisor};
 
 /// How long a start may go on after each sign of work.
 const MORE: Duration = Duration::from_mins(2);

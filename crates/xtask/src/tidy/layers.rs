@@ -40,6 +40,7 @@ const HOUSE: &[Room] = &[
     room("fuse", Place::Floor(1), &[]),
     room("shm", Place::Floor(1), &["device"]),
     room("servers", Place::Floor(1), &[]),
+    room("service", Place::Floor(1), &[]),
     room("wal", Place::Floor(2), &[]),
     room("txn", Place::Floor(2), &["wal"]),
     // The log is what its tests put on a remote disk.

@@ -66,23 +66,39 @@ impl Supervisor {
     }
 
     /// Has it wait at least so long from now until this process serves.
-    pub(crate) fn extend(&self, time: Duration) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When it can not be reached.
+    pub fn extend(&self, time: Duration) -> io::Result<()> {
         self.send(&format!("EXTEND_TIMEOUT_USEC={}\n", time.as_micros()), None)
     }
 
     /// Has it keep a descriptor for the next process. It does not say whether it does.
-    pub(crate) fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When it can not be reached.
+    pub fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         // It must not watch the device of a mount: every request would wake it.
         self.send(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0\n"), Some(descriptor))
     }
 
     /// Has it close those descriptors of that name that it keeps.
-    pub(crate) fn forget(&self, name: &str) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When it can not be reached.
+    pub fn forget(&self, name: &str) -> io::Result<()> {
         self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), None)
     }
 
     /// Waits until it is through with all that it was told.
-    pub(crate) fn wait(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When it can not be reached, or does not answer.
+    pub fn wait(&self) -> io::Result<()> {
         let (heard, said) = io::pipe()?;
         self.send("BARRIER=1", Some(said.as_fd()))?;
         // From here on it alone has the other end, and closes that in its turn.
@@ -112,7 +128,7 @@ impl Supervisor {
 
 /// Descriptors that a service manager has kept and gives back, with their names.
 #[derive(Debug, Default)]
-pub struct Kept(pub(crate) Vec<(String, OwnedFd)>);
+pub struct Kept(Vec<(String, OwnedFd)>);
 
 impl Kept {
     /// Those with which this process was started; none when it is asked again.

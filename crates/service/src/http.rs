@@ -17,7 +17,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const FIGURES: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers one visitor.
-pub(crate) fn serve(mut stream: impl Stream, figures: impl FnOnce() -> String) {
+pub fn serve(mut stream: impl Stream, figures: impl FnOnce() -> String) {
     let response = match hear(&mut stream, LONGEST, PATIENCE, is_whole) {
         Ok(request) => respond(&request, figures),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {

@@ -14,13 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::{Error, Result};
-
 /// Visitors at a time.
 const MOST: usize = 16;
 
 /// How long one may take to say what it wants, and to take the answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes that are read, and the time that is taken, for who was not heard out to take its answer.
 const LAST_WORDS: usize = 256 << 10;
@@ -30,14 +28,23 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Something that visitors come to.
-pub(crate) trait Listener: AsFd + Send + 'static {
+pub trait Listener: AsFd + Send + 'static {
+    /// Who comes.
     type Stream: Stream;
+    /// The next visitor.
+    ///
+    /// # Errors
+    ///
+    /// When it has gone, or for want of descriptors.
     fn admit(&self) -> io::Result<Self::Stream>;
 }
 
 /// A visitor.
-pub(crate) trait Stream: Read + Write + Send + 'static {
+#[expect(clippy::missing_errors_doc, reason = "they are the operating system's")]
+pub trait Stream: Read + Write + Send + 'static {
+    /// How long a read may take.
     fn limit_read(&self, time: Duration) -> io::Result<()>;
+    /// How long a write may take.
     fn limit_write(&self, time: Duration) -> io::Result<()>;
     /// There will be nothing more to read for the other side.
     fn finish(&self) -> io::Result<()>;
@@ -89,7 +96,7 @@ impl Stream for TcpStream {
 
 /// A listener at work. *Drop* ends it: nobody is let in any more. Visitors that are in get their answers.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub struct Door {
     /// Closed to end the thread.
     bell: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
@@ -97,14 +104,18 @@ pub(crate) struct Door {
 
 impl Door {
     /// Lets visitors in, and has each served in a thread of its own.
-    pub(crate) fn open<L: Listener>(
+    ///
+    /// # Errors
+    ///
+    /// When there is no thread, or no descriptor.
+    pub fn open<L: Listener>(
         name: &'static str,
         listener: L,
         serve: impl Fn(L::Stream) + Send + Sync + 'static,
-    ) -> Result<Self> {
-        let (bell, rings) = UnixStream::pair().map_err(Error::Thread)?;
+    ) -> io::Result<Self> {
+        let (bell, rings) = UnixStream::pair()?;
         let work = move || admit_all(name, &listener, rings.as_fd(), &Arc::new(serve));
-        let thread = Builder::new().name(name.to_owned()).spawn(work).map_err(Error::Thread)?;
+        let thread = Builder::new().name(name.to_owned()).spawn(work)?;
         Ok(Self { bell: Some(bell), thread: Some(thread) })
     }
 }
@@ -176,7 +187,11 @@ fn admit_all<L: Listener>(
 }
 
 /// Reads until `is_whole` says so, or the end; at most so many bytes, and not longer than so, however it comes.
-pub(crate) fn hear(
+///
+/// # Errors
+///
+/// [`io::ErrorKind::FileTooLarge`], [`io::ErrorKind::TimedOut`], and the stream's.
+pub fn hear(
     stream: &mut impl Stream,
     most: usize,
     time: Duration,
@@ -206,7 +221,11 @@ pub(crate) fn hear(
 }
 
 /// Writes an answer.
-pub(crate) fn answer(stream: &mut impl Stream, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+///
+/// [`io::ErrorKind::TimedOut`], and the stream's.
+pub fn answer(stream: &mut impl Stream, bytes: &[u8]) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -226,7 +245,11 @@ pub(crate) fn answer(stream: &mut impl Stream, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Ends a conversation with a visitor who was not heard out: what has arrived unread would have the answer taken back.
-pub(crate) fn dismiss(stream: &mut impl Stream) -> io::Result<()> {
+///
+/// # Errors
+///
+/// As [`hear`].
+pub fn dismiss(stream: &mut impl Stream) -> io::Result<()> {
     stream.finish()?;
     hear(stream, LAST_WORDS, LAST_MOMENT, |_| false).map(drop)
 }

@@ -1,0 +1,21 @@
+//! What every service of the stack needs beside its own work, once for all of them.
+//!
+//! ```text
+//!   Prometheus ──▶ door ──▶ http ──▶ Page      the figures, as the service says them
+//!   systemd ◀────▶ Supervisor                  ready; descriptors kept for the next process
+//! ```
+//!
+//! - [`door`] lets visitors in, not too many and not for too long.
+//! - [`http`] answers a scraper's request.
+//! - [`Page`] writes figures in Prometheus' words.
+//! - [`Supervisor`] is the service manager.
+//!
+//! Which figures there are, what is asked through a control socket, and what goes to the next process is the services' own.
+
+pub mod door;
+pub mod http;
+mod page;
+mod supervisor;
+
+pub use page::Page;
+pub use supervisor::{Kept, Supervisor};
