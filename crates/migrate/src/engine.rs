@@ -63,7 +63,7 @@ use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use self::asking::Absences;
+use self::asking::{Absences, Calls};
 use self::error::Doing;
 use self::hidden::Hidden;
 use self::links::Links;
@@ -77,7 +77,7 @@ use crate::ranges::RangeSet;
 use crate::record::{Record, State};
 use crate::source::{Cancel, Owner, Source};
 
-pub use asking::Absence;
+pub use asking::{Absence, Call};
 pub use conflict::Resolution;
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
@@ -167,6 +167,7 @@ pub struct Engine<D: Destination> {
     queue: Queue,
     counters: Counters,
     absences: Absences,
+    calls: Calls,
     /// Renames hold it shared; a sweep that must see all holds it alone.
     moving: RwLock<()>,
     moves: AtomicU64,
@@ -198,6 +199,7 @@ impl<D: Destination> Engine<D> {
             links: Links::open(&destination, &hidden)?,
             counters: Counters::default(),
             absences: Absences::default(),
+            calls: Calls::default(),
             moving: RwLock::new(()),
             moves: AtomicU64::new(0),
             destination,

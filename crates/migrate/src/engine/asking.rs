@@ -3,8 +3,8 @@
 //! While calls wait for a source, it is *absent*: the first of them tells that once, and the first that is answered tells the end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -21,6 +21,43 @@ pub struct Absence {
     pub since: Instant,
     /// Why there is none.
     pub message: String,
+}
+
+/// A call of a source that is under way.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The number of the source.
+    pub source: u32,
+    /// The path at the source.
+    pub path: PathBuf,
+    /// When it began.
+    pub since: Instant,
+}
+
+/// The calls that are under way, in the order in which they began.
+#[derive(Default)]
+pub(super) struct Calls(Mutex<(u64, BTreeMap<u64, Call>)>);
+
+/// A call is under way while it lives.
+struct UnderWay<'a> {
+    calls: &'a Calls,
+    number: u64,
+}
+
+impl Calls {
+    fn begin(&self, source: u32, path: &Path) -> UnderWay<'_> {
+        let call = Call { source, path: path.to_owned(), since: Instant::now() };
+        let (next, all) = &mut *self.0.lock();
+        *next += 1;
+        all.insert(*next, call);
+        UnderWay { calls: self, number: *next }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.calls.0.lock().1.remove(&self.number);
+    }
 }
 
 /// Sources that do not answer, each with the calls that wait for it.
@@ -84,6 +121,12 @@ impl<D: Destination> Engine<D> {
         all.values().map(|(absence, _)| absence.clone()).filter(|absence| !absence.message.is_empty()).collect()
     }
 
+    /// The calls of sources that clients or the crawler have waited for so long, the longest first, and at most so many.
+    pub fn calls(&self, since: Duration, most: usize) -> Vec<Call> {
+        let calls = self.calls.0.lock();
+        calls.1.values().filter(|call| call.since.elapsed() >= since).take(most).cloned().collect()
+    }
+
     /// Asks a source until it answers, the caller ends it, or the limit is over.
     pub(super) fn ask<T>(
         &self,
@@ -97,6 +140,7 @@ impl<D: Destination> Engine<D> {
             source_number: number,
             known: self.origins.len(),
         })?;
+        let _call = self.calls.begin(number, path);
         let began = Instant::now();
         let mut pause = self.settings.pause;
         let mut waiting = None;

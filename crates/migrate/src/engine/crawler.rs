@@ -101,6 +101,8 @@ struct State<D: Destination> {
 struct Folder<D: Destination> {
     object: D::Object,
     place: Arc<Place>,
+    /// It is taken before others.
+    is_first: bool,
     /// Tasks that are not done.
     left: AtomicUsize,
     /// Some file could not be copied.
@@ -149,6 +151,12 @@ impl<D: Destination> Engine<D> {
             self.counters.all_here();
         }
         Ok(())
+    }
+
+    /// Has the crawler take what is below a path of the destination before everything else, in this process. The path is as it was when the
+    /// migration began.
+    pub fn first(&self, path: &std::path::Path) {
+        self.queue.first(path);
     }
 
     /// Has the next crawl look everywhere, so that it tries again what an earlier one could not copy.
@@ -227,10 +235,12 @@ impl<D: Destination> Run<'_, D> {
             let task = |state: &mut State<D>| state.tasks.pop_front().map(Next::Task);
             let copying = || queue.to_copy(last).map(Next::Copy);
             let listing = || queue.to_list(last).map(Next::List);
-            let next = match self.how.passes {
+            let first = queue.next_first(true).map(Next::List).or_else(|| first_task(&mut state));
+            let first = first.or_else(|| queue.next_first(false).map(Next::Copy));
+            let next = first.or_else(|| match self.how.passes {
                 Passes::MetadataFirst => listing().or_else(|| task(&mut state)).or_else(copying),
                 Passes::Bulk => task(&mut state).or_else(copying).or_else(listing),
-            };
+            });
             if let Some(next) = next {
                 state.active += 1;
                 if let Next::Copy(place) = &next {
@@ -319,6 +329,11 @@ impl<D: Destination> Run<'_, D> {
             None => settled,
         }
     }
+}
+
+/// The next task of a directory that is taken before others.
+fn first_task<D: Destination>(state: &mut State<D>) -> Option<Next<D>> {
+    state.tasks.front()?.is_first().then(|| state.tasks.pop_front().map(Next::Task))?
 }
 
 /// Whether the crawler ends by that, and does not just go on with something else.

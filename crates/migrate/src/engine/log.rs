@@ -55,16 +55,48 @@ struct State {
     problems: BTreeMap<(u32, PathBuf), Problem>,
     events: Vec<u8>,
     totals: Progress,
+    /// What is below these paths is taken first: it stands at the front of both lines.
+    first: Vec<PathBuf>,
 }
 
 impl State {
+    fn line(&mut self, to_list: bool) -> &mut VecDeque<Arc<Place>> {
+        if to_list { &mut self.to_list } else { &mut self.to_copy }
+    }
+
+    /// Whether a directory is taken before others. One on the way to a path is listed first, and not copied.
+    fn comes_first(&self, place: &Place, to_list: bool) -> bool {
+        if self.first.is_empty() {
+            return false;
+        }
+        let path = super::sweep::path_of(place);
+        self.first.iter().any(|first| path.starts_with(first) || (to_list && first.starts_with(&path)))
+    }
+
+    fn line_up(&mut self, place: Arc<Place>, to_list: bool) {
+        let is_first = self.comes_first(&place, to_list);
+        let line = self.line(to_list);
+        if is_first { line.push_front(place) } else { line.push_back(place) }
+    }
+
+    fn next_first(&mut self, to_list: bool) -> Option<Arc<Place>> {
+        let front = self.line(to_list).front()?.clone();
+        if self.comes_first(&front, to_list) { self.line(to_list).pop_front() } else { None }
+    }
+
+    fn next(&mut self, last: bool, to_list: bool) -> Option<Arc<Place>> {
+        let first = if self.first.is_empty() { None } else { self.next_first(to_list) };
+        let line = self.line(to_list);
+        first.or_else(|| if last { line.pop_back() } else { line.pop_front() })
+    }
+
     fn found(&mut self, node: NodeId, above: Option<NodeId>, name: &OsStr) {
         let above = above.and_then(|above| self.places.get(&above).cloned());
         let place = Arc::new(Place { node, name: name.to_owned(), above });
         if self.places.insert(node, place.clone()).is_none() {
             self.totals.directories = self.totals.directories.saturating_add(1);
         }
-        self.to_list.push_back(place);
+        self.line_up(place, true);
     }
 
     fn listed(&mut self, node: NodeId, files: u64, bytes: u64) -> bool {
@@ -74,8 +106,8 @@ impl State {
             self.totals.files = self.totals.files.saturating_add(files);
             self.totals.bytes = self.totals.bytes.saturating_add(bytes);
         }
-        if let Some(place) = self.places.get(&node) {
-            self.to_copy.push_back(place.clone());
+        if let Some(place) = self.places.get(&node).cloned() {
+            self.line_up(place, false);
         }
         first
     }
@@ -178,25 +210,50 @@ impl Queue {
     pub(super) fn swept(&self, place: &Arc<Place>, to_list: bool) {
         let state = &mut *self.state.lock();
         state.places.insert(place.node, place.clone());
-        if to_list { state.to_list.push_back(place.clone()) } else { state.to_copy.push_back(place.clone()) }
+        state.line_up(place.clone(), to_list);
     }
 
     /// The next directory to list.
     pub(super) fn to_list(&self, last: bool) -> Option<Arc<Place>> {
-        let to_list = &mut self.state.lock().to_list;
-        if last { to_list.pop_back() } else { to_list.pop_front() }
+        self.state.lock().next(last, true)
     }
 
     /// The next directory whose files are to be copied.
     pub(super) fn to_copy(&self, last: bool) -> Option<Arc<Place>> {
-        let to_copy = &mut self.state.lock().to_copy;
-        if last { to_copy.pop_back() } else { to_copy.pop_front() }
+        self.state.lock().next(last, false)
     }
 
     /// Gives back what was taken and not done.
     pub(super) fn again(&self, place: Arc<Place>, to_list: bool) {
         let state = &mut *self.state.lock();
-        if to_list { state.to_list.push_front(place) } else { state.to_copy.push_front(place) }
+        let is_behind = !state.first.is_empty() && !state.comes_first(&place, to_list);
+        let line = state.line(to_list);
+        if is_behind { line.push_back(place) } else { line.push_front(place) }
+    }
+
+    /// What is below that path comes first from now on. It is a path of the destination, as it was when the migration began.
+    pub(super) fn first(&self, path: &Path) {
+        let state = &mut *self.state.lock();
+        if state.first.iter().any(|first| first == path) {
+            return;
+        }
+        state.first.push(path.to_owned());
+        for to_list in [true, false] {
+            let line = std::mem::take(state.line(to_list));
+            let (first, others): (Vec<_>, Vec<_>) =
+                line.into_iter().partition(|place| state.comes_first(place, to_list));
+            *state.line(to_list) = first.into_iter().chain(others).collect();
+        }
+    }
+
+    /// Whether a directory's files are copied first.
+    pub(super) fn is_first(&self, place: &Place) -> bool {
+        self.state.lock().comes_first(place, false)
+    }
+
+    /// The next directory that is listed, or copied, before all others.
+    pub(super) fn next_first(&self, to_list: bool) -> Option<Arc<Place>> {
+        self.state.lock().next_first(to_list)
     }
 
     /// Whether anything is to be listed or copied.
@@ -247,6 +304,39 @@ mod tests {
         let totals =
             Progress { directories: 3, listed: 2, files: 3, bytes: 30, whole: 1, here: 10, ..Progress::default() };
         assert_eq!(queue.totals(), totals);
+    }
+
+    #[test]
+    fn what_comes_first_is_taken_before_others_and_so_is_the_way_to_it() {
+        for last in [false, true] {
+            let queue = Queue::default();
+            queue.found_root(NodeId(1), Path::new(""));
+            queue.listed(
+                NodeId(1),
+                vec![(NodeId(2), "a".into()), (NodeId(3), "b".into()), (NodeId(4), "c".into())],
+                1,
+                1,
+            );
+            queue.first(Path::new("b/x"));
+            assert!(queue.next_first(false).is_none(), "the root is on the way, and no part of it");
+            let root_and_b: Vec<_> = [(), ()].iter().map(|()| queue.to_list(last).expect("to list").node).collect();
+            assert_eq!(root_and_b, [NodeId(1), NodeId(3)]);
+            queue.listed(
+                NodeId(3),
+                vec![(NodeId(5), "w".into()), (NodeId(6), "x".into()), (NodeId(7), "xx".into())],
+                0,
+                0,
+            );
+            let x = queue.next_first(true).expect("found later, and first");
+            assert_eq!(x.node, NodeId(6));
+            // What is given back keeps its place.
+            queue.again(queue.to_list(last).expect("another"), true);
+            assert!(queue.next_first(true).is_none());
+            queue.again(x, true);
+            assert_eq!(queue.to_list(last).expect("again").node, NodeId(6));
+            queue.listed(NodeId(6), Vec::new(), 0, 0);
+            assert_eq!(queue.to_copy(last).expect("before the root").node, NodeId(6));
+        }
     }
 
     #[test]

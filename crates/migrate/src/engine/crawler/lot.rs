@@ -28,6 +28,13 @@ pub(super) enum Task<D: Destination> {
     Data(Arc<Folder<D>>, File<D>),
 }
 
+impl<D: Destination> Task<D> {
+    pub(super) fn is_first(&self) -> bool {
+        let (Self::Names(folder, _) | Self::Data(folder, _)) = self;
+        folder.is_first
+    }
+}
+
 impl<D: Destination> Run<'_, D> {
     /// Begins with a directory.
     pub(super) fn copy(&self, place: &Arc<Place>) -> Result<()> {
@@ -46,8 +53,8 @@ impl<D: Destination> Run<'_, D> {
         let names = self.engine.destination.names(&directory).doing("reading a directory")?;
         let files: Vec<OsString> =
             names.into_iter().filter(|name| name.file_type == FileType::Regular).map(|name| name.name).collect();
-        let left = AtomicUsize::new(1);
-        let folder = Arc::new(Folder { object: directory, place: place.clone(), left, failed: AtomicBool::new(false) });
+        let (is_first, left, failed) = (self.engine.queue.is_first(place), AtomicUsize::new(1), AtomicBool::new(false));
+        let folder = Arc::new(Folder { object: directory, place: place.clone(), is_first, left, failed });
         let mut lots = files.chunks(LOT).map(<[OsString]>::to_vec);
         let first = lots.next();
         self.push(&folder, lots.map(|names| Task::Names(folder.clone(), names)).collect());
@@ -60,7 +67,13 @@ impl<D: Destination> Run<'_, D> {
 
     fn push(&self, folder: &Folder<D>, tasks: Vec<Task<D>>) {
         folder.left.fetch_add(tasks.len(), Ordering::AcqRel);
-        self.state.lock().tasks.extend(tasks);
+        let mut state = self.state.lock();
+        if folder.is_first {
+            tasks.into_iter().rev().for_each(|task| state.tasks.push_front(task));
+        } else {
+            state.tasks.extend(tasks);
+        }
+        drop(state);
         self.wake.notify_all();
     }
 
