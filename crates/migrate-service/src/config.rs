@@ -3,11 +3,12 @@
 //! A configuration comes from a file, `migrate.toml`, or from the values of a command line; both go through the same [`Config::validate`], which
 //! reads no disk. What is true only on this host and at this time, [`check`](crate::check) looks at.
 //!
-//! Parts: `origin` is a source by a word, `ids` the map of owners, `written` the file, `values` settings from text.
+//! Parts: `origin` is a source by a word, `ids` the map of owners, `written` the file, `values` settings from text, `windows` the crawler's hours.
 
 mod ids;
 mod origin;
 mod values;
+mod windows;
 mod written;
 
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +21,9 @@ use crate::{Error, Result};
 
 pub use ids::IdMap;
 pub use origin::{From, SourceConfig};
+pub(crate) use values::check_first;
 pub use values::{bandwidth, depth, duration, parallel, passes};
+pub use windows::{Minute, Windows};
 
 /// The most requests of the crawler under way at a time.
 const MOST_PARALLEL: usize = 256;
@@ -69,6 +72,12 @@ pub struct Config {
     pub paused: bool,
     /// Set-user-ID programs, file capabilities and devices work through the folder.
     pub set_ids_and_devices: bool,
+    /// The hours in which the crawler works.
+    pub windows: Windows,
+    /// Paths of the destination, as they are when the migration begins: the crawler takes what is below them before everything else.
+    pub first: Vec<PathBuf>,
+    /// Where Prometheus finds figures: `HOST:PORT`.
+    pub metrics: Option<String>,
 }
 
 impl Config {
@@ -98,6 +107,9 @@ impl Config {
             parallel: crawl.threads,
             paused: false,
             set_ids_and_devices: false,
+            windows: Windows::default(),
+            first: Vec::new(),
+            metrics: None,
         }
     }
 
@@ -129,6 +141,9 @@ impl Config {
         }
         if self.bandwidth == Some(0) {
             return Err(Error::setting("bandwidth", "nothing would be copied", "give a larger one, or leave it out"));
+        }
+        for path in &self.first {
+            values::check_first(path)?;
         }
         values::check_parallel(self.parallel)
     }

@@ -54,6 +54,11 @@ pub enum Request {
         /// Which version stays.
         keep: Keep,
     },
+    /// To have the crawler take what is below a path before everything else, until the service ends.
+    First {
+        /// Below the destination, as it was when the migration began, written as in [`Problem::path`].
+        path: String,
+    },
     /// To end the migration when nothing is missing: removes every trace of it.
     Finish {},
 }

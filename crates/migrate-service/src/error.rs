@@ -92,6 +92,14 @@ pub enum Error {
         /// Why.
         message: String,
     },
+    /// Where figures were to be given.
+    #[error("no metrics at {address}: {cause}; choose another port, or one of this host's addresses")]
+    Metrics {
+        /// The address.
+        address: String,
+        /// The system's answer.
+        cause: io::Error,
+    },
     /// A thread could not be started.
     #[error("a thread of the service could not be started: {0}")]
     Thread(io::Error),
@@ -127,9 +135,11 @@ impl Error {
                 source::ErrorKind::Invalid | source::ErrorKind::Denied => ErrorKind::Invalid,
                 source::ErrorKind::Gone | source::ErrorKind::Unavailable => ErrorKind::Unavailable,
             },
-            Self::Destination { .. } | Self::InUse(_) | Self::NotServed(_) | Self::Answer { .. } => {
-                ErrorKind::Unavailable
-            }
+            Self::Destination { .. }
+            | Self::Metrics { .. }
+            | Self::InUse(_)
+            | Self::NotServed(_)
+            | Self::Answer { .. } => ErrorKind::Unavailable,
             Self::Thread(_) => ErrorKind::Exhausted,
             Self::Refused { kind, .. } => *kind,
             Self::Engine(error) => error.kind(),

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! Parts: [`config`] is what a person writes, [`check`] the dry run, [`serving`] the service, [`control`] the questions that it answers, [`status`] how far it
-//! is, [`verify`] the comparison, `shown` paths as text.
+//! is, [`verify`] the comparison, `shown` paths as text, `metrics` the status in Prometheus' words.
 
 pub mod check;
 pub mod config;
 pub mod control;
 mod error;
+mod metrics;
 pub mod serving;
 mod shown;
 pub mod status;

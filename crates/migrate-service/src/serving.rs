@@ -16,6 +16,7 @@ mod crawling;
 mod rate;
 
 use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
@@ -23,6 +24,8 @@ use ishigaki_migrate::destination::local::Local;
 use ishigaki_migrate::engine::{Engine, Origin};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
+use ishigaki_service::door::Door as Scrapers;
+use ishigaki_service::http;
 use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,9 +33,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use self::core::Core;
 use self::crawling::Crawling;
 use self::rate::Rate;
+use crate::config::Minute;
 use crate::control::{self, Keep};
 use crate::status::{Problem, Status};
 use crate::{Config, Error, Result};
+
+/// What tells the time of the day.
+pub type Clock = Arc<dyn Fn() -> Minute + Send + Sync>;
 
 /// A migration that is served. Takes root.
 ///
@@ -51,7 +58,17 @@ impl Serving {
     ///
     /// [`Error::Setting`], [`Error::InUse`], [`Error::OtherSources`], and those of sources, engine and door.
     pub fn start(config: &Config, cancel: &Cancel) -> Result<Self> {
+        Self::start_by(config, cancel, Arc::new(Minute::now))
+    }
+
+    /// The same, with the crawler's hours by a clock of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_by(config: &Config, cancel: &Cancel, clock: Clock) -> Result<Self> {
         config.validate()?;
+        let scrapers = config.metrics.as_deref().map(bind).transpose()?;
         let failed = |cause: std::io::Error| Error::Destination { path: config.to.clone(), cause };
         let lock = File::open(&config.to).map_err(failed)?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -78,6 +95,9 @@ impl Serving {
         }
         let listener = control::listen(&config.to)?;
         let core = Arc::new(Core {
+            clock,
+            metrics: scrapers.as_ref().and_then(|listener| listener.local_addr().ok()),
+            scrapers: Mutex::new(None),
             config: config.clone(),
             engine,
             migration,
@@ -89,7 +109,17 @@ impl Serving {
             cancel: Cancel::new(),
             _lock: lock,
         });
+        for path in &config.first {
+            core.engine.first(path);
+        }
+        core.look_at_clock();
         let mut serving = Self { core, threads: Vec::new() };
+        if let Some(listener) = scrapers {
+            let asked = serving.core.clone();
+            let figures = move |visitor| http::serve(visitor, || asked.metrics());
+            let scrapers = Scrapers::open("migrate-metrics", listener, figures).map_err(Error::Thread)?;
+            *serving.core.scrapers.lock() = Some(scrapers);
+        }
         serving.spawn("migrate-crawler", |core| core.crawling.run(&core.engine))?;
         serving.spawn("migrate-keeper", Core::keep)?;
         serving.spawn("migrate-control", move |core| {
@@ -127,6 +157,20 @@ impl Serving {
     /// [`Error::Setting`] for a number of requests that can not be.
     pub fn throttle(&self, bandwidth: Option<u64>, parallel: Option<usize>) -> Result<()> {
         self.core.throttle(bandwidth, parallel)
+    }
+
+    /// Has the crawler take what is below a path before everything else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] for what is no path below the destination.
+    pub fn first(&self, path: &str) -> Result<()> {
+        self.core.first(path)
+    }
+
+    /// Where Prometheus finds figures.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.core.metrics
     }
 
     /// The files that have changed at the source.
@@ -174,6 +218,8 @@ impl Serving {
 
     fn shut(&mut self) -> Result<()> {
         self.core.cancel.cancel();
+        // It has the core.
+        drop(self.core.scrapers.lock().take());
         self.core.crawling.end();
         for thread in self.threads.drain(..) {
             // A thread that has panicked has said so.
@@ -198,6 +244,10 @@ impl Drop for Serving {
             tracing::warn!(%error, "the service of a migration did not end well");
         }
     }
+}
+
+fn bind(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|cause| Error::Metrics { address: address.to_owned(), cause })
 }
 
 /// Files that are whole keep a descriptor open until they are settled, and many clients have many files open.

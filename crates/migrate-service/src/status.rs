@@ -10,7 +10,7 @@ pub enum Phase {
     Crawling,
     /// It was told to pause; what clients ask for comes all the same.
     Paused,
-    /// It could not go on, and tries again soon: see [`Status::trouble`].
+    /// It can not go on now, or rests outside of its hours, and goes on by itself: see [`Status::trouble`].
     Waiting,
     /// It has brought everything that can be brought. Without problems, the migration can be finished.
     Done,
@@ -78,6 +78,21 @@ pub struct Status {
     pub opened_passed: u64,
     /// Files that clients opened and the service reads and writes.
     pub opened_served: u64,
+    /// The calls of sources that clients or the crawler have waited for longest.
+    #[serde(default)]
+    pub waits: Vec<Wait>,
+    /// Where Prometheus finds the same figures.
+    #[serde(default)]
+    pub metrics: Option<String>,
+}
+
+/// A call of a source that takes long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Below the destination, as it was when the migration began, written as [`Problem::path`].
+    pub path: String,
+    /// For how long.
+    pub seconds: f64,
 }
 
 /// A source in a status.

@@ -3,6 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
+use rustix::io::Errno;
+
 use super::Finding;
 use crate::Config;
 use crate::config::From;
@@ -13,6 +15,11 @@ const FEW_FILES: u64 = 10_000;
 pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
     let at = &config.at;
     match fs::read_dir(at) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
+            let message =
+                format!("{}: a service that died has left its mount there; the start takes it away", at.display());
+            findings.push(Finding::note("at", message));
+        }
         Err(error) => {
             let message = format!("{}: {error}", at.display());
             findings.push(Finding::problem("at", message, "make an empty directory there"));

@@ -10,6 +10,9 @@ bandwidth = "2MiB"
 parallel = 3
 paused = true
 set_ids_and_devices = true
+windows = ["22:00-06:00"]
+first = ["home/projects", "home/mail"]
+metrics = "127.0.0.1:9187"
 
 [[source]]
 from = "nfs://old/home?uid=5"
@@ -38,6 +41,9 @@ fn everything_that_can_be_said_is_read() {
     assert_eq!((crawl.threads, crawl.bandwidth), (3, Some(2 << 20)));
     assert_eq!((crawl.depth, crawl.passes), (Depth::DepthFirst, Passes::Bulk));
     assert!(config.paused && config.set_ids_and_devices);
+    assert_eq!(config.windows, Windows::read(&["22:00-06:00"]).unwrap());
+    assert_eq!(config.first, [Path::new("home/projects"), Path::new("home/mail")]);
+    assert_eq!(config.metrics.as_deref(), Some("127.0.0.1:9187"));
     let [home, mounted, office] = &config.sources[..] else { panic!() };
     assert_eq!(home.into, Path::new("home"));
     assert!(matches!(&home.from, From::Nfs(address) if address.user == 5), "{home:?}");
@@ -82,6 +88,9 @@ fn what_can_not_be_is_told_with_its_line_its_name_and_the_remedy() {
         (with("bandwidth = \"0\""), vec![":3: `bandwidth`: `0`"]),
         (with("parallel = 0"), vec![":3: `parallel`", "from 1 to 256"]),
         (with("parallel = 257"), vec![":3: `parallel`"]),
+        (with("windows = [\"22-6\"]"), vec![":3: `windows`: `22` is no time", "22:00-06:00"]),
+        (with("first = [\"a\", \"../b\"]"), vec![":3: `first`: `../b` is no path", "without `..`"]),
+        (with("first = [\"\"]"), vec![":3: `first`"]),
         (with("ids = \"/nowhere/ids\""), vec![":3: `ids`: /nowhere/ids: ", "leave it out"]),
         (with("").replace("\"/a\"", "\"/d/x/../a\""), vec![":2: `at`", "outside of the destination"]),
         (with("").replace("\"/d\"", "\"/a/d\""), vec![":2: `at`", "outside of the destination"]),

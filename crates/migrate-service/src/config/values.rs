@@ -1,5 +1,6 @@
 //! Settings from the text that a person writes, in a file or on a command line.
 
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
@@ -79,6 +80,15 @@ pub fn parallel(number: i64) -> Result<usize> {
     let number = usize::try_from(number).unwrap_or(0);
     check_parallel(number)?;
     Ok(number)
+}
+
+/// Refuses a path that the crawler can not take first.
+pub(crate) fn check_first(path: &Path) -> Result<()> {
+    if !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Ok(());
+    }
+    let reason = format!("`{}` is no path below the destination", path.display());
+    Err(Error::setting("first", reason, "write it without `..` and without the destination's own path"))
 }
 
 pub(super) fn check_parallel(number: usize) -> Result<()> {

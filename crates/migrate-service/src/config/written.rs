@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, IdMap, SourceConfig, values};
+use super::{Config, IdMap, SourceConfig, Windows, values};
 use crate::{Error, Result};
 
 /// As it is written.
@@ -22,6 +22,9 @@ struct Written {
     parallel: Option<Spanned<i64>>,
     #[serde(default)]
     paused: bool,
+    windows: Option<Spanned<Vec<String>>>,
+    first: Option<Spanned<Vec<PathBuf>>>,
+    metrics: Option<String>,
     #[serde(default)]
     set_ids_and_devices: bool,
     #[serde(default)]
@@ -93,6 +96,10 @@ impl Config {
         config.parallel = here.value(written.parallel, values::parallel)?.unwrap_or(config.parallel);
         config.paused = written.paused;
         config.set_ids_and_devices = written.set_ids_and_devices;
+        config.windows = here.value(written.windows, |texts| Windows::read(&texts))?.unwrap_or_default();
+        let first = |paths: Vec<PathBuf>| paths.iter().try_for_each(|path| values::check_first(path)).map(|()| paths);
+        config.first = here.value(written.first, first)?.unwrap_or_default();
+        config.metrics = written.metrics;
         if written.source.is_empty() {
             config.validate()?;
         }

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Component;
+use std::net::SocketAddr;
+use std::path::{Component, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,23 +12,28 @@ use ishigaki_migrate::destination::local::Local;
 use ishigaki_migrate::engine::{Engine, Resolution};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
+use ishigaki_service::door::Door as Scrapers;
 use parking_lot::Mutex;
 
+use super::Clock;
 use super::begun;
 use super::crawling::Crawling;
 use super::rate::Rate;
-use crate::config::parallel;
+use crate::config::{check_first, parallel};
 use crate::control::{Keep, Reply, Request};
+use crate::metrics::{self, Beside};
 use crate::shown::{self, shown};
-use crate::status::{Phase, Problem, Status};
+use crate::status::{Phase, Problem, Status, Wait};
 use crate::{Config, Error, Result};
 
 /// How often the rate is measured.
 const TICK: Duration = Duration::from_secs(1);
 /// So many of these, and what clients have brought is settled.
 const SETTLE: u32 = 5;
-/// Problems that a status shows.
+/// Problems and calls that a status shows.
 const FIRST: usize = 20;
+/// Calls that take longer are shown.
+const LONG: Duration = Duration::from_secs(1);
 
 pub(super) struct Core {
     pub(super) config: Config,
@@ -41,6 +47,11 @@ pub(super) struct Core {
     pub(super) began: Instant,
     /// The service ends.
     pub(super) cancel: Cancel,
+    /// What the crawler's hours are measured by.
+    pub(super) clock: Clock,
+    pub(super) metrics: Option<SocketAddr>,
+    /// Where Prometheus comes in.
+    pub(super) scrapers: Mutex<Option<Scrapers>>,
     /// The destination's, as long as this process serves it.
     pub(super) _lock: File,
 }
@@ -50,6 +61,7 @@ impl Core {
     pub(super) fn keep(&self) {
         let mut ticks = 0;
         while !self.cancel.wait(TICK) {
+            self.look_at_clock();
             self.rate.lock().sample(Instant::now(), self.engine.progress().copied);
             ticks += 1;
             if ticks % SETTLE != 0 || self.crawling.is_running() {
@@ -62,6 +74,12 @@ impl Core {
                 tracing::warn!(%error, "what has come is not yet durable; the service tries again");
             }
         }
+    }
+
+    /// Has the crawler keep its hours.
+    pub(super) fn look_at_clock(&self) {
+        let opens = self.config.windows.opens((self.clock)());
+        self.crawling.keep_hours(opens.map(|opens| format!("it rests outside of its hours, and goes on at {opens}")));
     }
 
     pub(super) fn answer(&self, request: Request) -> Reply {
@@ -79,6 +97,7 @@ impl Core {
             Request::Throttle { bandwidth, parallel } => done(self.throttle(bandwidth, parallel)),
             Request::Conflicts {} => Reply::Conflicts(self.conflicts()),
             Request::Resolve { path, keep } => done(self.resolve(&path, keep)),
+            Request::First { path } => done(self.first(&path)),
             Request::Finish {} => done(self.finish()),
         }
     }
@@ -119,6 +138,8 @@ impl Core {
             parallel: how.threads,
             opened_passed: counts.passed,
             opened_served: counts.served,
+            waits: self.waits(),
+            metrics: self.metrics.map(|address| format!("http://{address}/metrics")),
         }
     }
 
@@ -137,12 +158,44 @@ impl Core {
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 
+    /// The calls that take longest.
+    fn waits(&self) -> Vec<Wait> {
+        let calls = self.engine.calls(LONG, FIRST).into_iter();
+        calls
+            .map(|call| Wait {
+                path: shown(&self.into(call.source).join(&call.path)),
+                seconds: call.since.elapsed().as_secs_f64(),
+            })
+            .collect()
+    }
+
+    /// The directory that takes a source's files.
+    fn into(&self, source: u32) -> PathBuf {
+        self.config.sources.get(source as usize).map(|source| source.into.clone()).unwrap_or_default()
+    }
+
+    /// The figures for Prometheus.
+    pub(super) fn metrics(&self) -> String {
+        let absent: Vec<u32> = self.engine.absences().iter().map(|absence| absence.source).collect();
+        let sources = self.config.sources.iter().zip(0..);
+        let sources = sources.map(|(source, number)| (source.from.to_string(), !absent.contains(&number))).collect();
+        let known = self.door.lock().as_ref().map(Door::counts).unwrap_or_default().known as u64;
+        metrics::text(&self.status(), &Beside { sources, known })
+    }
+
+    /// Has the crawler take what is below a path before everything else.
+    pub(super) fn first(&self, path: &str) -> Result<()> {
+        let path = shown::read(path);
+        check_first(&path)?;
+        self.engine.first(&path);
+        Ok(())
+    }
+
     /// Everything that could not be copied, and whether it is a conflict.
     fn problems(&self) -> Vec<(bool, Problem)> {
         let all = self.engine.problems_by_source().into_iter();
-        let below = |source: u32| self.config.sources.get(source as usize).map(|source| source.into.clone());
         all.map(|(source, problem)| {
-            let path = below(source).unwrap_or_default().join(&problem.path);
+            let path = self.into(source).join(&problem.path);
             (problem.conflict, Problem { path: shown(&path), message: problem.message })
         })
         .collect()

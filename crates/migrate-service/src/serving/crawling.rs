@@ -26,6 +26,8 @@ pub(super) struct Crawling {
 struct State {
     how: Crawl,
     paused: bool,
+    /// Why it rests: it is outside of its hours.
+    rests: Option<String>,
     /// The service ends.
     ended: bool,
     /// The next run begins at once.
@@ -62,14 +64,14 @@ impl State {
     }
 
     fn may_run(&self) -> bool {
-        !self.paused && self.stage == Stage::Migrating
+        !self.paused && self.rests.is_none() && self.stage == Stage::Migrating
     }
 }
 
 impl Crawling {
     pub(super) fn new(how: Crawl, paused: bool) -> Self {
         let (ended, poked, run) = (false, false, None);
-        let new = State { how, paused, ended, poked, stage: Stage::Migrating, run, last: Outcome::Open };
+        let new = State { how, paused, rests: None, ended, poked, stage: Stage::Migrating, run, last: Outcome::Open };
         Self { state: Mutex::new(new), wake: Condvar::new() }
     }
 
@@ -137,6 +139,18 @@ impl Crawling {
         }
     }
 
+    /// Has it rest for that reason, or work.
+    pub(super) fn keep_hours(&self, rests: Option<String>) {
+        let mut state = self.state.lock();
+        if rests.is_some() {
+            state.interrupt();
+        }
+        if state.rests != rests {
+            state.rests = rests;
+            self.wake.notify_all();
+        }
+    }
+
     /// Goes on, and tries again at once what could not be done.
     pub(super) fn resume(&self) {
         let mut state = self.state.lock();
@@ -200,11 +214,13 @@ impl Crawling {
             (_, Stage::Finished) => Phase::Finished,
             (Outcome::Done, _) if state.run.is_none() => Phase::Done,
             _ if state.paused => Phase::Paused,
+            _ if state.rests.is_some() => Phase::Waiting,
             (Outcome::Failed(_), _) if state.run.is_none() => Phase::Waiting,
             _ => Phase::Crawling,
         };
         let trouble = match &state.last {
             Outcome::Failed(why) => Some(why.clone()),
+            Outcome::Open if !state.paused => state.rests.clone(),
             Outcome::Open | Outcome::Done => None,
         };
         (phase, trouble)

@@ -3,13 +3,16 @@
 mod stage;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use ishigaki_base::ErrorKind;
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::check::Check;
-use ishigaki_migrate_service::config::SourceConfig;
+use ishigaki_migrate_service::config::{Minute, SourceConfig, Windows};
 use ishigaki_migrate_service::control::{Keep, Reply, Request, ask};
 use ishigaki_migrate_service::status::Phase;
 use ishigaki_migrate_service::verify::{Kind, verify};
@@ -135,8 +138,9 @@ fn a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on() {
 #[test]
 fn the_crawler_stops_at_a_pause_and_goes_on() {
     let Some(mut stage) = Stage::new("the_crawler_stops_at_a_pause_and_goes_on") else { return };
-    // So slow that it can not end before it is told to pause.
-    stage.config.bandwidth = Some(1);
+    // So slow that it is told to pause before it ends, and so fast that a crawler that passes the pause over ends by itself.
+    fs::remove_file(stage.old.join("sparse")).unwrap();
+    stage.config.bandwidth = Some(100_000);
     let _serving = stage.start();
     stage.order(&Request::Pause {});
     let status = stage.status();
@@ -294,4 +298,69 @@ fn what_was_left_out_keeps_the_migration_from_ending_until_it_is_accepted() {
     stage.order(&Request::Finish {});
     nothing_is_left(&stage.new);
     serving.stop().unwrap();
+}
+
+#[test]
+fn the_crawler_keeps_its_hours_and_clients_do_not_wait_for_them() {
+    let Some(mut stage) = Stage::new("the_crawler_keeps_its_hours_and_clients_do_not_wait_for_them") else { return };
+    stage.config.windows = Windows::read(&["22:00-06:00"]).unwrap();
+    let hour = Arc::new(Mutex::new("12:00"));
+    let shown = hour.clone();
+    let clock = Arc::new(move || shown.lock().unwrap().parse::<Minute>().unwrap());
+    let serving = Serving::start_by(&stage.config, &Cancel::new(), clock).unwrap();
+    let wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
+    assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted);
+    let status = stage.status();
+    assert_eq!(status.phase, Phase::Waiting);
+    assert!(status.trouble.as_ref().is_some_and(|why| why.contains("at 22:00")), "{status:?}");
+    assert!(status.listed < status.directories, "{status:?}");
+    // What a person asks for does not open a window, and does not change what the status says.
+    stage.order(&Request::Resume {});
+    assert_eq!(stage.status().phase, Phase::Waiting);
+    *hour.lock().unwrap() = "22:00";
+    assert!(stage.until_done().trouble.is_none());
+    assert!(verify(&stage.config, &Cancel::new()).unwrap().is_equal());
+    serving.stop().unwrap();
+}
+
+#[test]
+fn prometheus_and_the_status_are_told_the_same() {
+    let Some(mut stage) = Stage::new("prometheus_and_the_status_are_told_the_same") else { return };
+    stage.config.metrics = Some("127.0.0.1:0".to_owned());
+    let serving = stage.start();
+    let status = stage.until_done();
+    let address = serving.metrics().unwrap();
+    assert_eq!(status.metrics, Some(format!("http://{address}/metrics")));
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let expected = [
+        "migrate_files 32".to_owned(),
+        "migrate_files_whole 32".to_owned(),
+        format!("migrate_bytes_here {}", status.bytes),
+        "migrate_directories 5".to_owned(),
+        "migrate_done 1".to_owned(),
+        "migrate_problems 0".to_owned(),
+        format!("migrate_source_answers{{source=\"{}\"}} 1", stage.old.display()),
+    ];
+    for figure in expected {
+        assert!(text.lines().any(|line| line == format!("ishigaki_{figure}")), "{figure}: {text}");
+    }
+    serving.stop().unwrap();
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn parts_of_the_tree_are_said_to_come_first() {
+    let Some(mut stage) = Stage::new("parts_of_the_tree_are_said_to_come_first") else { return };
+    stage.config.paused = true;
+    stage.config.first = vec!["a/b/c".into()];
+    let serving = stage.start();
+    stage.order(&Request::First { path: "empty".to_owned() });
+    let refused = stage.refused(&Request::First { path: "../a".to_owned() });
+    assert!(refused.contains("`first`"), "{refused}");
+    stage.order(&Request::Resume {});
+    stage.until_done();
+    serving.finish().unwrap();
 }
