@@ -7,7 +7,7 @@ mod guest;
 mod test;
 mod tidy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -51,8 +51,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the workspace: two above this crate's own.
+/// The folder of the workspace: two above this crate's own, as cargo tells it to what it runs. Build products may be shared between checkouts, so
+/// the folder that this program was compiled in may be another one.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.ancestors().nth(2).unwrap_or(&here).to_path_buf()
 }

@@ -52,7 +52,7 @@ const STEPS: &[Step] = &[
 /// How a step ended.
 enum Outcome {
     Passed(Duration),
-    Failed(Duration),
+    Failed(Duration, Failure),
     Skipped,
 }
 
@@ -84,7 +84,7 @@ fn take(step: &Step, cargo: &Cargo, options: &Options) -> Outcome {
         Ok(()) => Outcome::Passed(start.elapsed()),
         Err(message) => {
             println!("{}: {message}", step.name);
-            Outcome::Failed(start.elapsed())
+            Outcome::Failed(start.elapsed(), message)
         }
     }
 }
@@ -94,13 +94,19 @@ fn summary(outcomes: &[(&str, Outcome)], total: Duration) -> Result<(), Failure>
     for (name, outcome) in outcomes {
         match outcome {
             Outcome::Passed(time) => println!("{name:<10} ok       {:>8.1} s", time.as_secs_f64()),
-            Outcome::Failed(time) => println!("{name:<10} FAILED   {:>8.1} s", time.as_secs_f64()),
+            Outcome::Failed(time, _) => println!("{name:<10} FAILED   {:>8.1} s", time.as_secs_f64()),
             Outcome::Skipped => println!("{name:<10} skipped"),
         }
     }
     println!("{:<10}          {:>8.1} s", "total", total.as_secs_f64());
-    let bad: Vec<&str> =
-        outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_))).map(|(name, _)| *name).collect();
+    let mut bad = Vec::new();
+    for (name, outcome) in outcomes {
+        if let Outcome::Failed(_, message) = outcome {
+            // Once more: what was said above may be thousands of lines away.
+            println!("{name}: {message}");
+            bad.push(*name);
+        }
+    }
     if bad.is_empty() { Ok(()) } else { Err(format!("failed: {}", bad.join(", "))) }
 }
 
@@ -125,11 +131,11 @@ fn lint(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
 }
 
 fn test(cargo: &Cargo, options: &Options) -> Result<(), Failure> {
-    cargo.linted()?.args(["test", "--workspace", "--tests", "--no-fail-fast"]).args(&options.for_tests).run()
+    cargo.linted()?.args(["test", "--workspace", "--tests", "--no-fail-fast"]).args(&options.for_tests).run_tests()
 }
 
 fn doc(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
-    cargo.linted()?.args(["test", "--workspace", "--doc", "--no-fail-fast"]).run()
+    cargo.linted()?.args(["test", "--workspace", "--doc", "--no-fail-fast"]).run_tests()
 }
 
 /// What is behind the feature `cluster`: lints, unit tests, and the tests of the binary that has it. All else was tested without.
@@ -138,8 +144,8 @@ fn cluster(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
         let packages = ["test", "--package", "ishigaki-cluster", "--package", "ishigaki-cli"];
         Ok::<_, Failure>(cargo.linted()?.args(packages).args(["--features", "ishigaki-cli/cluster", "--no-fail-fast"]))
     };
-    test()?.arg("--lib").run()?;
-    test()?.args(["--test", "behaviour", "--", "cluster::"]).run()
+    test()?.arg("--lib").run_tests()?;
+    test()?.args(["--test", "behaviour", "--", "cluster::"]).run_tests()
 }
 
 /// The model checker's own atomics come in by a flag for the whole compilation, so this step has a folder of its own, and
@@ -166,5 +172,5 @@ fn loom(cargo: &Cargo, _: &Options) -> Result<(), Failure> {
             "--target-dir",
         ])
         .arg(target)
-        .run()
+        .run_tests()
 }

@@ -6,6 +6,7 @@
 //! with every other build of this profile. A warning is an error and so is never hidden by a cached result.
 
 use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,9 @@ use crate::Failure;
 
 /// What cargo-clippy puts between the arguments that it hands to its driver.
 const SEPARATOR: &str = "__CLIPPY_HACKERY__";
+
+/// How much of what a failed test said is said again at the end.
+const LINES_OF_A_FAILURE: usize = 20;
 
 /// Cargo in the root of the workspace.
 pub(crate) struct Cargo {
@@ -90,6 +94,17 @@ impl Call {
         if status.success() { Ok(()) } else { Err(format!("`{line}` failed ({status})")) }
     }
 
+    /// Runs tests with it; an error with the tests that failed and what they said, unless it succeeds.
+    pub(crate) fn run_tests(mut self) -> Result<(), Failure> {
+        let line = line_of(&self.command);
+        println!("$ {line}");
+        let unstarted = |error: io::Error| format!("`{line}` did not start: {error}");
+        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(unstarted)?;
+        let failures = child.stdout.take().map(|printed| pass_on(BufReader::new(printed))).unwrap_or_default();
+        let status = child.wait().map_err(|error| format!("`{line}`: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("`{line}` failed ({status}){failures}")) }
+    }
+
     /// Runs it and returns what it printed; what it says on stderr is shown.
     pub(crate) fn output(mut self) -> Result<Vec<u8>, Failure> {
         let line = line_of(&self.command);
@@ -100,6 +115,31 @@ impl Call {
             .map_err(|error| format!("`{line}` did not start: {error}"))?;
         if output.status.success() { Ok(output.stdout) } else { Err(format!("`{line}` failed ({})", output.status)) }
     }
+}
+
+/// Shows what tests print, line by line, and returns what those that have failed said, each under its name.
+fn pass_on(mut printed: impl BufRead) -> String {
+    let (mut failures, mut line) = (String::new(), Vec::new());
+    let mut lines_left = 0;
+    // What can not be read or shown any more is no reason to end the tests.
+    while printed.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let _ = io::stdout().write_all(&line);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        // The harness closes what the failed tests said with a list of their names, under the same word as it opens it.
+        if text == "failures:" {
+            lines_left = 0;
+        } else if text.starts_with("---- ") && text.ends_with(" stdout ----") {
+            lines_left = LINES_OF_A_FAILURE;
+        }
+        if lines_left > 0 && !text.is_empty() {
+            lines_left -= 1;
+            failures.push_str("\n    ");
+            failures.push_str(text);
+        }
+        line.clear();
+    }
+    failures
 }
 
 /// The call as a person would type it.
@@ -121,5 +161,18 @@ pub(crate) fn clippy_driver() -> Result<PathBuf, Failure> {
         Ok(driver)
     } else {
         Err(format!("{} is not there\n    remedy: rustup component add clippy", driver.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_tests_said_is_known_at_the_end() {
+        let printed = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n\n---- c::d stdout ----\n\n\
+                       thread 'c::d' panicked at c.rs:1:2:\nno\n\n\nfailures:\n    c::d\n\ntest result: FAILED\n";
+        let expected = "\n    ---- c::d stdout ----\n    thread 'c::d' panicked at c.rs:1:2:\n    no";
+        assert_eq!(pass_on(printed.as_bytes()), expected);
     }
 }
