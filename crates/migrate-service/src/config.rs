@@ -93,6 +93,18 @@ impl Config {
         Ok(config)
     }
 
+    /// One source and a destination that are to be compared. Without a folder for clients, it can not be served.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] where the two can not be.
+    pub fn to_compare(from: &str, to: PathBuf) -> Result<Self> {
+        let source = SourceConfig { from: from.parse()?, into: PathBuf::new() };
+        let config = Self::of(vec![source], to, PathBuf::new());
+        config.validate_sides()?;
+        Ok(config)
+    }
+
     fn of(sources: Vec<SourceConfig>, to: PathBuf, at: PathBuf) -> Self {
         let crawl = Crawl::default();
         Self {
@@ -119,23 +131,13 @@ impl Config {
     ///
     /// [`Error::Setting`] with the first setting that can not be followed.
     pub fn validate(&self) -> Result<()> {
-        if self.sources.is_empty() {
-            return Err(Error::setting("source", "there is none", "give at least one, with `from`"));
-        }
-        for (field, path) in [("to", &self.to), ("at", &self.at)] {
-            if !path.is_absolute() {
-                let reason = format!("`{}` is no absolute path", path.display());
-                return Err(Error::setting(field, reason, "write it from the root on"));
-            }
-        }
-        let (to, at) = (tidy(&self.to), tidy(&self.at));
-        if at.starts_with(&to) || to.starts_with(&at) {
+        self.validate_sides()?;
+        let (to, at) = (tidy(&self.to), tidy(absolute("at", &self.at)?));
+        if overlap(&to, &at) {
             let reason = format!("{} and the destination {} lie in each other", at.display(), to.display());
             return Err(Error::setting("at", reason, "choose a folder outside of the destination"));
         }
-        for number in 0..self.sources.len() {
-            self.validate_source(number, &to, &at)?;
-        }
+        self.sources.iter().try_for_each(|source| outside(source, "mount point", &at))?;
         if self.give_up.is_some_and(|limit| limit.is_zero()) {
             return Err(Error::setting("give_up", "no time is left to wait", "give a longer one, or leave it out"));
         }
@@ -145,31 +147,21 @@ impl Config {
         for path in &self.first {
             values::check_first(path)?;
         }
-        values::check_parallel(self.parallel)
+        Ok(())
     }
 
-    /// Refuses a source that can not stand beside those before it.
-    fn validate_source(&self, number: usize, to: &Path, at: &Path) -> Result<()> {
-        let source = &self.sources[number];
-        if let From::Path(path) = &source.from {
-            let path = tidy(path);
-            for (name, other) in [("destination", to), ("mount point", at)] {
-                if path.starts_with(other) || other.starts_with(&path) {
-                    let reason = format!("{} and the {name} {} lie in each other", path.display(), other.display());
-                    return Err(Error::setting("from", reason, "a source lies outside of both"));
-                }
-            }
+    /// Refuses sources and a destination that can not be.
+    pub(crate) fn validate_sides(&self) -> Result<()> {
+        if self.sources.is_empty() {
+            return Err(Error::setting("source", "there is none", "give at least one, with `from`"));
         }
-        source.validate()?;
-        for other in &self.sources[..number] {
-            let (one, two) = (&source.into, &other.into);
-            let root = one.as_os_str().is_empty() != two.as_os_str().is_empty();
-            if (one.starts_with(two) || two.starts_with(one)) && !root {
-                let reason = format!("`{}` and `{}` lie in each other", two.display(), one.display());
-                return Err(Error::setting("into", reason, "give each source a directory of its own"));
-            }
+        let to = tidy(absolute("to", &self.to)?);
+        for (number, source) in self.sources.iter().enumerate() {
+            outside(source, "destination", &to)?;
+            source.validate()?;
+            beside(source, &self.sources[..number])?;
         }
-        Ok(())
+        values::check_parallel(self.parallel)
     }
 
     /// The engine's settings.
@@ -182,6 +174,38 @@ impl Config {
     pub fn crawl(&self) -> Crawl {
         Crawl { threads: self.parallel, depth: self.depth, passes: self.passes, bandwidth: self.bandwidth }
     }
+}
+
+fn absolute<'a>(field: &'static str, path: &'a Path) -> Result<&'a Path> {
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    Err(Error::setting(field, format!("`{}` is no absolute path", path.display()), "write it from the root on"))
+}
+
+fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
+/// Refuses a source that is, or holds, another place of the migration.
+fn outside(source: &SourceConfig, name: &str, other: &Path) -> Result<()> {
+    let From::Path(path) = &source.from else { return Ok(()) };
+    let path = tidy(path);
+    if !overlap(&path, other) {
+        return Ok(());
+    }
+    let reason = format!("{} and the {name} {} lie in each other", path.display(), other.display());
+    Err(Error::setting("from", reason, "a source lies outside of both"))
+}
+
+/// Refuses a source whose directory lies in that of one before it. One may have the destination itself.
+fn beside(source: &SourceConfig, before: &[SourceConfig]) -> Result<()> {
+    let is_root = |path: &Path| path.as_os_str().is_empty();
+    let lies_in =
+        |other: &&SourceConfig| overlap(&source.into, &other.into) && is_root(&source.into) == is_root(&other.into);
+    let Some(other) = before.iter().find(lies_in) else { return Ok(()) };
+    let reason = format!("`{}` and `{}` lie in each other", other.into.display(), source.into.display());
+    Err(Error::setting("into", reason, "give each source a directory of its own"))
 }
 
 /// A path without `.` and `..`, as far as its words tell.

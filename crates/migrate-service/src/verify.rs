@@ -21,6 +21,7 @@ mod report;
 mod tree;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate::source::{Cancel, Source};
@@ -43,7 +44,33 @@ struct Comparison<'a> {
     mark: std::ffi::OsString,
     links: Mutex<Links>,
     report: Mutex<Report>,
+    progress: &'a Progress,
     cancel: &'a Cancel,
+}
+
+/// How far a comparison is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    directories: AtomicU64,
+    files: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Progress {
+    /// Directories that were compared.
+    pub fn directories(&self) -> u64 {
+        self.directories.load(Ordering::Relaxed)
+    }
+
+    /// Other objects.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 /// Compares. The service may run meanwhile, but clients that write make differences.
@@ -52,8 +79,8 @@ struct Comparison<'a> {
 ///
 /// [`Error::Source`] if a source can not be reached, [`Error::Destination`] if the destination can not be read, [`Error::Cancelled`]. Single objects that
 /// can not be read are differences.
-pub fn verify(config: &Config, cancel: &Cancel) -> Result<Report> {
-    config.validate()?;
+pub fn verify(config: &Config, cancel: &Cancel, progress: &Progress) -> Result<Report> {
+    config.validate_sides()?;
     let old = config.sources.iter().map(|source| source.from.open(cancel)).collect::<Result<Vec<_>>>()?;
     let new = PathSource::open(&config.to)
         .map_err(|error| Error::Destination { path: config.to.clone(), cause: std::io::Error::other(error.message) })?;
@@ -64,6 +91,7 @@ pub fn verify(config: &Config, cancel: &Cancel) -> Result<Report> {
         mark: config.settings().attribute,
         links: Mutex::default(),
         report: Mutex::default(),
+        progress,
         cancel,
     };
     comparison.walk(config.parallel.clamp(1, MOST_THREADS))?;
@@ -77,6 +105,8 @@ impl Comparison<'_> {
 
     fn end(self) -> Report {
         let mut report = self.report.into_inner();
+        let progress = self.progress;
+        (report.directories, report.files, report.bytes) = (progress.directories(), progress.files(), progress.bytes());
         report.differences.extend(self.links.into_inner().differences());
         report.differences.sort();
         report

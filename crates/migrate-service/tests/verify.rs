@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::Config;
 use ishigaki_migrate_service::config::SourceConfig;
-use ishigaki_migrate_service::verify::{Kind, Report, verify};
+use ishigaki_migrate_service::verify::{Kind, Progress, Report, verify};
 use rustix::fs::{XattrFlags, setxattr};
 
 struct Pair {
@@ -44,7 +44,7 @@ fn pair() -> Pair {
 
 impl Pair {
     fn verify(&self) -> Report {
-        verify(&self.config, &Cancel::new()).unwrap()
+        verify(&self.config, &Cancel::new(), &Progress::default()).unwrap()
     }
 
     /// What differs. Times of directories in which the test makes names are its own.
@@ -224,6 +224,6 @@ fn a_comparison_ends_when_it_is_cancelled() {
     let pair = pair();
     let cancel = Cancel::new();
     cancel.cancel();
-    let error = verify(&pair.config, &cancel).unwrap_err();
+    let error = verify(&pair.config, &cancel, &Progress::default()).unwrap_err();
     assert_eq!(error.kind(), ishigaki_base::ErrorKind::Cancelled);
 }

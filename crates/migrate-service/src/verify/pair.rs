@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use ishigaki_migrate::source::{Attributes, Error as SourceError, ErrorKind, FileType, Location, Source, Timestamp};
 
@@ -67,14 +68,14 @@ impl Comparison<'_> {
             }
         }
         if kinds.0 == FileType::Directory {
-            self.report.lock().directories += 1;
+            self.progress.directories.fetch_add(1, Ordering::Relaxed);
             return Ok(true);
         }
         self.links.lock().add(source, path, &old.attributes, &new.attributes);
         if kinds.0 == FileType::Regular {
             self.content(source, path, old, new)?;
         }
-        self.report.lock().files += 1;
+        self.progress.files.fetch_add(1, Ordering::Relaxed);
         Ok(false)
     }
 
@@ -125,7 +126,9 @@ impl Comparison<'_> {
         let sides: (&dyn Source, &dyn Source) = (&*self.old[source], &self.new);
         let compared = bytes::first_difference((sides.0, &old.location), (sides.1, &new.location), wanted, self.cancel);
         match compared {
-            Ok(None) => self.report.lock().bytes += wanted,
+            Ok(None) => {
+                self.progress.bytes.fetch_add(wanted, Ordering::Relaxed);
+            }
             Ok(Some(at)) => self.tell(Difference::new(path, Kind::Bytes, format!("from byte {at} on"), "")),
             Err(error) => self.unreadable(path, Some(source), error)?,
         }

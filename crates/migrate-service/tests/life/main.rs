@@ -15,7 +15,7 @@ use ishigaki_migrate_service::check::Check;
 use ishigaki_migrate_service::config::{Minute, SourceConfig, Windows};
 use ishigaki_migrate_service::control::{Keep, Reply, Request, ask};
 use ishigaki_migrate_service::status::Phase;
-use ishigaki_migrate_service::verify::{Kind, verify};
+use ishigaki_migrate_service::verify::{Kind, Progress, verify};
 use ishigaki_migrate_service::{Error, Serving};
 use rustix::fs::listxattr;
 use stage::Stage;
@@ -57,13 +57,13 @@ fn a_migration_is_checked_served_verified_and_finished() {
     assert_eq!((status.directories, status.listed, status.problems), (5, 5, 0));
     assert_eq!((status.files, status.whole, status.bytes), (32, 32, status.here));
     assert!(status.is_mounted && status.trouble.is_none(), "{status:?}");
-    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    let report = verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap();
     assert!(report.is_equal(), "{:?}", report.differences);
 
     // What a client has changed is the only difference.
     fs::write(stage.at.join("a/small"), b"changed").unwrap();
     fs::write(stage.at.join("empty/made"), b"made").unwrap();
-    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    let report = verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap();
     let found: Vec<_> = report.differences.iter().map(|it| (it.path.as_str(), it.kind)).collect();
     let expected = [
         ("a/b/c/linked", Kind::Size),
@@ -129,7 +129,7 @@ fn a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on() {
     assert_eq!((stage.status().bandwidth, stage.status().parallel), (None, 2));
     let refused = stage.refused(&Request::Throttle { bandwidth: None, parallel: Some(0) });
     assert!(refused.contains("`parallel`"), "{refused}");
-    assert!(verify(&stage.config, &Cancel::new()).unwrap().is_equal());
+    assert!(verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap().is_equal());
     serving.finish().unwrap();
     drop(serving);
     nothing_is_left(&stage.new);
@@ -169,7 +169,7 @@ fn a_file_that_changed_at_the_source_is_decided_on() {
     assert_eq!(paths, ["a/b/file-10", "a/b/file-11"]);
     let refused = stage.refused(&Request::Finish {});
     assert!(refused.contains("2 objects could not be copied"), "{refused}");
-    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    let report = verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap();
     let kinds: Vec<_> = report.differences.iter().map(|it| (it.path.as_str(), it.kind)).collect();
     assert_eq!(kinds, [("a/b/file-10", Kind::NotYetHere), ("a/b/file-11", Kind::NotYetHere)]);
 
@@ -202,7 +202,7 @@ fn several_sources_go_each_into_its_directory() {
     assert_eq!(fs::read(stage.at.join("deep/first/a/small")).unwrap(), b"small");
     let status = stage.until_done();
     assert_eq!(status.sources.len(), 2);
-    let report = verify(&stage.config, &Cancel::new()).unwrap();
+    let report = verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap();
     assert!(report.is_equal(), "{:?}", report.differences);
     serving.finish().unwrap();
     drop(serving);
