@@ -13,11 +13,13 @@ mod executor;
 mod log;
 mod log_arguments;
 mod media;
+mod migrate;
 mod node;
 mod progress;
 mod salvage;
 mod sql;
 mod verify;
+mod watching;
 
 pub(crate) use backup::text as backup_text;
 
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Salvage(salvage::Arguments),
     Backup(backup::Arguments),
     Log(Box<log::Arguments>),
+    Migrate(migrate::Arguments),
     Bench(bench::Arguments),
     Media(media::Arguments),
     Node(Box<node::Arguments>),
@@ -51,6 +54,7 @@ impl Command {
             Self::Salvage(arguments) => salvage::run(&arguments),
             Self::Backup(arguments) => backup::run(&arguments),
             Self::Log(arguments) => log::run(*arguments),
+            Self::Migrate(arguments) => migrate::run(arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Media(arguments) => media::run(arguments),
             Self::Node(arguments) => node::run(*arguments),

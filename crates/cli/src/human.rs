@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ishigaki_base::ByteSize;
+
 pub(crate) use indicatif::HumanCount as Count;
 
 /// A duration in the unit that suits it: `12 µs`, `3.4 ms`, `1.23 s`, `2 min 5 s`.
@@ -16,6 +18,16 @@ pub(crate) fn duration(time: Duration) -> String {
     } else {
         format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60)
     }
+}
+
+/// The same of a number of seconds, as a status has it.
+pub(crate) fn seconds(seconds: f64) -> String {
+    duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// Bytes in the unit that suits them: `16.0 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    ByteSize(bytes).display().iec().to_string()
 }
 
 /// `1 row`, `2 rows`, `1,000 rows`.

@@ -27,6 +27,7 @@ Examples:
   ishigaki verify DIR                            whether a database is what was written
   ishigaki salvage DIR --to DIR2                 every readable row of a damaged one
   ishigaki backup DIR --to DIR2                  a copy of a database, stopped or in use
+  ishigaki migrate serve --from PLACE --to DIR --at DIR2    replace a file server
   ishigaki bench commit --data DIR               how long a commit takes here
   ishigaki node --data DIR                       serve a folder to other hosts
   ishigaki completions bash > ishigaki.bash      completions for a shell";

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use ishigaki_migrate::source::Cancel;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 
 /// The exit code of a process that was interrupted.
 const INTERRUPTED: i32 = 130;
+
+/// How often one looks whether work has ended.
+const BRIEF: Duration = Duration::from_millis(20);
 
 /// One line, at once also into a pipe.
 pub(super) fn say(line: &str) -> Result<(), Failure> {
@@ -89,6 +93,21 @@ impl Ends {
     pub(super) fn wait(&self) {
         // The other side never ends; if it did, the process would be on its end.
         let _ = self.signals.recv();
+    }
+
+    /// Does work that can be cancelled, and cancels it when a signal comes; shows how far it is meanwhile.
+    pub(super) fn cancelling<T: Send>(&self, work: impl FnOnce(&Cancel) -> T + Send, mut show: impl FnMut()) -> T {
+        let cancel = Cancel::new();
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| work(&cancel));
+            while !worker.is_finished() {
+                if self.wait_for(BRIEF) {
+                    cancel.cancel();
+                }
+                show();
+            }
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Waits so long at most; whether one has come.

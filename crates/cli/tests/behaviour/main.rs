@@ -8,10 +8,12 @@ mod damage;
 mod emulate;
 mod log;
 mod media;
+mod migrate;
 mod node;
 mod pool;
 mod program;
 mod read_only;
+mod served;
 mod sql;
 mod terminal;
 mod tpch;
@@ -31,6 +33,10 @@ fn help_shows_examples_and_exit_codes() {
         &["log", "add"],
         &["log", "rebuild"],
         &["log", "verify"],
+        &["migrate", "serve"],
+        &["migrate", "status"],
+        &["migrate", "verify"],
+        &["migrate", "finish"],
         &["bench", "commit"],
         &["bench", "bank"],
         &["bench", "tpcc"],

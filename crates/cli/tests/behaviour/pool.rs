@@ -6,7 +6,7 @@ mod offline;
 mod refused;
 mod restart;
 mod ring;
-mod served;
+mod site;
 mod systemd;
 mod takeover;
 
@@ -18,7 +18,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::program::Program;
-use served::{Served, Site, can_mount};
+use crate::served::{Served, can_mount, unmount};
+use site::Site;
 
 /// `O_DSYNC`: each write is durable when it returns.
 const DURABLE: i32 = 0o10_000;
@@ -232,7 +233,7 @@ fn a_folder_that_somebody_unmounts_is_told() {
     let site = Site::new(&["one"]);
     let first = format!("one:generic:{}", site.path("one").display());
     let service = site.serve(&["--member", &first]);
-    served::unmount(&site.path("one"));
+    unmount(&site.path("one"));
     let began = std::time::Instant::now();
     let problem = loop {
         let status = site.status();

@@ -4,8 +4,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::served::{Served, Site};
+use super::site::Site;
 use crate::program::Program;
+use crate::served::Served;
 
 const MEMBERS: &str = "data = \"data\"\nlog = \"128MiB\"\nscrub = \"2MiB\"\n\
     [[member]]\nname = \"a\"\nprofile = \"generic\"\nhome = \"16MiB\"\nsocket = \"a.socket\"\n\

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::served::{Site, can_mount};
+use super::site::Site;
 use super::{commit, member};
+use crate::served::can_mount;
 
 /// The answer to a request, head and body.
 fn ask(address: &str, request: &str) -> (String, String) {

@@ -8,7 +8,7 @@ use ishigaki_device::FileDirectory;
 use ishigaki_logpool::{Durability, MemberSettings, Pool, Settings};
 use serde_json::Value;
 
-use super::served::Site;
+use super::site::Site;
 use crate::program::Program;
 
 const TAIL: &[u8] = b"what is not home";

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::served::Site;
+use super::site::Site;
 use crate::program::Program;
 
 #[test]

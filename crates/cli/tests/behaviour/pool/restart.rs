@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::served::{Served, Site, can_mount};
+use super::site::Site;
 use crate::program::Program;
+use crate::served::{Served, can_mount};
 
 /// A service manager's socket, and what it keeps.
 struct Manager {

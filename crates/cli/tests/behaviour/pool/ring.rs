@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::member;
-use super::served::Site;
+use super::site::Site;
 use crate::program::{Program, database};
 
 /// `ishigaki sql` on a directory, with its log there.

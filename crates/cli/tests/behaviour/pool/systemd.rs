@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::served::can_mount;
+use crate::served::can_mount;
 
 /// Moves to control groups of its own, and starts systemd in new namespaces.
 const OUTSIDE: &str = r#"

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::served::{Served, Site, can_mount};
+use super::site::Site;
 use crate::program::{Program, signal};
+use crate::served::{Served, can_mount};
 
 /// Ends a service that no test holds any more, however the test ends.
 struct Orphan(u32);

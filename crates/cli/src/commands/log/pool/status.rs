@@ -1,27 +1,22 @@
 //! `ishigaki log status`: what a running service does, for people and for programs.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ishigaki_base::ByteSize;
 use ishigaki_logpool_service::{LogStatus, MemberStatus, Place, Reply, Request, ScrubStatus, Spread, Status, ask};
 
 use super::refused;
-use crate::commands::parse_seconds;
+use crate::commands::{parse_seconds, watching};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::human::{Count, counted, duration};
+use crate::human::{Count, counted, seconds, size};
 
 const EXAMPLES: &str = "\
 Examples:
   ishigaki log status --data /srv/pool              once
   ishigaki log status --data /srv/pool --watch      every second, with rates, until Ctrl-C
   ishigaki log status --data /srv/pool --json       for programs; with --watch, an object on each line";
-
-/// To the upper left of a terminal, with nothing below.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Ask a running service what it does, member by member
 ///
@@ -44,24 +39,16 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut before: Option<Status> = None;
-    loop {
+    watching::each(arguments.watch, arguments.json, || {
         let status = look(arguments)?;
-        let mut text = if arguments.json {
+        let text = if arguments.json {
             serde_json::to_string(&status).map_err(|error| Failure::invalid(error.to_string()))? + "\n"
         } else {
             text(&status, before.as_ref())
         };
-        if arguments.watch.is_some() && !arguments.json {
-            text = if io::stdout().is_terminal() { format!("{CLEAR}{text}") } else { text + "\n" };
-        }
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
-        drop(out);
-        let Some(time) = arguments.watch else { return Ok(()) };
         before = Some(status);
-        std::thread::sleep(time);
-    }
+        Ok(text)
+    })
 }
 
 fn look(arguments: &Arguments) -> Result<Status, Failure> {
@@ -83,7 +70,7 @@ fn write_text(text: &mut String, status: &Status, before: Option<&Status>) -> st
     let before = before.filter(|before| before.pid == status.pid && before.uptime_seconds < status.uptime_seconds);
     let since = before.map(|before| status.uptime_seconds - before.uptime_seconds);
     writeln!(text, "service     of {}, pid {}", status.data.display(), status.pid)?;
-    writeln!(text, "serving     for {}, waiting {}", time(status.uptime_seconds), status.waiting)?;
+    writeln!(text, "serving     for {}, waiting {}", seconds(status.uptime_seconds), status.waiting)?;
     if let Some(address) = &status.metrics {
         writeln!(text, "metrics     {address}")?;
     }
@@ -125,7 +112,7 @@ fn log_text(text: &mut String, log: &LogStatus) -> std::fmt::Result {
     let Spread { mean, p50, p99, max, .. } = log.batch;
     writeln!(text, "batches     {mean:.2} requests a write; half up to {p50}, p99 {p99}, max {max}")?;
     if log.delayed > 0 {
-        writeln!(text, "delayed     {}, {} together", counted(log.delayed, "write"), time(log.delay_seconds))?;
+        writeln!(text, "delayed     {}, {} together", counted(log.delayed, "write"), seconds(log.delay_seconds))?;
     }
     Ok(())
 }
@@ -136,7 +123,7 @@ fn scrub_text(text: &mut String, scrub: &ScrubStatus) -> std::fmt::Result {
     write!(text, "scrub       {rate}; {} compared", size(scrub.bytes))?;
     if let Some(ended) = scrub.ended_seconds_ago {
         let blocks = counted(scrub.last_damaged_blocks, "damaged block");
-        write!(text, "; last pass {} ago, {}, {blocks}", time(ended), size(scrub.last_bytes))?;
+        write!(text, "; last pass {} ago, {}, {blocks}", seconds(ended), size(scrub.last_bytes))?;
     }
     if scrub.damaged_blocks > 0 {
         write!(text, "; {} found damaged, {} made anew", Count(scrub.damaged_blocks), Count(scrub.repaired_blocks))?;
@@ -212,13 +199,5 @@ fn ratio(logged: u64, written: u64) -> String {
 }
 
 fn times(spread: &Spread) -> String {
-    format!("p50 {}, p99 {}, max {}", time(spread.p50), time(spread.p99), time(spread.max))
-}
-
-fn time(seconds: f64) -> String {
-    duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
-}
-
-fn size(bytes: u64) -> String {
-    ByteSize(bytes).display().iec().to_string()
+    format!("p50 {}, p99 {}, max {}", seconds(spread.p50), seconds(spread.p99), seconds(spread.max))
 }

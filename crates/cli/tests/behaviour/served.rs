@@ -1,9 +1,9 @@
-//! A service as a child process, with the folders of its members.
+//! A service that mounts folders, as a child process.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ static REFUSED: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 /// Says why a test does nothing, or nothing if it can mount.
-pub(super) fn can_mount(test: &str) -> bool {
+pub(crate) fn can_mount(test: &str) -> bool {
     let Some(reason) = &*REFUSED else { return true };
     // Past the capture of a test's output.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
@@ -42,79 +42,22 @@ pub(super) fn can_mount(test: &str) -> bool {
 }
 
 /// Takes away what is mounted there, if anything.
-pub(super) fn unmount(folder: &Path) {
+pub(crate) fn unmount(folder: &Path) {
     let _ = Command::new("umount").arg("-l").arg(folder).stderr(Stdio::null()).status();
 }
 
-/// A data directory, and folders beside it.
-pub(super) struct Site {
-    place: tempfile::TempDir,
-    folders: Vec<PathBuf>,
-    /// Where the data is.
-    data: PathBuf,
-}
-
-impl Site {
-    pub(super) fn new(members: &[&str]) -> Self {
-        let place = database();
-        let folders: Vec<_> = members.iter().map(|name| place.path().join(name)).collect();
-        for folder in &folders {
-            std::fs::create_dir(folder).expect("made");
-        }
-        Self { data: place.path().join("data"), place, folders }
-    }
-
-    /// Has the data in a folder of that name instead.
-    pub(super) fn nest(&mut self, name: &str) {
-        self.data = self.path(name).join("data");
-    }
-
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.place.path().join(name)
-    }
-
-    pub(super) fn data(&self) -> &Path {
-        &self.data
-    }
-
-    /// A command that has `--data`.
-    pub(super) fn command(&self, name: &str) -> Program {
-        Program::new().args(["log", name, "--data"]).arg(self.data())
-    }
-
-    /// What the service tells of itself.
-    pub(super) fn status(&self) -> Value {
-        let answer = self.command("status").arg("--json").succeeds();
-        serde_json::from_str(&answer.stdout).expect("JSON")
-    }
-
-    /// Starts a service over the data directory.
-    pub(super) fn serve(&self, arguments: &[&str]) -> Served {
-        Served::start(self.command("serve").args(arguments))
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        // What a service that was killed has left; without it nothing is mounted there any more.
-        for folder in &self.folders {
-            unmount(folder);
-        }
-    }
-}
-
 /// A service; killed when dropped.
-pub(super) struct Served {
+pub(crate) struct Served {
     running: Option<Running>,
     /// What it said when it began.
-    pub(super) told: Value,
+    pub(crate) told: Value,
 }
 
 /// How long anything may take.
 const LONG: Duration = Duration::from_mins(1);
 
 impl Served {
-    pub(super) fn start(program: Program) -> Self {
+    pub(crate) fn start(program: Program) -> Self {
         let mut running = program.arg("--json").start();
         let line = running.hear();
         let Ok(told) = serde_json::from_str(&line) else { panic!("{line}{}", running.ends().stderr) };
@@ -122,14 +65,14 @@ impl Served {
     }
 
     /// Waits for its end after a signal, which must be a good one; what it said then.
-    pub(super) fn ends_by(self, name: &str) -> Value {
+    pub(crate) fn ends_by(self, name: &str) -> Value {
         let (told, words) = self.ends_by_with_words(name);
         assert_eq!(words, "");
         told
     }
 
     /// The same of one that has warned of something, with these words.
-    pub(super) fn ends_by_with_words(mut self, name: &str) -> (Value, String) {
+    pub(crate) fn ends_by_with_words(mut self, name: &str) -> (Value, String) {
         let running = self.running.take().expect("it runs");
         let process = running.id();
         signal(process, name);
@@ -152,7 +95,7 @@ impl Served {
     }
 
     /// Ends it without asking.
-    pub(super) fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.running.take().expect("it runs").kill();
     }
 }
