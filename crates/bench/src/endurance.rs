@@ -84,8 +84,11 @@ impl Settings {
         if self.interval.is_zero() || self.duration < self.interval * verdict::PARTS {
             return Err(Error::invalid("seconds", "twelve samples are needed at least, such as 120 s, one each 10 s"));
         }
-        if self.file < ByteSize::mib(1) || self.log < ByteSize::mib(8) {
-            return Err(Error::invalid("log", "a member's file takes 1 MiB at least, and the log 8 MiB"));
+        if self.file < ByteSize::mib(1) || self.log < ByteSize::mib(64) {
+            return Err(Error::invalid(
+                "log",
+                "a member's file takes 1 MiB at least, and the log 64 MiB, as a pool's does",
+            ));
         }
         Ok(())
     }

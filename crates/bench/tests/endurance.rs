@@ -53,7 +53,7 @@ fn run(folder: &Path) -> Result<(), Failure> {
         duration: Duration::from_secs(6),
         interval: Duration::from_millis(500),
         waiting: Waiting::Auto,
-        log: ByteSize::mib(8),
+        log: ByteSize::mib(64),
         file: ByteSize::mib(1),
         host: Host { scratch: folder.to_owned(), origin: Origin::here("abc", Seed(7)), ..host()? },
     };

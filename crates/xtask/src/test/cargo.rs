@@ -6,7 +6,7 @@
 //! with every other build of this profile. A warning is an error and so is never hidden by a cached result.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -99,8 +99,13 @@ impl Call {
         let line = line_of(&self.command);
         println!("$ {line}");
         let unstarted = |error: io::Error| format!("`{line}` did not start: {error}");
-        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(unstarted)?;
-        let failures = child.stdout.take().map(|printed| pass_on(BufReader::new(printed))).unwrap_or_default();
+        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(unstarted)?;
+        let (printed, told) = (child.stdout.take(), child.stderr.take());
+        let failures = std::thread::scope(|scope| {
+            let printed = scope.spawn(|| pass_on(printed, &mut io::stdout(), Failures::of_the_harness()));
+            let programs = pass_on(told, &mut io::stderr(), Failures::of_cargo());
+            printed.join().unwrap_or_default() + &programs
+        });
         let status = child.wait().map_err(|error| format!("`{line}`: {error}"))?;
         if status.success() { Ok(()) } else { Err(format!("`{line}` failed ({status}){failures}")) }
     }
@@ -117,29 +122,56 @@ impl Call {
     }
 }
 
-/// Shows what tests print, line by line, and returns what those that have failed said, each under its name.
-fn pass_on(mut printed: impl BufRead) -> String {
-    let (mut failures, mut line) = (String::new(), Vec::new());
-    let mut lines_left = 0;
+/// Shows what a process writes, line by line, and returns what of it is about failures.
+fn pass_on(written: Option<impl Read>, shown: &mut dyn Write, mut failures: Failures) -> String {
+    let Some(written) = written else { return String::new() };
+    let (mut written, mut line) = (BufReader::new(written), Vec::new());
     // What can not be read or shown any more is no reason to end the tests.
-    while printed.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        let _ = io::stdout().write_all(&line);
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end();
-        // The harness closes what the failed tests said with a list of their names, under the same word as it opens it.
-        if text == "failures:" {
-            lines_left = 0;
-        } else if text.starts_with("---- ") && text.ends_with(" stdout ----") {
-            lines_left = LINES_OF_A_FAILURE;
-        }
-        if lines_left > 0 && !text.is_empty() {
-            lines_left -= 1;
-            failures.push_str("\n    ");
-            failures.push_str(text);
-        }
+    while written.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let _ = shown.write_all(&line);
+        failures.hear(String::from_utf8_lossy(&line).trim_end());
         line.clear();
     }
-    failures
+    failures.told
+}
+
+/// What is said of failures, to be said again at the end.
+struct Failures {
+    /// The text, each line indented.
+    told: String,
+    /// Whether a line begins something that is about a failure.
+    begins: fn(&str) -> bool,
+    /// Whether it ends that.
+    ends: fn(&str) -> bool,
+    /// How many lines more are kept of what has begun.
+    left: usize,
+}
+
+impl Failures {
+    /// Of the test harness: what failed tests said, each under its name. A list of their names closes it, under the same word as it was opened.
+    fn of_the_harness() -> Self {
+        let begins = |line: &str| line.starts_with("---- ") && line.ends_with(" stdout ----");
+        Self { told: String::new(), begins, ends: |line| line == "failures:", left: 0 }
+    }
+
+    /// Of cargo: which programs failed. A program without the usual harness says nothing else that could be told apart.
+    fn of_cargo() -> Self {
+        let begins = |line: &str| line.starts_with("error:") && line.contains("failed");
+        Self { told: String::new(), begins, ends: |line| line.trim_start().starts_with("Running"), left: 0 }
+    }
+
+    fn hear(&mut self, line: &str) {
+        if (self.ends)(line) {
+            self.left = 0;
+        } else if (self.begins)(line) {
+            self.left = LINES_OF_A_FAILURE;
+        }
+        if self.left > 0 && !line.is_empty() {
+            self.left -= 1;
+            self.told.push_str("\n    ");
+            self.told.push_str(line);
+        }
+    }
 }
 
 /// The call as a person would type it.
@@ -168,11 +200,27 @@ pub(crate) fn clippy_driver() -> Result<PathBuf, Failure> {
 mod tests {
     use super::*;
 
+    fn heard(failures: Failures, written: &str) -> String {
+        let mut shown = Vec::new();
+        let told = pass_on(Some(written.as_bytes()), &mut shown, failures);
+        assert_eq!(shown, written.as_bytes(), "all is shown");
+        told
+    }
+
     #[test]
     fn what_failed_tests_said_is_known_at_the_end() {
         let printed = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n\n---- c::d stdout ----\n\n\
                        thread 'c::d' panicked at c.rs:1:2:\nno\n\n\nfailures:\n    c::d\n\ntest result: FAILED\n";
         let expected = "\n    ---- c::d stdout ----\n    thread 'c::d' panicked at c.rs:1:2:\n    no";
-        assert_eq!(pass_on(printed.as_bytes()), expected);
+        assert_eq!(heard(Failures::of_the_harness(), printed), expected);
+    }
+
+    #[test]
+    fn programs_that_failed_without_the_usual_harness_are_known_too() {
+        let told = "     Running tests/a.rs (a-1)\nError: no\nerror: test failed, to rerun pass `-p a --test a`\n\nCaused by:\n  \
+                    process didn't exit\n     Running tests/b.rs (b-2)\nb's own words\n";
+        let expected =
+            "\n    error: test failed, to rerun pass `-p a --test a`\n    Caused by:\n      process didn't exit";
+        assert_eq!(heard(Failures::of_cargo(), told), expected);
     }
 }
