@@ -319,7 +319,7 @@ fn the_crawler_keeps_its_hours_and_clients_do_not_wait_for_them() {
     assert_eq!(stage.status().phase, Phase::Waiting);
     *hour.lock().unwrap() = "22:00";
     assert!(stage.until_done().trouble.is_none());
-    assert!(verify(&stage.config, &Cancel::new()).unwrap().is_equal());
+    assert!(verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap().is_equal());
     serving.stop().unwrap();
 }
 
