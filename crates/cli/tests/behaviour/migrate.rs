@@ -185,7 +185,7 @@ fn a_killed_service_is_gone_on_with_over_its_dead_folder() {
     let service = site.serve(&[]);
     site.until("done");
     assert_eq!(fs::read(site.at.join("docs/own")).expect("read"), b"a client's");
-    service.ends_by_with_words("TERM").0;
+    service.ends_by_with_words("TERM");
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) fn draw_op(random: &mut Rng, model: &Model, number: usize) -> Option<
     };
     Some(match random.u8(..16) {
         0..=2 => Op::Write(file?, draw_offset(random), bytes(random)),
-        3 => Op::Truncate(file?, draw_offset(random)),
+        3 | 11 => Op::Truncate(file?, draw_offset(random)),
         4 => {
             let (from, to) = draw_range(random);
             Op::Punch(file?, from..to)
@@ -75,7 +75,6 @@ pub(crate) fn draw_op(random: &mut Rng, model: &Model, number: usize) -> Option<
             let (from, to) = draw_range(random);
             Op::Zero(file?, from..to)
         }
-        11 => Op::Truncate(file?, draw_offset(random)),
         12 => {
             let from = files[random.usize(..files.len().max(1)).min(files.len().checked_sub(1)?)].clone();
             let to = file?;
