@@ -94,7 +94,7 @@ fn write(page: &mut Page, uptime_seconds: f64, pool: &Pool, attached: &[Attached
     let (log, scrub) = (pool.statistics(), pool.scrub_statistics());
     page.figure("pool_uptime_seconds", "gauge", "For how long the service has served", uptime_seconds)?;
     for (name, kind, help, value) in [
-        ("pool_writes_total", "counter", "Writes of the log that somebody waited for", log.writes),
+        ("pool_writes_total", "counter", "Writes of the log that a request waited for", log.writes),
         ("pool_requests_total", "counter", "Requests that they answered", log.requests),
         ("pool_delayed_total", "counter", "Writes held back for members about to come", log.delayed),
         ("pool_medium_bytes_total", "counter", "Bytes written to the log's medium", log.medium_bytes),

@@ -45,6 +45,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock};
 
+use super::multiplex;
 use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
 pub use address::Address;
 use flight::Flight;
@@ -185,7 +186,7 @@ impl Source for NfsSource {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let parallel = self.address.connections * connection::CAPACITY;
+        let parallel = self.address.connections * multiplex::CAPACITY;
         Capabilities { owners: true, extras: self.has_lists, holes: false, read_size: self.read_size, parallel }
     }
 

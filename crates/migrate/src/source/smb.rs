@@ -53,6 +53,7 @@ use std::net::ToSocketAddrs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use super::multiplex;
 use super::{
     Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Owner, Result, Source,
 };
@@ -60,7 +61,7 @@ pub use address::Address;
 use answer::{About, Trouble};
 pub use credentials::Credentials;
 use flight::Flight;
-use pool::Pool;
+use pool::{Dialer, Pool};
 use request::{Aim, OPENED};
 use status::Status;
 
@@ -109,7 +110,11 @@ impl SmbSource {
         let found = (address.host.as_str(), address.port).to_socket_addrs().map_err(|error| {
             Error::new(ErrorKind::Unavailable, format!("can not find {}: {error}; correct the host", address.host))
         })?;
-        let pool = Pool::new(found.collect(), address.clone(), credentials.clone());
+        let pool = Pool::new(
+            found.collect(),
+            address.connections,
+            Dialer { address: address.clone(), credentials: credentials.clone() },
+        );
         let connection = pool.wait(true, cancel)?;
         let read_size = connection.session().read as usize;
         let source = Self { address: address.clone(), name, pool, read_size };
@@ -210,7 +215,7 @@ impl Source for SmbSource {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let parallel = self.address.connections * connection::CAPACITY;
+        let parallel = self.address.connections * multiplex::CAPACITY;
         let owners = self.address.owner.is_some();
         Capabilities { owners, extras: true, holes: false, read_size: self.read_size, parallel }
     }

@@ -9,18 +9,17 @@
 //! whose caller has gone keeps its place until it is answered, so a connection never has more than [`CAPACITY`] of them and their
 //! bytes always fit into the socket's buffer. When a connection is lost, all its calls learn that through their mailboxes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::rpc::{self, Call, Credentials};
+use crate::source::multiplex::{self, CAPACITY, Lost, Multiplexed, Patient, Room, held};
 
-/// The most calls under way.
-pub(super) const CAPACITY: usize = 64;
 /// The most bytes of an answer: what a read may ask for, and what stands before the data.
 pub(super) const RECORD: usize = super::LARGEST + (64 << 10);
 /// What the reader takes from the socket at a time, but for the data of large answers.
@@ -28,57 +27,11 @@ const BUFFER: usize = 64 << 10;
 /// Neighbouring numbers become numbers far apart: a bit that is wrong in an answer leads to no other call.
 const SPREAD: u32 = 0x9E37_79B1;
 
-/// Why a connection is no more.
-#[derive(Clone, Debug)]
-pub(super) struct Lost {
-    /// The server breaks the protocol; else the network or the server are away.
-    pub(super) broken: bool,
-    pub(super) reason: Arc<str>,
-}
+/// Where a caller finds the answers to its calls.
+pub(super) type Mailbox = multiplex::Mailbox<Vec<u8>>;
 
-/// The ticket of a call, and its answer or why it has none.
-pub(super) type Letter = (u64, Result<Vec<u8>, Lost>);
-
-/// Where a caller finds the answers to its calls, by the tickets that it gave them.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    letters: Mutex<VecDeque<Letter>>,
-    arrived: Condvar,
-}
-
-impl Mailbox {
-    fn put(&self, ticket: u64, letter: Result<Vec<u8>, Lost>) {
-        held(&self.letters).push_back((ticket, letter));
-        self.arrived.notify_one();
-    }
-
-    /// The next answer behind its transaction number; `None` if none comes in that time.
-    pub(super) fn take(&self, wait: Duration) -> Option<Letter> {
-        let mut letters = held(&self.letters);
-        if letters.is_empty() && !wait.is_zero() {
-            (letters, _) = self.arrived.wait_timeout(letters, wait).unwrap_or_else(PoisonError::into_inner);
-        }
-        letters.pop_front()
-    }
-}
-
-/// Tells those who wait for a place in some connection.
-#[derive(Default)]
-pub(super) struct Room {
-    lock: Mutex<()>,
-    rings: Condvar,
-}
-
-impl Room {
-    pub(super) fn wait(&self, time: Duration) {
-        drop(self.rings.wait_timeout(held(&self.lock), time));
-    }
-
-    pub(super) fn ring(&self) {
-        drop(held(&self.lock));
-        self.rings.notify_all();
-    }
-}
+/// What it finds there.
+pub(super) type Letter = multiplex::Letter<Vec<u8>>;
 
 /// *Threads*: any number. *Drop* closes it and waits for its thread.
 pub(super) struct Connection {
@@ -123,17 +76,6 @@ impl Connection {
         Ok(Self { shared, stream, pen: Mutex::default(), next: AtomicU32::new(1), reader: Some(reader) })
     }
 
-    /// Calls under way, or `None` if it is lost.
-    pub(super) fn under_way(&self) -> Option<usize> {
-        let count = self.shared.under_way.load(Ordering::Relaxed);
-        (count != usize::MAX).then_some(count)
-    }
-
-    /// Whether the server has ever answered here.
-    pub(super) fn answered(&self) -> bool {
-        self.shared.answered.load(Ordering::Relaxed)
-    }
-
     /// Sends the first of the calls, as many as have room; how many.
     pub(super) fn send<'a>(
         &self,
@@ -169,6 +111,17 @@ impl Connection {
     }
 }
 
+impl Multiplexed for Connection {
+    fn under_way(&self) -> Option<usize> {
+        let count = self.shared.under_way.load(Ordering::Relaxed);
+        (count != usize::MAX).then_some(count)
+    }
+
+    fn answered(&self) -> bool {
+        self.shared.answered.load(Ordering::Relaxed)
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -179,8 +132,13 @@ impl Drop for Connection {
 }
 
 impl Shared {
+    fn waiting_since(&self) -> Option<Instant> {
+        let table = held(&self.table);
+        (!table.calls.is_empty()).then_some(table.waiting_since)
+    }
+
     fn read_all(&self, stream: &TcpStream) {
-        let mut input = BufReader::with_capacity(BUFFER, Patient { shared: self, stream, heard: Instant::now() });
+        let mut input = BufReader::with_capacity(BUFFER, Patient::new(stream, self.silence, || self.waiting_since()));
         loop {
             let record = match record(&mut input) {
                 Ok(record) => record,
@@ -254,41 +212,6 @@ pub(super) fn record(input: &mut impl Read) -> io::Result<Vec<u8>> {
             return Ok(record);
         }
     }
-}
-
-/// A socket that waits for bytes while nothing is asked, and for so long while something is.
-struct Patient<'a> {
-    shared: &'a Shared,
-    stream: &'a TcpStream,
-    heard: Instant,
-}
-
-impl Read for Patient<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let mut stream = self.stream;
-            match stream.read(buffer) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                Ok(0) if !buffer.is_empty() => {
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
-                }
-                read => {
-                    self.heard = Instant::now();
-                    return read;
-                }
-            }
-            let table = held(&self.shared.table);
-            let silent = self.heard.max(table.waiting_since).elapsed();
-            if !table.calls.is_empty() && silent >= self.shared.silence {
-                let reason = format!("the server has not answered for {} s", silent.as_secs());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
-            }
-        }
-    }
-}
-
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,17 +8,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Letter, Lost, Mailbox};
+use super::connection::{Letter, Mailbox};
 use super::pool::Pool;
 use super::protocol::JUKEBOX;
 use super::rpc::{self, Call, Refusal};
 use super::xdr::{Malformed, Reader};
+use crate::source::multiplex::{Lost, RETRY};
 use crate::source::{Cancel, Error, ErrorKind, Result};
 
 /// After so long a waiting caller looks at its [`Cancel`].
 const TICK: Duration = Duration::from_millis(50);
-/// After so long it looks for a connection again.
-const RETRY: Duration = Duration::from_millis(20);
 /// Until a call is asked again whose file the server has to fetch: at first, and at most.
 const JUKEBOX_PAUSE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 /// How often one call may lose its connection because the server breaks the protocol.
@@ -123,7 +122,7 @@ impl<'a> Flight<'a> {
             let waiting = self.unsent.iter().filter_map(|ticket| Some((*ticket, &calls.get(ticket)?.call)));
             // Spread over the connections rather than behind one another.
             let share = self.unsent.len().div_ceil(2).max(8);
-            let sent = connection.send(waiting.take(share), &self.pool.credentials, &self.mailbox);
+            let sent = connection.send(waiting.take(share), &self.pool.dial.credentials, &self.mailbox);
             self.unsent.drain(..sent.min(self.unsent.len()));
         }
     }
@@ -212,7 +211,7 @@ impl<'a> Flight<'a> {
 
     /// A call that was waited for long enough, without any other answer meanwhile.
     fn expired(&mut self) -> Option<(u64, Result<Answer, Failure>)> {
-        let patience = self.pool.limits.patience;
+        let patience = self.pool.dial.limits.patience;
         let is_over = |under_way: &UnderWay| under_way.since.max(self.quiet_since).elapsed() >= patience;
         let ticket = *self.calls.iter().find(|(_, under_way)| is_over(under_way))?.0;
         let under_way = self.calls.remove(&ticket)?;
@@ -220,7 +219,7 @@ impl<'a> Flight<'a> {
         self.later.retain(|(_, later)| *later != ticket);
         let trouble = match under_way.trouble {
             Some(trouble) => Some(trouble.to_string()),
-            None => self.pool.trouble(),
+            None => self.pool.trouble().map(|error| error.message),
         };
         let trouble = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
         let message = format!("no answer for {} s{trouble}", patience.as_secs_f32());

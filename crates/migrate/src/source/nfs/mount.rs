@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Address;
 use super::flight::Flight;
-use super::pool::{Limits, Pool};
+use super::pool::{Dialer, Limits, Pool};
 use super::protocol::{self, NFS, Trouble};
 use super::rpc::{AUTH_SYS, Call, Credentials, Program};
 use super::xdr::{Malformed, Put, Reader};
@@ -65,7 +65,7 @@ impl Host {
 
     fn pool_with(&self, port: u16, connections: usize, limits: Limits) -> Pool {
         let addresses = self.addresses.iter().map(|address| SocketAddr::new(address.ip(), port)).collect();
-        Pool::new(addresses, connections, self.credentials.clone(), limits)
+        Pool::new(addresses, connections, Dialer { credentials: self.credentials.clone(), limits })
     }
 
     /// The ports of NFS and of its mount service.

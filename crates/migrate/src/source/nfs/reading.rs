@@ -8,10 +8,9 @@ use super::NfsSource;
 use super::flight::Flight;
 use super::protocol::{self, Trouble};
 use super::rpc::Call;
+use crate::source::multiplex::{PIECES, Pieces};
 use crate::source::{Attributes, Cancel, Error, ErrorKind, Location, Result};
 
-/// Pieces of one file that are under way.
-const PIECES: usize = 16;
 /// Files that are under way.
 const FILES: usize = 256;
 
@@ -50,38 +49,28 @@ pub(super) fn read(
 ) -> Result<Read, Trouble> {
     let mut told = Told::default();
     let mut flight = Flight::new(&source.nfs, cancel);
-    // Places in the buffer that are asked for, and that have been.
-    let mut next = 0;
-    let mut rest: Vec<(usize, usize)> = Vec::new();
-    let mut asked: HashMap<u64, (usize, usize)> = HashMap::new();
-    let mut end = buffer.len();
+    let mut pieces = Pieces::new(buffer.len(), source.read_size);
     loop {
-        while flight.len() < PIECES {
-            let (from, to) = match rest.pop() {
-                Some(piece) => piece,
-                None if next < end => (next, end.min(next + source.read_size)),
-                None => break,
-            };
-            next = next.max(to);
-            if from < end {
-                let ticket = flight.send(protocol::read(handle, offset.saturating_add(from as u64), to - from));
-                asked.insert(ticket, (from, to));
-            }
+        while flight.len() < PIECES
+            && let Some((from, to)) = pieces.next()
+        {
+            let ticket = flight.send(protocol::read(handle, offset.saturating_add(from as u64), to - from));
+            pieces.sent(ticket, (from, to));
         }
         if flight.len() == 0 {
-            return Ok((end, told.finish()));
+            return Ok((pieces.filled(), told.finish()));
         }
         let (ticket, answer) = flight.next()?;
-        let Some((from, to)) = asked.remove(&ticket) else { continue };
+        let Some((from, to)) = pieces.answered(ticket) else { continue };
         let answer = answer?;
         let piece = protocol::have_read(answer.results(), offset.saturating_add(from as u64), to - from)?;
         told.add(piece.attributes);
         let reached = from + piece.bytes.len();
         buffer[from..reached].copy_from_slice(piece.bytes);
         if piece.is_last {
-            end = end.min(reached);
+            pieces.ends(reached);
         } else if reached < to {
-            rest.push((reached, to));
+            pieces.again((reached, to));
         }
     }
 }

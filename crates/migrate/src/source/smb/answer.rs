@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::bytes::{Fields, Malformed};
-use super::connection::Lost;
 use super::name;
 use super::request::{FileId, HEADER};
 use super::status::{BUFFER_OVERFLOW, END_OF_FILE, NO_MORE_FILES, PENDING, SUCCESS, Status};
+use crate::source::multiplex::Lost;
 use crate::source::{Error, ErrorKind};
 
 /// Flags of a header.

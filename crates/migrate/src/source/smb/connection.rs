@@ -9,11 +9,11 @@
 //! credits for all of it. A chain whose caller has gone keeps its place until it is answered. When a connection is lost, all its chains learn that
 //! through their mailboxes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,8 @@ use super::answer::{Answer, PLAIN, RELATED, SIGNED};
 use super::bytes::{Body, Malformed};
 use super::keys::{SEALED, Sealing, Signing, TRANSFORM};
 use super::request::{HEADER, Request};
+use crate::source::multiplex::{self, CAPACITY, Lost, Multiplexed, Patient, Room, held};
 
-/// The most chains under way.
-pub(super) const CAPACITY: usize = 64;
 /// Credits that are asked for until there are so many.
 const CREDITS: u32 = 2048;
 /// How many more are asked for with each request.
@@ -31,64 +30,11 @@ const MORE: u32 = 64;
 /// The most bytes of a message: what a chain may ask for, and what stands before the data.
 const RECORD: usize = super::LARGEST + (256 << 10);
 
-/// Why a connection is no more.
-#[derive(Clone, Debug)]
-pub(super) struct Lost {
-    /// The server breaks the protocol; else the network or the server are away.
-    pub(super) broken: bool,
-    pub(super) reason: Arc<str>,
-}
+/// Where a caller finds the answers to its chains.
+pub(super) type Mailbox = multiplex::Mailbox<Vec<Answer>>;
 
-/// The ticket of a chain, and its answers or why it has none.
-pub(super) type Letter = (u64, Result<Vec<Answer>, Lost>);
-
-/// Where a caller finds the answers to its chains, by the tickets that it gave them.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    letters: Mutex<VecDeque<Letter>>,
-    arrived: Condvar,
-}
-
-impl Mailbox {
-    fn put(&self, ticket: u64, letter: Result<Vec<Answer>, Lost>) {
-        held(&self.letters).push_back((ticket, letter));
-        self.arrived.notify_one();
-    }
-
-    /// The next answer; `None` if none comes in that time.
-    pub(super) fn take(&self, wait: Duration) -> Option<Letter> {
-        let mut letters = held(&self.letters);
-        if letters.is_empty() && !wait.is_zero() {
-            (letters, _) = self.arrived.wait_timeout(letters, wait).unwrap_or_else(PoisonError::into_inner);
-        }
-        letters.pop_front()
-    }
-}
-
-/// Tells those who wait for a place in some connection.
-#[derive(Default)]
-pub(super) struct Room {
-    waiting: AtomicUsize,
-    lock: Mutex<()>,
-    rings: Condvar,
-}
-
-impl Room {
-    pub(super) fn wait(&self, time: Duration) {
-        let lock = held(&self.lock);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        drop(self.rings.wait_timeout(lock, time));
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn ring(&self) {
-        // One that begins to wait just now wakes up by its time.
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            drop(held(&self.lock));
-            self.rings.notify_all();
-        }
-    }
-}
+/// What it finds there.
+pub(super) type Letter = multiplex::Letter<Vec<Answer>>;
 
 /// What was agreed on when the connection began.
 pub(super) struct Session {
@@ -171,17 +117,6 @@ impl Connection {
         &self.shared.session
     }
 
-    /// Chains under way, or `None` if it is lost.
-    pub(super) fn under_way(&self) -> Option<usize> {
-        let count = self.shared.under_way.load(Ordering::Relaxed);
-        (count != usize::MAX).then_some(count)
-    }
-
-    /// Whether the server has ever answered here.
-    pub(super) fn answered(&self) -> bool {
-        self.shared.answered.load(Ordering::Relaxed)
-    }
-
     /// Sends the first of the chains, as many as have room; how many.
     pub(super) fn send<'a>(&self, chains: impl Iterator<Item = (u64, &'a [Request])>, mailbox: &Arc<Mailbox>) -> usize {
         let _pen = held(&self.pen);
@@ -202,6 +137,17 @@ impl Connection {
             let _ = self.stream.shutdown(Shutdown::Both);
         }
         sent
+    }
+}
+
+impl Multiplexed for Connection {
+    fn under_way(&self) -> Option<usize> {
+        let count = self.shared.under_way.load(Ordering::Relaxed);
+        (count != usize::MAX).then_some(count)
+    }
+
+    fn answered(&self) -> bool {
+        self.shared.answered.load(Ordering::Relaxed)
     }
 }
 
@@ -295,8 +241,14 @@ impl Shared {
         sealing.seal(message).ok_or_else(|| io::Error::other("a message could not be encrypted"))
     }
 
+    fn waiting_since(&self) -> Option<Instant> {
+        let table = held(&self.table);
+        (!table.chains.is_empty()).then_some(table.waiting_since)
+    }
+
     fn read_all(&self, stream: &TcpStream) {
-        let mut input = io::BufReader::with_capacity(64 << 10, Patient { shared: self, stream, heard: Instant::now() });
+        let mut input =
+            io::BufReader::with_capacity(64 << 10, Patient::new(stream, self.silence, || self.waiting_since()));
         loop {
             let outcome = message(&mut input).map_err(|error| {
                 let broken = error.kind() == io::ErrorKind::InvalidData;
@@ -385,41 +337,6 @@ impl Shared {
         }
         self.room.ring();
     }
-}
-
-/// A socket that waits for bytes while nothing is asked, and for so long while something is.
-struct Patient<'a> {
-    shared: &'a Shared,
-    stream: &'a TcpStream,
-    heard: Instant,
-}
-
-impl Read for Patient<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let mut stream = self.stream;
-            match stream.read(buffer) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                Ok(0) if !buffer.is_empty() => {
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
-                }
-                read => {
-                    self.heard = Instant::now();
-                    return read;
-                }
-            }
-            let table = held(&self.shared.table);
-            let silent = self.heard.max(table.waiting_since).elapsed();
-            if !table.chains.is_empty() && silent >= self.shared.silence {
-                let reason = format!("the server has not answered for {} s", silent.as_secs());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
-            }
-        }
-    }
-}
-
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

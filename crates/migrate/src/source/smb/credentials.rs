@@ -29,7 +29,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Nobody in particular: what the server gives to guests.
+    /// The account that a server gives to guests.
     pub fn guest() -> Self {
         Self::default()
     }

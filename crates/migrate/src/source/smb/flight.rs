@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::answer::{Answer, Trouble};
-use super::connection::{Connection, Letter, Lost, Mailbox};
-use super::pool::{Pool, RETRY};
+use super::connection::{Connection, Letter, Mailbox};
+use super::pool::Pool;
 use super::request::Request;
+use crate::source::multiplex::{Lost, Multiplexed, RETRY};
 use crate::source::{Cancel, Error, ErrorKind, Result};
 
 /// After so long a waiting caller looks at its [`Cancel`].
@@ -210,7 +211,7 @@ impl<'a> Flight<'a> {
 
     /// A chain that was waited for long enough, without any other answer meanwhile.
     fn expired(&mut self) -> Option<(u64, Result<Vec<Answer>, Trouble>)> {
-        let patience = self.pool.patience;
+        let patience = self.pool.dial.patience();
         let is_over = |under_way: &UnderWay| under_way.since.max(self.quiet_since).elapsed() >= patience;
         let ticket = *self.chains.iter().find(|(_, under_way)| is_over(under_way))?.0;
         let under_way = self.chains.remove(&ticket)?;

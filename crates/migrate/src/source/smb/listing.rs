@@ -57,7 +57,7 @@ pub(super) fn list(
             Err(Trouble::Lost(lost)) if lost.broken && broken + 1 == BROKEN => {
                 break Err(Error::new(ErrorKind::Broken, &*lost.reason).into());
             }
-            Err(Trouble::Lost(lost)) if listing.since.elapsed() < source.pool.patience => {
+            Err(Trouble::Lost(lost)) if listing.since.elapsed() < source.pool.dial.patience() => {
                 broken += u8::from(lost.broken);
             }
             outcome => break outcome,

@@ -8,10 +8,9 @@ use super::SmbSource;
 use super::answer::{self, About, Answer, Trouble};
 use super::flight::Flight;
 use super::request::{self, Aim, OPENED, Request};
+use crate::source::multiplex::{PIECES, Pieces};
 use crate::source::{Attributes, Cancel, Location, Result};
 
-/// Pieces of one file that are under way.
-const PIECES: usize = 16;
 /// Files that are under way.
 const FILES: usize = 256;
 
@@ -61,29 +60,19 @@ pub(super) fn read(
 ) -> Result<Read, Trouble> {
     let mut told = Told::default();
     let mut flight = Flight::new(&source.pool, cancel);
-    // Places in the buffer that are asked for, and that have been.
-    let mut next = 0;
-    let mut rest: Vec<(usize, usize)> = Vec::new();
-    let mut asked: HashMap<u64, (usize, usize)> = HashMap::new();
-    let mut end = buffer.len();
+    let mut pieces = Pieces::new(buffer.len(), source.read_size);
     loop {
-        while flight.len() < PIECES {
-            let (from, to) = match rest.pop() {
-                Some(piece) => piece,
-                None if next < end => (next, end.min(next + source.read_size)),
-                None => break,
-            };
-            next = next.max(to);
-            if from < end {
-                let ticket = flight.send(chain(path, offset.saturating_add(from as u64), to - from));
-                asked.insert(ticket, (from, to));
-            }
+        while flight.len() < PIECES
+            && let Some((from, to)) = pieces.next()
+        {
+            let ticket = flight.send(chain(path, offset.saturating_add(from as u64), to - from));
+            pieces.sent(ticket, (from, to));
         }
         if flight.len() == 0 {
-            return Ok((end, told.finish(source)));
+            return Ok((pieces.filled(), told.finish(source)));
         }
         let (ticket, answers) = flight.next()?;
-        let Some((from, to)) = asked.remove(&ticket) else { continue };
+        let Some((from, to)) = pieces.answered(ticket) else { continue };
         let answers = answers?;
         let (bytes, about) = piece(&answers, to - from)?;
         told.add(about);
@@ -91,9 +80,9 @@ pub(super) fn read(
         buffer[from..reached].copy_from_slice(bytes);
         if reached < to {
             if bytes.is_empty() || offset.saturating_add(reached as u64) >= about.size {
-                end = end.min(reached);
+                pieces.ends(reached);
             } else {
-                rest.push((reached, to));
+                pieces.again((reached, to));
             }
         }
     }
