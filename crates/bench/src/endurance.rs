@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_logpool::Waiting;
 
-use crate::one_log::disk::{Standing, folder};
+use crate::one_log::disk::{SIZE, Standing, folder};
 use crate::one_log::{Disk, Host};
 use crate::serving::Serving;
 use crate::site::Site;
@@ -116,7 +116,7 @@ pub fn run(settings: &Settings, progress: &mut dyn Progress, tell: &mut dyn FnMu
     progress.step("a disk and a pool on it", 0, steps);
     let scratch = Site::new(&settings.host.scratch, NAME)?;
     scratch.used_by(|scratch| {
-        let disk = Standing::new(NAME, &settings.disk, &settings.host.program, scratch)?;
+        let disk = Standing::new(NAME, &settings.disk, SIZE, &settings.host.program, scratch)?;
         let mut service = Service::start(settings, scratch, &disk)?;
         let members = service.members(settings)?;
         disk.settle()?;

@@ -34,7 +34,8 @@ impl<'a> Standing<'a> {
         let mounts = Site::new(&under.host.scratch, under.workload)?;
         pass(&mounts)?;
         let memory = Memory::new(&folder(&mounts, "memory")?)?;
-        let disk = disk::Standing::new(under.workload, under.disk, &under.host.program, &mounts)?;
+        let disk =
+            disk::Standing::new(under.workload, under.disk, disk::size(under.servers), &under.host.program, &mounts)?;
         let [data, log] = ["data", "log"].map(|name| user.folder(memory.root(), name));
         let template = Server::new(under.kind, user, data?, log?);
         let standing = Self { under, disk, template, user, memory, mounts };
