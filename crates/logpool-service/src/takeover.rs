@@ -16,19 +16,15 @@
 //! or was killed, the first opens the pool again and goes on itself. Neither waits for ever: a next one that hangs, and is not at work, is ended by the
 //! first, since it has the devices and perhaps the directory's lock.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ishigaki_logpool_fs::{Inheritance, Table};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg, sockopt::socket_peercred,
-};
-use rustix::process::{PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+pub(crate) use ishigaki_service::handing::end_successor;
+use ishigaki_service::handing::{Timed, unexpected};
 use serde::{Deserialize, Serialize};
 
 use crate::control::{self, Reply, Request};
@@ -37,9 +33,6 @@ use crate::{Error, Result};
 
 /// Of this conversation and of the table.
 pub(crate) const VERSION: u32 = 1;
-
-/// Descriptors that are sent at once. The kernel takes 253.
-const BATCH: usize = 64;
 
 const GO: &[u8] = b"go\n";
 const SERVING: &[u8] = b"serving\n";
@@ -114,16 +107,8 @@ impl Parcel {
     /// hangs ([`io::ErrorKind::TimedOut`]): it may still have the devices.
     pub(crate) fn send(&self, stream: &UnixStream, patience: Duration) -> io::Result<()> {
         let mut timed = Timed::new(stream, patience);
-        for devices in self.devices.chunks(BATCH) {
-            let devices: Vec<BorrowedFd<'_>> = devices.iter().map(AsFd::as_fd).collect();
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            if !control.push(SendAncillaryMessage::ScmRights(&devices)) {
-                return Err(io::Error::other("too many descriptors at once"));
-            }
-            timed.limit()?;
-            sendmsg(stream, &[IoSlice::new(b"d")], &mut control, SendFlags::NOSIGNAL)?;
-        }
+        let devices: Vec<BorrowedFd<'_>> = self.devices.iter().map(AsFd::as_fd).collect();
+        timed.send(&devices)?;
         timed.write_all(&self.written)?;
         timed.write_all(&self.bytes)?;
         await_serving(stream, patience)
@@ -150,85 +135,9 @@ fn await_serving(stream: &UnixStream, patience: Duration) -> io::Result<()> {
     }
 }
 
-fn unexpected() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "another word was expected")
-}
-
 /// Waits until the next one asks for what follows.
 pub(crate) fn await_go(stream: &UnixStream, patience: Duration) -> io::Result<()> {
-    expect(&mut Timed::new(stream, WORD.min(patience)), GO)
-}
-
-/// Ends a next one that hangs. It would keep devices and lock otherwise, and programs would wait for it for ever.
-pub(crate) fn end_successor(stream: &UnixStream) {
-    let end = || -> rustix::io::Result<()> {
-        let peer = socket_peercred(stream)?.pid;
-        if peer == getpid() {
-            return Ok(());
-        }
-        // It has not hung up, so that the number is still its own; from here on the descriptor names the process.
-        pidfd_send_signal(pidfd_open(peer, PidfdFlags::empty())?, Signal::KILL)?;
-        tracing::error!(pid = peer.as_raw_nonzero(), "the process that was to take over hangs, and is killed");
-        Ok(())
-    };
-    if let Err(error) = end() {
-        tracing::error!(%error, "the process that was to take over hangs, and could not be killed");
-    }
-}
-
-/// A stream on which all that is read and written must be over at some time.
-struct Timed<'a> {
-    stream: &'a UnixStream,
-    until: Instant,
-}
-
-impl<'a> Timed<'a> {
-    fn new(stream: &'a UnixStream, time: Duration) -> Self {
-        Self { stream, until: Instant::now() + time }
-    }
-
-    /// The next call on the stream ends by then.
-    fn limit(&self) -> io::Result<()> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(late());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.set_write_timeout(Some(left))
-    }
-}
-
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "the other process was silent for too long")
-}
-
-fn or_late(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock { late() } else { error }
-}
-
-impl Read for Timed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.limit()?;
-        self.stream.read(buffer).map_err(or_late)
-    }
-}
-
-impl Write for Timed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.limit()?;
-        self.stream.write(bytes).map_err(or_late)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The other side's next words must be these.
-fn expect(stream: &mut Timed<'_>, words: &[u8]) -> io::Result<()> {
-    let mut heard = vec![0; words.len()];
-    stream.read_exact(&mut heard)?;
-    if heard == words { Ok(()) } else { Err(unexpected()) }
+    Timed::new(stream, WORD.min(patience)).expect(GO)
 }
 
 /// The service that was, for as long as it waits for the next one.
@@ -282,11 +191,7 @@ pub(crate) fn take(data: &Path) -> Result<(Inheritance, Predecessor)> {
     let receive = |stream: &UnixStream| -> io::Result<Inheritance> {
         let mut timed = Timed::new(stream, PATIENCE);
         timed.write_all(GO)?;
-        let mut devices = Vec::new();
-        while devices.len() < wanted {
-            timed.limit()?;
-            devices.extend(descriptors(stream).map_err(or_late)?);
-        }
+        let devices = timed.receive(wanted)?;
         let (mut written, mut beside) = (vec![0; table as usize], vec![0; bytes as usize]);
         timed.read_exact(&mut written)?;
         timed.read_exact(&mut beside)?;
@@ -294,21 +199,4 @@ pub(crate) fn take(data: &Path) -> Result<(Inheritance, Predecessor)> {
     };
     let inheritance = receive(&stream).map_err(wrong)?;
     Ok((inheritance, Predecessor { stream, hears_work }))
-}
-
-/// Those of one message.
-fn descriptors(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
-    let (mut word, mut space) = ([0], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))]);
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let heard = recvmsg(stream, &mut [IoSliceMut::new(&mut word)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let mut devices = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            devices.extend(rights);
-        }
-    }
-    if heard.bytes == 0 || devices.is_empty() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(devices)
 }

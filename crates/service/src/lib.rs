@@ -8,11 +8,13 @@
 //! - [`door`] lets visitors in, not too many and not for too long.
 //! - [`http`] answers a scraper's request.
 //! - [`Page`] writes figures in Prometheus' words.
+//! - [`handing`] is what two processes need when one takes the place of the other.
 //! - [`Supervisor`] is the service manager.
 //!
 //! Which figures there are, what is asked through a control socket, and what goes to the next process is the services' own.
 
 pub mod door;
+pub mod handing;
 pub mod http;
 mod page;
 mod supervisor;
