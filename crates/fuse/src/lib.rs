@@ -27,5 +27,5 @@ pub use beside::{Beside, Copy, DIRECT_IO_ALLOW_MMAP, NewAttribute, Nothing, Open
 pub use connection::{Connection, passed_through};
 pub use crew::waiting;
 pub use error::{Error, Result};
-pub use mount::{Mount, MountSettings, give_up, is_mounted};
+pub use mount::{Mount, MountSettings, give_up, is_mounted, send_again};
 pub use statvfs::empty_statvfs;

@@ -241,6 +241,15 @@ pub fn give_up(path: &Path, device: OwnedFd) -> std::io::Result<()> {
     session::unmount(path, device.into())
 }
 
+/// Has the kernel send again what a process has taken from a mount and will never answer, because it has died.
+///
+/// # Errors
+///
+/// Where the kernel can not: before 6.9.
+pub fn send_again(device: &OwnedFd) -> std::io::Result<()> {
+    Connection::new(&File::from(device.try_clone()?))?.send_again()
+}
+
 /// Whether that is the device of a mount which is still there, so that a process could answer for it.
 pub fn is_mounted(device: &OwnedFd) -> bool {
     let is_fuse = || {

@@ -93,6 +93,10 @@ impl Door {
         for (identity, held) in table.orphans.into_iter().zip(handed.orphans) {
             fs.nodes().adopt(identity, held);
         }
+        // A process that was to go on before this one may have taken some, and died.
+        if let Err(error) = ishigaki_fuse::send_again(&handed.device) {
+            tracing::debug!(%error, "what another process has taken and not answered is not sent again");
+        }
         let mount = Mount::go_on_beside(fs.clone(), fs.clone(), handed.device, folder, &MOUNT)?;
         Ok(Self { mount: Some(mount), fs })
     }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Config, Result};
 
 pub use finding::{Finding, Severity};
+pub use sources::Opened;
 
 /// What a migration of that configuration would meet.
 ///
@@ -44,14 +45,23 @@ impl Check {
     ///
     /// [`Error::Setting`](crate::Error::Setting) if the configuration itself can not be; [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn run(config: &Config, cancel: &Cancel) -> Result<Self> {
+        Self::open(config, cancel).map(|(check, _)| check)
+    }
+
+    /// The same, and the sources that were opened, for the service that begins next.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn open(config: &Config, cancel: &Cancel) -> Result<(Self, Opened)> {
         config.validate()?;
         let mut findings = Vec::new();
-        sources::look(config, cancel, &mut findings)?;
+        let opened = sources::look(config, cancel, &mut findings)?;
         destination::look(config, &mut findings);
         room::look(config, &mut findings);
         mount::look(config, &mut findings);
         findings.sort_by_key(|finding| finding.severity);
-        Ok(Self { findings })
+        Ok((Self { findings }, opened))
     }
 
     /// Whether nothing stands in the way.

@@ -18,6 +18,7 @@ use ishigaki_migrate::engine::HIDDEN;
 use serde::{Deserialize, Serialize};
 
 use crate::status::{Problem, Status};
+use crate::takeover::Heading;
 use crate::{Error, Result};
 
 pub(crate) use visitors::admit;
@@ -59,6 +60,8 @@ pub enum Request {
         /// Below the destination, as it was when the migration began, written as in [`Problem::path`].
         path: String,
     },
+    /// To hand over what is served to the process that asks, and end.
+    HandOver {},
     /// To end the migration when nothing is missing: removes every trace of it.
     Finish {},
 }
@@ -83,6 +86,8 @@ pub enum Reply {
     Done {},
     /// The files that have changed at the source.
     Conflicts(Vec<Problem>),
+    /// What is served follows.
+    HandingOver(Heading),
     /// It can not be.
     Refused {
         /// What can be done about it: an [`ErrorKind`], as text.
@@ -144,12 +149,24 @@ pub(crate) fn remove(to: &Path) -> io::Result<()> {
     }
 }
 
+/// Writes an answer.
+pub(crate) fn say(mut stream: &UnixStream, reply: &Reply) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(reply).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    stream.write_all(&bytes)
+}
+
 /// Puts a question to the service that migrates into a destination.
 ///
 /// # Errors
 ///
 /// [`Error::NotServed`] where none does, [`Error::Refused`] with its reason, [`Error::Answer`] where it does not answer.
 pub fn ask(to: &Path, request: &Request) -> Result<Reply> {
+    converse(to, request).map(|(_, reply)| reply)
+}
+
+/// The same; the conversation goes on.
+pub(crate) fn converse(to: &Path, request: &Request) -> Result<(UnixStream, Reply)> {
     let silent = |reason: String| Error::Answer { to: to.to_owned(), reason };
     let connected = File::open(to.join(HIDDEN)).and_then(|directory| UnixStream::connect(through(&directory)));
     let stream = connected.map_err(|cause| match cause.kind() {
@@ -159,20 +176,20 @@ pub fn ask(to: &Path, request: &Request) -> Result<Reply> {
     })?;
     let mut line = serde_json::to_vec(request).map_err(|error| silent(error.to_string()))?;
     line.push(b'\n');
-    let converse = || -> io::Result<Vec<u8>> {
+    let heard = || -> io::Result<Vec<u8>> {
         stream.set_read_timeout(Some(WAIT))?;
         (&stream).write_all(&line)?;
         let mut answer = Vec::new();
         BufReader::new(&stream).take(LONGEST_ANSWER).read_until(b'\n', &mut answer)?;
         Ok(answer)
     };
-    let answer = converse().map_err(|error| silent(error.to_string()))?;
+    let answer = heard().map_err(|error| silent(error.to_string()))?;
     if answer.is_empty() {
         return Err(silent("it has hung up; perhaps it is ending, or is asked by too many".to_owned()));
     }
     match serde_json::from_slice(&answer) {
         Ok(Reply::Refused { kind, message }) => Err(Error::Refused { kind: kind_of(&kind), message }),
-        Ok(reply) => Ok(reply),
+        Ok(reply) => Ok((stream, reply)),
         Err(error) => Err(silent(error.to_string())),
     }
 }

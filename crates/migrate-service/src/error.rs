@@ -100,6 +100,19 @@ pub enum Error {
         /// The system's answer.
         cause: io::Error,
     },
+    /// One service could not take the place of another.
+    #[error("{}: the service does not hand over: {reason}", .to.display())]
+    HandOver {
+        /// The destination.
+        to: PathBuf,
+        /// Why.
+        reason: String,
+        /// That service was not heard to the end: it may have died.
+        is_torn: bool,
+    },
+    /// Another service has taken over in the meantime.
+    #[error("{}: another service has just taken over; ask again", .0.display())]
+    Replaced(PathBuf),
     /// A thread could not be started.
     #[error("a thread of the service could not be started: {0}")]
     Thread(io::Error),
@@ -136,8 +149,10 @@ impl Error {
                 source::ErrorKind::Gone | source::ErrorKind::Unavailable => ErrorKind::Unavailable,
             },
             Self::Destination { .. }
+            | Self::HandOver { .. }
             | Self::Metrics { .. }
             | Self::InUse(_)
+            | Self::Replaced(_)
             | Self::NotServed(_)
             | Self::Answer { .. } => ErrorKind::Unavailable,
             Self::Thread(_) => ErrorKind::Exhausted,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Parts: [`config`] is what a person writes, [`check`] the dry run, [`serving`] the service, [`control`] the questions that it answers, [`status`] how far it
-//! is, [`verify`] the comparison, `shown` paths as text, `metrics` the status in Prometheus' words.
+//! is, [`verify`] the comparison, `shown` paths as text, `takeover` how another process goes on, `metrics` the status in Prometheus' words.
 
 pub mod check;
 pub mod config;
@@ -17,9 +17,11 @@ mod metrics;
 pub mod serving;
 mod shown;
 pub mod status;
+mod takeover;
 pub mod verify;
 
 pub use config::Config;
 pub use error::{Error, Result};
+pub use ishigaki_service::Supervisor;
 pub use serving::Serving;
 pub use status::Status;

@@ -8,34 +8,38 @@
 //! What the service itself keeps is in the migration's hidden directory: the control socket, and `sources`, which says from where the migration was
 //! begun, so that a later start with other sources is refused.
 //!
-//! Parts: `crawling` runs the crawler, `core` answers questions, `begun` remembers the sources, `rate` measures.
+//! Parts: `crawling` runs the crawler, `core` answers questions, `begun` remembers the sources, `opening` begins,
+//! `handing` leaves everything to the next process, `rate` measures.
 
 pub(crate) mod begun;
 mod core;
 mod crawling;
+mod handing;
+mod opening;
 mod rate;
 
-use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Engine, Origin};
+use ishigaki_migrate::engine::Engine;
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
-use ishigaki_service::door::Door as Scrapers;
-use ishigaki_service::http;
-use parking_lot::Mutex;
-use rustix::fs::FlockOperation;
+use parking_lot::{Mutex, RwLock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::core::Core;
 use self::crawling::Crawling;
+use self::opening::{Opening, lock, lock_soon};
 use self::rate::Rate;
+use crate::check::Opened;
 use crate::config::Minute;
 use crate::control::{self, Keep};
 use crate::status::{Problem, Status};
+use crate::takeover::{self, Inheritance, Own};
 use crate::{Config, Error, Result};
 
 /// What tells the time of the day.
@@ -48,6 +52,8 @@ pub type Clock = Arc<dyn Fn() -> Minute + Send + Sync>;
 pub struct Serving {
     core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
+    /// Clients are answered, or were.
+    is_open: bool,
 }
 
 impl Serving {
@@ -58,7 +64,16 @@ impl Serving {
     ///
     /// [`Error::Setting`], [`Error::InUse`], [`Error::OtherSources`], and those of sources, engine and door.
     pub fn start(config: &Config, cancel: &Cancel) -> Result<Self> {
-        Self::start_by(config, cancel, Arc::new(Minute::now))
+        Self::start_with(config, Opened::default(), cancel)
+    }
+
+    /// The same, with the sources that a [check](crate::check::Check::open) has opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(config: &Config, opened: Opened, cancel: &Cancel) -> Result<Self> {
+        Self::start_by(config, opened, cancel, Arc::new(Minute::now))
     }
 
     /// The same, with the crawler's hours by a clock of the caller's.
@@ -66,69 +81,131 @@ impl Serving {
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_by(config: &Config, cancel: &Cancel, clock: Clock) -> Result<Self> {
+    pub fn start_by(config: &Config, opened: Opened, cancel: &Cancel, clock: Clock) -> Result<Self> {
         config.validate()?;
-        let scrapers = config.metrics.as_deref().map(bind).transpose()?;
-        let failed = |cause: std::io::Error| Error::Destination { path: config.to.clone(), cause };
-        let lock = File::open(&config.to).map_err(failed)?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::InUse(config.to.clone())),
-            locked => locked.map_err(|errno| failed(errno.into()))?,
-        }
-        begun::check(config)?;
-        raise_limit();
-        let settings = config.settings();
-        let destination = Local::open(&config.to).map_err(failed)?;
-        destination.check(&settings.attribute).map_err(failed)?;
-        let begun = Engine::begun(&destination)?;
-        let mut origins = Vec::new();
-        for (number, source) in config.sources.iter().enumerate() {
-            let from = if number < begun { source.from.deferred() } else { source.from.open(cancel)? };
-            origins.push(Origin { source: from, at: source.into.clone() });
-        }
-        let engine = Engine::open(destination, origins, settings, cancel)?;
-        begun::store(config)?;
-        let migration = Arc::new(Migration::new(engine.clone()));
-        let door = Door::open(&config.to, &config.at, migration.clone())?;
-        if config.set_ids_and_devices {
-            door.allow_set_ids_and_devices()?;
-        }
+        let lock = lock(config)?;
+        let engine = Opening::of(config, opened, cancel)?.engine(config, cancel)?;
         let listener = control::listen(&config.to)?;
+        let own = Own { lock, listener };
+        let open = |migration: Arc<Migration>| {
+            let door = Door::open(&config.to, &config.at, migration)?;
+            if config.set_ids_and_devices {
+                door.allow_set_ids_and_devices()?;
+            }
+            Ok(door)
+        };
+        Self::serve(config, Crawling::new(config.crawl(), config.paused), clock, engine, own, open).inspect_err(|_| {
+            // One that stays is taken away by the next start.
+            let _ = control::remove(&config.to);
+        })
+    }
+
+    /// Goes on with the folder of the service that runs on the destination, which ends: clients wait for a moment, and get no error. What a person has told
+    /// its crawler, to pause, how fast to copy, what to take first, goes along. Starts as usual if none runs, or if it dies meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HandOver`] where that service does not hand over, [`Error::Setting`] where it has another folder; those of [`start`](Self::start). That
+    /// service goes on then.
+    pub fn take_over(config: &Config, cancel: &Cancel) -> Result<Self> {
+        Self::try_take_over(config, cancel)?.map_or_else(|| Self::start(config, cancel), Ok)
+    }
+
+    /// The same, and `None` where none runs, or it has died meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`take_over`](Self::take_over).
+    pub fn try_take_over(config: &Config, cancel: &Cancel) -> Result<Option<Self>> {
+        config.validate()?;
+        // New sources are waited for before clients have to wait.
+        let opening = Opening::of(config, Opened::default(), cancel)?;
+        let (heading, inheritance, predecessor) = match takeover::take(config) {
+            Err(error @ (Error::NotServed(_) | Error::HandOver { is_torn: true, .. })) => {
+                // A service that lives has the lock, whatever it has said.
+                return if lock_soon(config)?.is_some() { Ok(None) } else { Err(error) };
+            }
+            taken => taken?,
+        };
+        let mut crawl = config.crawl();
+        (crawl.bandwidth, crawl.threads) = heading.throttle.unwrap_or((crawl.bandwidth, crawl.threads));
+        let crawling = Crawling::new(crawl, heading.paused.unwrap_or(config.paused));
+        let engine = opening.engine(config, cancel)?;
+        let Inheritance { own, handed } = inheritance;
+        let go_on = |migration: Arc<Migration>| {
+            let door = Door::go_on(&config.to, &config.at, migration, handed)?;
+            // From here on clients are answered, and nothing may fail.
+            if config.set_ids_and_devices
+                && let Err(error) = door.allow_set_ids_and_devices()
+            {
+                tracing::warn!(%error, "set-user-ID programs and devices do not work before the next start");
+            }
+            Ok(door)
+        };
+        let serving = Self::serve(config, crawling, Arc::new(Minute::now), engine, own, go_on)?;
+        for path in &heading.first {
+            if let Err(error) = serving.first(path) {
+                tracing::warn!(path, %error, "it does not come first any more");
+            }
+        }
+        if let Err(error) = predecessor.release() {
+            // This process serves, and the other one does not.
+            tracing::warn!(%error, "the service before this one has died");
+        }
+        Ok(Some(serving))
+    }
+
+    /// Begins with everything that may fail; last of all clients are answered.
+    fn serve(
+        config: &Config,
+        crawling: Crawling,
+        clock: Clock,
+        engine: Arc<Engine<Local>>,
+        own: Own,
+        open: impl FnOnce(Arc<Migration>) -> Result<Door>,
+    ) -> Result<Self> {
+        raise_limit();
+        begun::store(config)?;
+        let scrapers = config.metrics.as_deref().map(bind).transpose()?;
+        let migration = Arc::new(Migration::new(engine.clone()));
         let core = Arc::new(Core {
             clock,
             metrics: scrapers.as_ref().and_then(|listener| listener.local_addr().ok()),
             scrapers: Mutex::new(None),
             config: config.clone(),
-            engine,
-            migration,
-            door: Mutex::new(Some(door)),
-            crawling: Crawling::new(config.crawl(), config.paused),
+            engine: RwLock::new(engine),
+            migration: Mutex::new(migration.clone()),
+            door: Mutex::new(None),
+            crawling,
             rate: Mutex::new(Rate::default()),
             settling: Mutex::new(()),
             began: std::time::Instant::now(),
             cancel: Cancel::new(),
-            _lock: lock,
+            told_first: Mutex::new(Vec::new()),
+            own,
+            rests: AtomicBool::new(true),
+            is_replaced: AtomicBool::new(false),
         });
-        for path in &config.first {
-            core.engine.first(path);
-        }
+        core.put_first();
         core.look_at_clock();
-        let mut serving = Self { core, threads: Vec::new() };
+        let mut serving = Self { core, threads: Vec::new(), is_open: false };
         if let Some(listener) = scrapers {
-            let asked = serving.core.clone();
-            let figures = move |visitor| http::serve(visitor, || asked.metrics());
-            let scrapers = Scrapers::open("migrate-metrics", listener, figures).map_err(Error::Thread)?;
-            *serving.core.scrapers.lock() = Some(scrapers);
+            serving.core.let_scrapers_in(listener)?;
         }
-        serving.spawn("migrate-crawler", |core| core.crawling.run(&core.engine))?;
-        serving.spawn("migrate-keeper", Core::keep)?;
-        serving.spawn("migrate-control", move |core| {
-            control::admit(&listener, &core.cancel, &|request| core.answer(request));
+        serving.spawn("migrate-crawler", |core| core.crawling.run(|| core.engine()))?;
+        serving.spawn("migrate-keeper", |core| core.keep())?;
+        serving.spawn("migrate-control", |core| {
+            let reply = |request, stream: &UnixStream| core.answer(request, stream);
+            control::admit(&core.own.listener, &core.cancel, &core.rests, &reply);
         })?;
+        *serving.core.door.lock() = Some(open(migration)?);
+        serving.is_open = true;
+        serving.core.crawling.release(false);
+        serving.core.rests.store(false, Ordering::SeqCst);
         Ok(serving)
     }
 
-    fn spawn(&mut self, name: &str, work: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
+    fn spawn(&mut self, name: &str, work: impl FnOnce(&Arc<Core>) + Send + 'static) -> Result<()> {
         let core = self.core.clone();
         let thread = Builder::new().name(name.to_owned()).spawn(move || work(&core)).map_err(Error::Thread)?;
         self.threads.push(thread);
@@ -202,9 +279,14 @@ impl Serving {
         self.core.crawling.is_finished()
     }
 
+    /// Whether another process has taken over. This one has nothing left to do but [`stop`](Self::stop), which unmounts nothing then.
+    pub fn is_replaced(&self) -> bool {
+        self.core.is_replaced.load(Ordering::SeqCst)
+    }
+
     /// Whether the folder answers. A person may have unmounted it.
     pub fn is_alive(&self) -> bool {
-        self.core.door.lock().as_ref().is_some_and(Door::is_alive)
+        self.core.is_mounted()
     }
 
     /// Ends the service: the folder is unmounted, and everything that is here is durable.
@@ -227,18 +309,18 @@ impl Serving {
         }
         // Unmounts.
         drop(self.core.door.lock().take());
-        if self.is_finished() {
+        if !self.is_open || self.is_finished() || self.is_replaced() {
             return Ok(());
         }
         let removed = control::remove(&self.core.config.to);
-        self.core.engine.settle()?;
+        self.core.engine().settle()?;
         removed.map_err(|cause| Error::Destination { path: self.core.config.to.clone(), cause })
     }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        if self.core.door.lock().is_some()
+        if !self.threads.is_empty()
             && let Err(error) = self.shut()
         {
             tracing::warn!(%error, "the service of a migration did not end well");

@@ -1,23 +1,41 @@
 //! Whether the sources answer, and what they can not tell.
 
+use std::sync::Arc;
+
 use ishigaki_migrate::destination::local::Local;
 use ishigaki_migrate::engine::Engine;
-use ishigaki_migrate::source::{Cancel, FileType};
+use ishigaki_migrate::source::{Cancel, FileType, Source};
 
 use super::Finding;
 use crate::{Config, Error, Result};
 
-pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<()> {
+/// Sources that have answered, by their numbers.
+#[derive(Default)]
+pub struct Opened(Vec<Option<Arc<dyn Source>>>);
+
+impl Opened {
+    pub(crate) fn take(&mut self, number: usize) -> Option<Arc<dyn Source>> {
+        self.0.get_mut(number).and_then(Option::take)
+    }
+}
+
+pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<Opened> {
+    let mut all = Opened::default();
     // That of a destination that can not be read is told elsewhere.
     let begun = Local::open(&config.to).ok().and_then(|to| Engine::begun(&to).ok()).unwrap_or(0);
     for (number, source) in config.sources.iter().enumerate() {
         let opened = source.from.open(cancel);
         let asked = opened.and_then(|opened| {
             let (_, attributes) = opened.root(cancel).map_err(|error| source.from.failed(error))?;
-            Ok((opened.capabilities(), attributes))
+            Ok((opened, attributes))
         });
         let (capabilities, attributes) = match asked {
-            Ok(answer) => answer,
+            Ok((opened, attributes)) => {
+                let capabilities = opened.capabilities();
+                all.0.resize_with(number, || None);
+                all.0.push(Some(opened));
+                (capabilities, attributes)
+            }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) if number < begun => {
                 let message = format!("{error}; what is here is served, and the rest waits");
@@ -46,5 +64,5 @@ pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>
             findings.push(Finding::note("from", format!("{name} tells no holes: they are read as zeros")));
         }
     }
-    Ok(())
+    Ok(all)
 }

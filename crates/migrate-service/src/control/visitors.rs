@@ -1,8 +1,8 @@
 //! Lets visitors of the control socket in, and answers them.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ishigaki_migrate::source::Cancel;
@@ -19,11 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How soon the end is noticed.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Answers visitors until it is cancelled, each in a thread of its own.
-pub(crate) fn admit(listener: &UnixListener, cancel: &Cancel, reply: &(impl Fn(Request) -> Reply + Sync)) {
+/// Answers visitors until it is cancelled, each in a thread of its own. While it rests, visitors wait outside. A reply of `None` ends the
+/// conversation.
+pub(crate) fn admit(
+    listener: &UnixListener,
+    cancel: &Cancel,
+    rests: &AtomicBool,
+    reply: &(impl Fn(Request, &UnixStream) -> Option<Reply> + Sync),
+) {
     let inside = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         while !cancel.is_cancelled() {
+            if rests.load(Ordering::SeqCst) {
+                cancel.wait(NAP);
+                continue;
+            }
             let mut polled = [PollFd::new(listener, PollFlags::IN)];
             if !matches!(poll(&mut polled, Some(&LOOK)), Ok(ready) if ready > 0) {
                 continue;
@@ -52,8 +62,15 @@ pub(crate) fn admit(listener: &UnixListener, cancel: &Cancel, reply: &(impl Fn(R
     });
 }
 
+/// How soon the end of a rest is noticed.
+const NAP: Duration = Duration::from_millis(10);
+
 /// Hears a visitor's questions and answers them.
-fn serve(stream: &UnixStream, cancel: &Cancel, reply: &impl Fn(Request) -> Reply) -> io::Result<()> {
+fn serve(
+    stream: &UnixStream,
+    cancel: &Cancel,
+    reply: &impl Fn(Request, &UnixStream) -> Option<Reply>,
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -65,13 +82,14 @@ fn serve(stream: &UnixStream, cancel: &Cancel, reply: &impl Fn(Request) -> Reply
             break;
         }
         let answer = match serde_json::from_slice(&line) {
-            Ok(request) if line.ends_with(b"\n") => reply(request),
+            Ok(request) if line.ends_with(b"\n") => match reply(request, stream) {
+                Some(answer) => answer,
+                None => break,
+            },
             Ok(_) => refused("the line has no end"),
             Err(error) => refused(&error.to_string()),
         };
-        let mut bytes = serde_json::to_vec(&answer).map_err(io::Error::other)?;
-        bytes.push(b'\n');
-        (&mut &*stream).write_all(&bytes)?;
+        super::say(stream, &answer)?;
         // What follows a line that was too long is no question.
         if !line.ends_with(b"\n") {
             break;
@@ -86,6 +104,7 @@ fn refused(why: &str) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::atomic::AtomicU32;
 
     use super::*;
@@ -96,12 +115,13 @@ mod tests {
         let listener = UnixListener::bind(place.path().join("socket")).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (asked, cancel) = (AtomicU32::new(0), Cancel::new());
-        let reply = |_| {
+        let reply = |_, _: &UnixStream| {
             asked.fetch_add(1, Ordering::SeqCst);
-            Reply::Done {}
+            Some(Reply::Done {})
         };
+        let rests = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| admit(&listener, &cancel, &reply));
+            scope.spawn(|| admit(&listener, &cancel, &rests, &reply));
             let stream = UnixStream::connect(place.path().join("socket")).unwrap();
             let mut lines = BufReader::new(&stream).lines();
             let mut ask = |question: &str| -> Reply {

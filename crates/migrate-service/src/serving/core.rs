@@ -1,10 +1,11 @@
 //! What the service's threads share, and what it is asked.
 
-use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::{Component, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ishigaki_migrate::destination::Destination;
@@ -13,7 +14,8 @@ use ishigaki_migrate::engine::{Engine, Resolution};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
 use ishigaki_service::door::Door as Scrapers;
-use parking_lot::Mutex;
+use ishigaki_service::http;
+use parking_lot::{Mutex, RwLock};
 
 use super::Clock;
 use super::begun;
@@ -24,6 +26,7 @@ use crate::control::{Keep, Reply, Request};
 use crate::metrics::{self, Beside};
 use crate::shown::{self, shown};
 use crate::status::{Phase, Problem, Status, Wait};
+use crate::takeover::Own;
 use crate::{Config, Error, Result};
 
 /// How often the rate is measured.
@@ -32,17 +35,21 @@ const TICK: Duration = Duration::from_secs(1);
 const SETTLE: u32 = 5;
 /// Problems and calls that a status shows.
 const FIRST: usize = 20;
+/// How often the end of a hand-over is looked for.
+const NAP: Duration = Duration::from_millis(10);
 /// Calls that take longer are shown.
 const LONG: Duration = Duration::from_secs(1);
 
 pub(super) struct Core {
     pub(super) config: Config,
-    pub(super) engine: Arc<Engine<Local>>,
-    pub(super) migration: Arc<Migration>,
+    /// It is opened anew when a hand-over fails.
+    pub(super) engine: RwLock<Arc<Engine<Local>>>,
+    pub(super) migration: Mutex<Arc<Migration>>,
     pub(super) door: Mutex<Option<Door>>,
     pub(super) crawling: Crawling,
     pub(super) rate: Mutex<Rate>,
-    /// Held by the keeper while it settles, and by the end of the migration, after which nothing may be settled.
+    /// Held by the keeper while it settles, by a decision on a conflict, by a hand-over, and by the end of the migration, after which nothing may be
+    /// settled.
     pub(super) settling: Mutex<()>,
     pub(super) began: Instant,
     /// The service ends.
@@ -52,24 +59,56 @@ pub(super) struct Core {
     pub(super) metrics: Option<SocketAddr>,
     /// Where Prometheus comes in.
     pub(super) scrapers: Mutex<Option<Scrapers>>,
-    /// The destination's, as long as this process serves it.
-    pub(super) _lock: File,
+    /// What a person has told the crawler to take first.
+    pub(super) told_first: Mutex<Vec<String>>,
+    pub(super) own: Own,
+    /// Visitors of the control socket wait, until clients are answered.
+    pub(super) rests: AtomicBool,
+    /// Another process serves now.
+    pub(super) is_replaced: AtomicBool,
 }
 
 impl Core {
+    pub(super) fn engine(&self) -> Arc<Engine<Local>> {
+        self.engine.read().clone()
+    }
+
+    /// Has a fresh engine take first what the configuration says, and a person.
+    pub(super) fn put_first(&self) {
+        let engine = self.engine();
+        for path in &self.config.first {
+            engine.first(path);
+        }
+        for path in &*self.told_first.lock() {
+            engine.first(&shown::read(path));
+        }
+    }
+
+    /// Lets Prometheus in.
+    pub(super) fn let_scrapers_in(self: &Arc<Self>, listener: TcpListener) -> Result<()> {
+        let asked = self.clone();
+        let figures = move |visitor| http::serve(visitor, || asked.metrics());
+        let scrapers = Scrapers::open("migrate-metrics", listener, figures).map_err(Error::Thread)?;
+        *self.scrapers.lock() = Some(scrapers);
+        Ok(())
+    }
+
     /// The keeper's thread.
     pub(super) fn keep(&self) {
         let mut ticks = 0;
         while !self.cancel.wait(TICK) {
             self.look_at_clock();
-            self.rate.lock().sample(Instant::now(), self.engine.progress().copied);
+            self.rate.lock().sample(Instant::now(), self.engine().progress().copied);
             ticks += 1;
             if ticks % SETTLE != 0 || self.crawling.is_running() {
                 continue;
             }
-            let _settling = self.settling.lock();
+            // A hand-over settles itself, and so does the end of the migration.
+            let Some(_settling) = self.settling.try_lock() else { continue };
+            // Another process's engine may be at work.
             if !self.crawling.is_finished()
-                && let Err(error) = self.engine.settle()
+                && !self.is_replaced.load(Ordering::SeqCst)
+                && let Err(error) = self.engine().settle()
             {
                 tracing::warn!(%error, "what has come is not yet durable; the service tries again");
             }
@@ -82,9 +121,20 @@ impl Core {
         self.crawling.keep_hours(opens.map(|opens| format!("it rests outside of its hours, and goes on at {opens}")));
     }
 
-    pub(super) fn answer(&self, request: Request) -> Reply {
+    /// Answers a visitor. A hand-over goes on with the stream, and ends it.
+    pub(super) fn answer(self: &Arc<Self>, request: Request, stream: &UnixStream) -> Option<Reply> {
         let done = |outcome: Result<()>| Reply::of(outcome.map(|()| Reply::Done {}));
-        match request {
+        // What is told during a hand-over would be lost.
+        loop {
+            if !self.rests.load(Ordering::SeqCst) || self.cancel.wait(NAP) {
+                break;
+            }
+        }
+        if self.is_replaced.load(Ordering::SeqCst) {
+            return Some(Reply::of(Err(Error::Replaced(self.config.to.clone()))));
+        }
+        Some(match request {
+            Request::HandOver {} => return self.hand_over(stream),
             Request::Status {} => Reply::Status(Box::new(self.status())),
             Request::Pause {} => {
                 self.crawling.pause();
@@ -99,25 +149,24 @@ impl Core {
             Request::Resolve { path, keep } => done(self.resolve(&path, keep)),
             Request::First { path } => done(self.first(&path)),
             Request::Finish {} => done(self.finish()),
-        }
+        })
     }
 
     pub(super) fn status(&self) -> Status {
-        let now = self.engine.progress();
+        let now = self.engine().progress();
         let (phase, trouble) = self.crawling.phase();
         let how = self.crawling.how();
         let rate = self.rate.lock().now();
         let problems = self.problems();
         let conflicts = problems.iter().filter(|(is_conflict, _)| *is_conflict).count() as u64;
-        let door = self.door.lock();
-        let counts = door.as_ref().map(Door::counts).unwrap_or_default();
+        let counts = self.door.lock().as_ref().map(Door::counts).unwrap_or_default();
         let is_known = now.listed == now.directories && phase == Phase::Crawling;
         let seconds_left = if is_known { now.bytes.saturating_sub(now.here).checked_div(rate) } else { None };
         Status {
             sources: begun::sources(&self.config),
             to: shown(&self.config.to),
             at: shown(&self.config.at),
-            is_mounted: door.as_ref().is_some_and(Door::is_alive),
+            is_mounted: self.is_mounted(),
             phase,
             trouble: trouble.or_else(|| self.absence()),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
@@ -143,9 +192,15 @@ impl Core {
         }
     }
 
+    /// Whether clients are answered, by this process or by the one to which it hands over.
+    pub(super) fn is_mounted(&self) -> bool {
+        let is_alive = self.door.lock().as_ref().is_some_and(Door::is_alive);
+        is_alive || self.rests.load(Ordering::SeqCst)
+    }
+
     /// The sources that do not answer while clients or the crawler wait for them.
     fn absence(&self) -> Option<String> {
-        let absences = self.engine.absences();
+        let absences = self.engine().absences();
         let line = |absence: &ishigaki_migrate::engine::Absence| {
             let name = self.config.sources.get(absence.source as usize).map(|source| source.from.to_string());
             let (name, seconds) = (name.unwrap_or_default(), absence.since.elapsed().as_secs());
@@ -160,7 +215,7 @@ impl Core {
 
     /// The calls that take longest.
     fn waits(&self) -> Vec<Wait> {
-        let calls = self.engine.calls(LONG, FIRST).into_iter();
+        let calls = self.engine().calls(LONG, FIRST).into_iter();
         calls
             .map(|call| Wait {
                 path: shown(&self.into(call.source).join(&call.path)),
@@ -176,7 +231,7 @@ impl Core {
 
     /// The figures for Prometheus.
     pub(super) fn metrics(&self) -> String {
-        let absent: Vec<u32> = self.engine.absences().iter().map(|absence| absence.source).collect();
+        let absent: Vec<u32> = self.engine().absences().iter().map(|absence| absence.source).collect();
         let sources = self.config.sources.iter().zip(0..);
         let sources = sources.map(|(source, number)| (source.from.to_string(), !absent.contains(&number))).collect();
         let known = self.door.lock().as_ref().map(Door::counts).unwrap_or_default().known as u64;
@@ -185,15 +240,20 @@ impl Core {
 
     /// Has the crawler take what is below a path before everything else.
     pub(super) fn first(&self, path: &str) -> Result<()> {
-        let path = shown::read(path);
-        check_first(&path)?;
-        self.engine.first(&path);
+        let read = shown::read(path);
+        check_first(&read)?;
+        let mut told = self.told_first.lock();
+        if !told.iter().any(|told| told == path) {
+            told.push(path.to_owned());
+        }
+        drop(told);
+        self.engine().first(&read);
         Ok(())
     }
 
     /// Everything that could not be copied, and whether it is a conflict.
     fn problems(&self) -> Vec<(bool, Problem)> {
-        let all = self.engine.problems_by_source().into_iter();
+        let all = self.engine().problems_by_source().into_iter();
         all.map(|(source, problem)| {
             let path = self.into(source).join(&problem.path);
             (problem.conflict, Problem { path: shown(&path), message: problem.message })
@@ -208,11 +268,11 @@ impl Core {
     /// A person accepts that an object was left out, which has nothing here to decide on; whether there is such a problem.
     fn accept(&self, path: &str) -> bool {
         let below = |source: u32| self.config.sources.get(source as usize).map(|source| source.into.clone());
-        let mut all = self.engine.problems_by_source().into_iter();
+        let mut all = self.engine().problems_by_source().into_iter();
         let found = all.find(|(source, problem)| {
             problem.left_out && shown(&below(*source).unwrap_or_default().join(&problem.path)) == path
         });
-        found.is_some_and(|(source, problem)| self.engine.accept(source, &problem.path))
+        found.is_some_and(|(source, problem)| self.engine().accept(source, &problem.path))
     }
 
     pub(super) fn resume(&self) {
@@ -232,12 +292,17 @@ impl Core {
 
     /// Decides on a file that has changed at the source. The crawler then goes on with it.
     pub(super) fn resolve(&self, path: &str, keep: Keep) -> Result<()> {
+        let _settling = self.settling.lock();
+        if self.is_replaced.load(Ordering::SeqCst) {
+            return Err(Error::Replaced(self.config.to.clone()));
+        }
         if keep == Keep::Here && self.accept(path) {
             self.crawling.again();
             return Ok(());
         }
         let none = || Error::NoConflict(path.to_owned());
-        let destination = self.engine.destination();
+        let engine = self.engine();
+        let destination = engine.destination();
         let bytes = shown::read(path);
         let failed = |cause: io::Error| Error::Destination { path: self.config.to.join(&bytes), cause };
         let mut object = destination.root();
@@ -253,8 +318,7 @@ impl Core {
         if destination.status(&object).map_err(failed)?.file_type != ishigaki_migrate::source::FileType::Regular {
             return Err(none());
         }
-        let file =
-            self.engine.file(&object)?.filter(ishigaki_migrate::engine::File::is_in_conflict).ok_or_else(none)?;
+        let file = engine.file(&object)?.filter(ishigaki_migrate::engine::File::is_in_conflict).ok_or_else(none)?;
         let how = match keep {
             Keep::Here => Resolution::KeepHere,
             Keep::Source => Resolution::TakeSource,
@@ -278,7 +342,7 @@ impl Core {
             return Err(Error::AtWork(reason));
         }
         if !self.crawling.hold() {
-            let now = self.engine.progress();
+            let now = self.engine().progress();
             let reason = format!(
                 "{} of {} files are here, and the crawler has not ended; wait for it, or let it resume",
                 now.whole, now.files
@@ -286,9 +350,9 @@ impl Core {
             return Err(Error::AtWork(reason));
         }
         let settling = self.settling.lock();
-        let finished = self.engine.finish();
+        let finished = self.engine().finish();
         if finished.is_ok() {
-            self.migration.end();
+            self.migration.lock().end();
         }
         self.crawling.release(finished.is_ok());
         drop(settling);

@@ -41,7 +41,7 @@ struct State {
 #[derive(PartialEq, Eq)]
 enum Stage {
     Migrating,
-    /// About to be finished: no run begins.
+    /// Clients are not yet answered, or it is about to be finished or handed over: no run begins.
     Held,
     Finished,
 }
@@ -71,12 +71,12 @@ impl State {
 impl Crawling {
     pub(super) fn new(how: Crawl, paused: bool) -> Self {
         let (ended, poked, run) = (false, false, None);
-        let new = State { how, paused, rests: None, ended, poked, stage: Stage::Migrating, run, last: Outcome::Open };
+        let new = State { how, paused, rests: None, ended, poked, stage: Stage::Held, run, last: Outcome::Open };
         Self { state: Mutex::new(new), wake: Condvar::new() }
     }
 
     /// The crawler's thread.
-    pub(super) fn run(&self, engine: &Arc<Engine<Local>>) {
+    pub(super) fn run(&self, engine: impl Fn() -> Arc<Engine<Local>>) {
         let mut state = self.state.lock();
         loop {
             while !state.ended && !state.may_run() {
@@ -87,6 +87,7 @@ impl Crawling {
             }
             let (how, cancel) = (state.how, Cancel::new());
             (state.run, state.poked) = (Some(cancel.clone()), false);
+            let engine = engine();
             let outcome = MutexGuard::unlocked(&mut state, || engine.crawl(&how, &cancel));
             state.run = None;
             self.wake.notify_all();
@@ -184,6 +185,24 @@ impl Crawling {
             state.stage = Stage::Held;
         }
         may
+    }
+
+    /// Has the crawler stop for a hand-over, and returns when it has stopped; whether there is a migration to hand over.
+    pub(super) fn suspend(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.stage != Stage::Migrating {
+            return false;
+        }
+        state.stage = Stage::Held;
+        state.interrupt();
+        while state.run.is_some() {
+            self.wake.wait(&mut state);
+        }
+        true
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.state.lock().paused
     }
 
     /// Lets the crawler begin again, unless the migration is finished.

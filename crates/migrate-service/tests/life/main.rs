@@ -1,6 +1,8 @@
 //! A migration from its check to its end, as a person runs it.
 
+mod process;
 mod stage;
+mod takeover;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use ishigaki_base::ErrorKind;
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_service::check::Check;
+use ishigaki_migrate_service::check::{Check, Opened};
 use ishigaki_migrate_service::config::{Minute, SourceConfig, Windows};
 use ishigaki_migrate_service::control::{Keep, Reply, Request, ask};
 use ishigaki_migrate_service::status::Phase;
@@ -307,7 +309,7 @@ fn the_crawler_keeps_its_hours_and_clients_do_not_wait_for_them() {
     let hour = Arc::new(Mutex::new("12:00"));
     let shown = hour.clone();
     let clock = Arc::new(move || shown.lock().unwrap().parse::<Minute>().unwrap());
-    let serving = Serving::start_by(&stage.config, &Cancel::new(), clock).unwrap();
+    let serving = Serving::start_by(&stage.config, Opened::default(), &Cancel::new(), clock).unwrap();
     let wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
     assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted);
     let status = stage.status();

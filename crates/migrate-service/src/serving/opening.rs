@@ -1,0 +1,82 @@
+//! Opens sources and engine.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::{Engine, Origin};
+use ishigaki_migrate::source::Cancel;
+use rustix::fs::FlockOperation;
+
+use super::begun;
+use crate::check::Opened;
+use crate::config::SourceConfig;
+use crate::{Config, Error, Result};
+
+/// How long a service that died may still hold the destination's lock.
+const DYING: Duration = Duration::from_secs(2);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Sources that are open, of a migration that is not yet.
+pub(super) struct Opening {
+    origins: Vec<Origin>,
+}
+
+impl Opening {
+    /// Opens the sources that begin, which must answer; those with which the migration goes on may be away. Changes nothing, so another process may
+    /// still serve the destination.
+    pub(super) fn of(config: &Config, mut opened: Opened, cancel: &Cancel) -> Result<Self> {
+        begun::check(config)?;
+        let begun = Engine::begun(&destination(config)?)?;
+        let mut open = |(number, source): (usize, &SourceConfig)| -> Result<Origin> {
+            let from = match opened.take(number) {
+                Some(from) => from,
+                None if number < begun => source.from.deferred(),
+                None => source.from.open(cancel)?,
+            };
+            Ok(Origin { source: from, at: source.into.clone() })
+        };
+        let origins = config.sources.iter().enumerate().map(&mut open).collect::<Result<_>>()?;
+        Ok(Self { origins })
+    }
+
+    /// Opens the migration that the destination holds, or begins one. The caller has the destination's lock, and no other engine is at work.
+    pub(super) fn engine(self, config: &Config, cancel: &Cancel) -> Result<Arc<Engine<Local>>> {
+        Ok(Engine::open(destination(config)?, self.origins, config.settings(), cancel)?)
+    }
+}
+
+fn failed(config: &Config) -> impl Fn(io::Error) -> Error {
+    let path = config.to.clone();
+    move |cause| Error::Destination { path: path.clone(), cause }
+}
+
+fn destination(config: &Config) -> Result<Local> {
+    let destination = Local::open(&config.to).map_err(failed(config))?;
+    destination.check(&config.settings().attribute).map_err(failed(config))?;
+    Ok(destination)
+}
+
+/// Takes the destination's lock, without waiting for it.
+pub(super) fn lock(config: &Config) -> Result<File> {
+    let lock = File::open(&config.to).map_err(failed(config))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse(config.to.clone())),
+        locked => locked.map(|()| lock).map_err(|errno| failed(config)(errno.into())),
+    }
+}
+
+/// The same where a service has perhaps just died: the kernel closes what it had one by one. `None` where one lives.
+pub(super) fn lock_soon(config: &Config) -> Result<Option<File>> {
+    let began = Instant::now();
+    loop {
+        match lock(config) {
+            Err(Error::InUse(_)) if began.elapsed() < DYING => std::thread::sleep(LOOK),
+            Err(Error::InUse(_)) => return Ok(None),
+            locked => return locked.map(Some),
+        }
+    }
+}
