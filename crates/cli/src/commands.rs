@@ -18,6 +18,7 @@ mod node;
 mod progress;
 mod salvage;
 mod sql;
+mod successor;
 mod verify;
 mod watching;
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::time::{ClockId, clock_gettime};
 
 /// How long the service manager may take to hear a word, and to be through with all that it was told.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -63,6 +64,17 @@ impl Supervisor {
     /// When it can not be reached.
     pub fn ready(&self) -> io::Result<()> {
         self.send(&format!("READY=1\nMAINPID={}\n", std::process::id()), None)
+    }
+
+    /// Tells it that another process is about to take over. [`ready`](Self::ready) ends that, said by that one, or by this one if that fails.
+    ///
+    /// # Errors
+    ///
+    /// When it can not be reached.
+    pub fn reloading(&self) -> io::Result<()> {
+        let now = clock_gettime(ClockId::Monotonic);
+        let micros = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000;
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\n"), None)
     }
 
     /// Has it wait at least so long from now until this process serves.
@@ -160,5 +172,29 @@ impl Kept {
     /// These.
     pub fn new(descriptors: Vec<(String, OwnedFd)>) -> Self {
         Self(descriptors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_manager_is_told_who_serves_and_that_another_takes_over() {
+        let place = std::env::temp_dir().join(format!("ishigaki-supervisor-{}", std::process::id()));
+        let heard = UnixDatagram::bind(&place).unwrap();
+        let supervisor = Supervisor::at(&place).unwrap();
+        supervisor.reloading().unwrap();
+        supervisor.ready().unwrap();
+        let mut bytes = [0; 256];
+        let mut next = || {
+            let length = heard.recv(&mut bytes).unwrap();
+            String::from_utf8(bytes[..length].to_vec()).unwrap()
+        };
+        let reloading = next();
+        let micros = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|rest| rest.strip_suffix('\n'));
+        assert!(micros.is_some_and(|micros| micros.parse::<u64>().is_ok_and(|micros| micros > 0)), "{reloading}");
+        assert_eq!(next(), format!("READY=1\nMAINPID={}\n", std::process::id()));
+        std::fs::remove_file(&place).unwrap();
     }
 }

@@ -1,13 +1,15 @@
 //! A file server's migration by commands: checked, served, asked, ended, gone on with, verified, finished.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::program::{Program, database};
+use crate::program::{Program, database, signal};
 use crate::served::{Served, can_mount, unmount};
 
 /// How long anything may take.
@@ -185,6 +187,54 @@ fn a_killed_service_is_gone_on_with_over_its_dead_folder() {
     site.until("done");
     assert_eq!(fs::read(site.at.join("docs/own")).expect("read"), b"a client's");
     service.ends_by_with_words("TERM");
+}
+
+/// What systemd hears next.
+fn heard(systemd: &UnixDatagram) -> String {
+    let mut words = [0; 256];
+    let length = systemd.recv(&mut words).expect("the service tells it");
+    String::from_utf8_lossy(&words[..length]).into_owned()
+}
+
+#[test]
+fn a_service_that_is_told_to_start_again_is_replaced_under_a_client_and_systemd_hears_of_it() {
+    if !can_mount("a_service_that_is_told_to_start_again_is_replaced_under_a_client_and_systemd_hears_of_it") {
+        return;
+    }
+    let site = Site::new();
+    let notify = site.old.with_file_name("notify");
+    let systemd = UnixDatagram::bind(&notify).expect("bound");
+    systemd.set_read_timeout(Some(LONG)).expect("set");
+    // Where none serves, it starts as usual.
+    let serve = site.of_both("serve").arg("--at").arg(&site.at).args(["--json", "--takeover", "--metrics", "0"]);
+    let mut running = serve.env("NOTIFY_SOCKET", &notify).start();
+    let told: Value = serde_json::from_str(&running.hear()).expect("JSON");
+    assert_eq!(told["pid"], running.id());
+    assert_eq!(heard(&systemd), format!("READY=1\nMAINPID={}\n", running.id()));
+    assert!(site.status()["metrics"].as_str().is_some_and(|address| address.starts_with("http://127.0.0.1:")));
+    let mut file = OpenOptions::new().append(true).create(true).open(site.at.join("open")).expect("opened");
+    file.write_all(b"before ").expect("written");
+    site.command("throttle").args(["--parallel", "3"]).succeeds();
+
+    signal(running.id(), "HUP");
+    let reloading = heard(&systemd);
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    let ready = heard(&systemd);
+    let next = ready.strip_prefix("READY=1\nMAINPID=").and_then(|rest| rest.trim_end().parse::<u32>().ok());
+    let next = next.unwrap_or_else(|| panic!("{ready}"));
+    assert_ne!(next, running.id());
+    file.write_all(b"after").expect("the file is as open as it was");
+    assert_eq!(site.status()["parallel"], 3);
+    site.until("done");
+    // The one that has ended and the one that has begun say so in any order.
+    let lines = [running.hear(), running.hear()];
+    let words = ["\"replaced\":true".to_owned(), format!("\"pid\":{next}")];
+    assert!(words.iter().all(|word| lines.iter().any(|line| line.contains(word))), "{lines:?}");
+    drop(file);
+    signal(next, "TERM");
+    assert_eq!(running.ends().code, Some(0));
+    assert_eq!(fs::read_dir(&site.at).expect("unmounted").count(), 0);
+    assert_eq!(fs::read(site.new.join("open")).expect("read"), b"before after");
 }
 
 #[test]

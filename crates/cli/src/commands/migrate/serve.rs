@@ -9,14 +9,16 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ErrorKind;
+use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::check::{Check, Severity};
 use ishigaki_migrate_service::config::{self, Config, IdMap};
 use ishigaki_migrate_service::status::Phase;
-use ishigaki_migrate_service::{Serving, Status};
+use ishigaki_migrate_service::{Serving, Status, Supervisor};
 use serde_json::{Value, json};
 
 use super::{absolute, give_credentials, place, refused};
 use crate::commands::ends::{Ends, say};
+use crate::commands::successor::Successor;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, duration, seconds, size};
 
@@ -26,6 +28,7 @@ Examples:
   ishigaki migrate serve --from nfs://old/home --to /srv/home-data --at /srv/home
   ishigaki migrate serve --from /mnt/old --to /srv/home-data --at /srv/home --bandwidth 50MiB
   ishigaki migrate serve --config /etc/ishigaki/migrate.toml
+  ishigaki migrate serve --config /etc/ishigaki/migrate.toml --takeover    in place of the one that runs, under working clients
 
 A configuration:
   to = \"/srv/home-data\"             # the destination: an empty directory on ext4, xfs or btrfs
@@ -44,10 +47,14 @@ A configuration:
 /// How often one looks whether all is well.
 const LOOK: Duration = Duration::from_secs(1);
 
+const REPLACED: &str = "Ended: another process serves now.";
+
 /// Serve the new server's files at once, and bring them from the old one
 ///
 /// Clients use the folder given by `--at` from here on, and nothing else. The same command goes on after it was ended, or killed. Ctrl-C or
 /// SIGTERM ends it: the folder is unmounted. When `status` says that everything is here, `ishigaki migrate finish` ends the migration. Takes root.
+/// With `--takeover` it goes on with the folder of the service that runs there, which ends: clients wait for a moment, and get no error. SIGHUP has a
+/// service start its own program again in that way, which may be a newer one by then, and reads the configuration anew.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Arguments {
@@ -99,6 +106,14 @@ pub(super) struct Arguments {
     #[arg(long)]
     paused: bool,
 
+    /// Give figures to Prometheus here; of a port alone, to this host alone
+    #[arg(long, value_name = "[HOST:]PORT")]
+    metrics: Option<String>,
+
+    /// Take the place of the service that runs on the destination, under working clients; start as usual if none does
+    #[arg(long, conflicts_with = "dry_run")]
+    takeover: bool,
+
     /// Look at everything that would go wrong later, say so, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -109,37 +124,66 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (json, dry_run) = (arguments.json, arguments.dry_run);
+    let json = arguments.json;
     let config = config(arguments)?;
     // Before any client can know of the folder, so that no signal finds it unprepared.
-    let ends = Ends::new(1)?;
-    let check = ends.cancelling(|cancel| Check::run(&config, cancel), || ()).map_err(refused)?;
+    let ends = Ends::with_restart(1)?;
+    let supervisor = Supervisor::of_environment().unwrap_or_else(|error| {
+        tracing::warn!("systemd is told nothing: NOTIFY_SOCKET: {error}");
+        None
+    });
+    let take_over = |cancel: &Cancel| Serving::try_take_over(&config, cancel);
+    let taken = if arguments.takeover { ends.cancelling(take_over, || ()).map_err(refused)? } else { None };
+    let is_taken = taken.is_some();
+    let started = match taken {
+        Some(serving) => Some(serving),
+        None => start(&config, &ends, arguments.dry_run, json)?,
+    };
+    let Some(serving) = started else { return Ok(()) };
+    let status = serving.status();
+    let said = say(&if json { begun_json(&status).to_string() } else { begun_text(&status) });
+    // Clients depend on this process already where another one has ended for it, and perhaps that one's reader, too.
+    if !is_taken {
+        said?;
+    }
+    if let Some(Err(error)) = supervisor.as_ref().map(Supervisor::ready) {
+        tracing::warn!("systemd is not told that this process serves: NOTIFY_SOCKET: {error}");
+    }
+    let outcome = watch(&serving, &ends, supervisor.as_ref(), json);
+    let (status, is_replaced) = (serving.status(), serving.is_replaced());
+    // Whatever has ended it, the folder is unmounted and what is here made durable, unless another process serves now.
+    serving.stop().map_err(refused)?;
+    outcome?;
+    if is_replaced {
+        return say(&if json { json!({ "ended": true, "replaced": true }).to_string() } else { REPLACED.to_owned() });
+    }
+    say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+}
+
+/// Checks, and starts; `None` where nothing more than a check was asked for.
+fn start(config: &Config, ends: &Ends, dry_run: bool, json: bool) -> Result<Option<Serving>, Failure> {
+    let (check, opened) = ends.cancelling(|cancel| Check::open(config, cancel), || ()).map_err(refused)?;
     tell(&check, dry_run, json)?;
     if !check.is_fit() {
         return Err(Failure::of(ErrorKind::Invalid, "the migration can not begin, or would not end: see above"));
     }
     if dry_run {
-        return Ok(());
+        return Ok(None);
     }
-    let serving = ends.cancelling(|cancel| Serving::start(&config, cancel), || ()).map_err(refused)?;
-    let status = serving.status();
-    say(&if json { begun_json(&status).to_string() } else { begun_text(&status) })?;
-    let outcome = watch(&serving, &ends, json);
-    let status = serving.status();
-    // Whatever has ended it, the folder is unmounted and what is here made durable.
-    serving.stop().map_err(refused)?;
-    outcome?;
-    say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
+    let start = |cancel: &Cancel| Serving::start_with(config, opened, cancel);
+    ends.cancelling(start, || ()).map(Some).map_err(refused)
 }
 
 /// Shows how far it is, and tells what a person should know, until the end.
-fn watch(serving: &Serving, ends: &Ends, json: bool) -> Result<(), Failure> {
+fn watch(serving: &Serving, ends: &Ends, supervisor: Option<&Supervisor>, json: bool) -> Result<(), Failure> {
     let bar = ProgressBar::new(0);
     let template = "{wide_bar} {msg}";
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     let (mut told, mut is_finished) = (BTreeSet::new(), false);
     let mut trouble: Option<String> = None;
-    while !ends.wait_for(LOOK) {
+    let mut successor = Successor::default();
+    while !serving.is_replaced() && !ends.wait_for(LOOK) {
+        successor.look(ends, supervisor);
         let status = serving.status();
         if !status.is_mounted {
             bar.finish_and_clear();
@@ -200,6 +244,11 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         None => of_arguments(arguments)?,
     };
     config.paused |= paused;
+    // A port alone is this host's.
+    let host = |address: String| {
+        if address.bytes().all(|byte| byte.is_ascii_digit()) { format!("127.0.0.1:{address}") } else { address }
+    };
+    config.metrics = arguments.metrics.clone().or(config.metrics).map(host);
     Ok(config)
 }
 

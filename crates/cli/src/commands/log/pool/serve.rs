@@ -1,11 +1,9 @@
 //! `ishigaki log serve`: a pool with a folder for each of its members, until somebody ends it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
@@ -16,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::refused;
 use crate::commands::ends::{Ends, say};
+use crate::commands::successor::Successor;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human;
 
@@ -46,8 +45,6 @@ A configuration:
 
 /// How often one looks whether all is well.
 const LOOK: Duration = Duration::from_secs(1);
-
-const TAKEOVER: &str = "--takeover";
 
 const REPLACED: &str = "Ended: another process serves now.";
 
@@ -129,24 +126,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(Err(error)) = supervisor.as_ref().map(Supervisor::ready) {
         tracing::warn!("systemd is not told that this process serves: NOTIFY_SOCKET: {error}");
     }
-    let mut successor: Option<Child> = None;
+    let mut successor = Successor::default();
     let mut warned = BTreeSet::new();
     while !serving.is_replaced() && !ends.wait_for(LOOK) {
         if let Some(failure) = serving.failure() {
             return Err(wrong(failure));
         }
-        // One that could not take over has said why.
-        if !matches!(successor.as_mut().map(Child::try_wait), Some(Ok(None))) {
-            successor = None;
-        }
-        if ends.is_to_restart() {
-            match &successor {
-                Some(child) => {
-                    tracing::warn!(pid = child.id(), "a SIGHUP is passed over: this program is started again already");
-                }
-                None => successor = start_again(),
-            }
-        }
+        successor.look(&ends, None);
         for (member, problem) in serving.problems() {
             if told.insert(member.clone()) {
                 tracing::error!("member `{member}` gets errors: {problem}");
@@ -174,23 +160,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let status = serving.status().map_err(wrong)?;
     serving.stop().map_err(wrong)?;
     say(&if json { ended_json(&status).to_string() } else { ended_text(&status) })
-}
-
-/// Starts this program once more, to take over. If that fails, this process serves on.
-fn start_again() -> Option<Child> {
-    let failed = |error: &io::Error| tracing::error!("no successor is started, and this process serves on: {error}");
-    spawn_again().inspect_err(failed).ok()
-}
-
-/// The same program with the same arguments, and `--takeover`.
-fn spawn_again() -> io::Result<Child> {
-    let mut words = std::env::args_os();
-    let called = words.next().map(PathBuf::from).filter(|path| path.components().count() > 1);
-    let program = called.map_or_else(std::env::current_exe, Ok)?;
-    let is_flag = |word: &OsString| word == TAKEOVER;
-    let mut again = Command::new(&program);
-    again.args(words.filter(|word| !is_flag(word))).arg(TAKEOVER).stdin(Stdio::null());
-    again.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))
 }
 
 fn config(arguments: Arguments) -> Result<Config, Failure> {
