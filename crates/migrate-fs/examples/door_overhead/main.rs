@@ -1,9 +1,9 @@
 //! What a door costs: the same operations on a directory and through a door, in turn, in one process.
 //!
-//! `cargo run --release -p ishigaki-migrate-fs --example door_overhead -- [--full] [--json] [--rounds N] [FOLDER]`. It works in a folder of
+//! `cargo run --release -p ishigaki-migrate-fs --example door_overhead -- [--full] [--json] [--rounds N] [--only WORDS] [FOLDER]`. It works in a folder of
 //! its own in `FOLDER`, or in that of temporary files, and removes it; takes root. Prints the median of the rounds for each operation, in
 //! microseconds: on the directory, through the door, and the quotient bare to door. Without `--full`
-//! it does little, to see that it works.
+//! it does little, to see that it works; `--only mix` measures what has these words in its name.
 
 mod mix;
 mod operations;
@@ -23,16 +23,21 @@ use served::OddIsServed;
 const SMALL: Sizes = Sizes { file: 4 << 20, names: 1_000, calls: 100, mix: (40, 1) };
 const FULL: Sizes = Sizes { file: 64 << 20, names: 1_000, calls: 2_000, mix: (800, 2) };
 
+/// What the door reads itself.
+const SERVED: &str = "read of 4 KiB of a stub";
+
 struct Asked {
     sizes: Sizes,
     json: bool,
     rounds: usize,
+    only: String,
     folder: PathBuf,
 }
 
 impl Asked {
     fn read(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<Self, Box<dyn Error>> {
-        let mut asked = Self { sizes: SMALL, json: false, rounds: 3, folder: std::env::temp_dir() };
+        let mut asked =
+            Self { sizes: SMALL, json: false, rounds: 3, only: String::new(), folder: std::env::temp_dir() };
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
                 Some("--full") => (asked.sizes, asked.rounds) = (FULL, 7),
@@ -41,8 +46,13 @@ impl Asked {
                     let number = arguments.next().and_then(|number| number.to_str()?.parse().ok());
                     asked.rounds = number.filter(|&number| number > 0).ok_or("--rounds takes a number")?;
                 }
+                Some("--only") => {
+                    let words = arguments.next().and_then(|words| words.into_string().ok());
+                    asked.only = words.ok_or("--only takes words of an operation's name")?;
+                }
                 Some(other) if other.starts_with('-') => {
-                    return Err(format!("{other}: usage: door_overhead [--full] [--json] [--rounds N] [FOLDER]").into());
+                    let usage = "door_overhead [--full] [--json] [--rounds N] [--only WORDS] [FOLDER]";
+                    return Err(format!("{other}: usage: {usage}").into());
                 }
                 _ => asked.folder = argument.into(),
             }
@@ -93,7 +103,7 @@ fn measure(place: &Path, asked: &Asked) -> Result<(), Box<dyn Error>> {
         println!("{:38}{:>10}{:>10}{:>8}", "microseconds", "bare", "door", "ratio");
     }
     let sides = [bare, at.clone()].map(|folder| Side { folder, sizes: asked.sizes });
-    for (name, operation) in OPERATIONS {
+    for (name, operation) in OPERATIONS.into_iter().filter(|(name, _)| name.contains(&asked.only)) {
         let mut took = [Vec::new(), Vec::new()];
         for _ in 0..asked.rounds {
             for (side, took) in sides.iter().zip(&mut took) {
@@ -104,6 +114,9 @@ fn measure(place: &Path, asked: &Asked) -> Result<(), Box<dyn Error>> {
         Row { name, bare, door }.print(asked.json);
     }
     drop(door);
+    if !SERVED.contains(&asked.only) {
+        return Ok(());
+    }
     serve(&destination, &at, asked)
 }
 
@@ -122,7 +135,7 @@ fn serve(destination: &Path, at: &Path, asked: &Asked) -> Result<(), Box<dyn Err
         }
     }
     let [bare, served] = took.map(median);
-    Row { name: "read of 4 KiB of a stub", bare, door: served }.print(asked.json);
+    Row { name: SERVED, bare, door: served }.print(asked.json);
     drop(door);
     Ok(())
 }
