@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p ishigaki-migrate-fs --example door_overhead -- [--full] [--json] [--rounds N] [--only WORDS] [FOLDER]`. It works in a folder of
 //! its own in `FOLDER`, or in that of temporary files, and removes it; takes root. Prints the median of the rounds for each operation, in
-//! microseconds: on the directory, through the door, and the quotient bare to door. Without `--full`
+//! microseconds: on the directory, through the door, and the quotient bare to door, of the time and of the processors' time. Without `--full`
 //! it does little, to see that it works; `--only mix` measures what has these words in its name.
 
 mod mix;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use ishigaki_migrate_fs::{AllHere, Door};
 use operations::{OPERATIONS, Side, Sizes, prepare, timed};
+use rustix::time::{ClockId, clock_gettime};
 use served::OddIsServed;
 
 const SMALL: Sizes = Sizes { file: 4 << 20, names: 1_000, calls: 100, mix: (40, 1) };
@@ -66,17 +67,27 @@ struct Row {
     name: &'static str,
     bare: f64,
     door: f64,
+    /// Seconds of processors for all of it, with what is made before and removed after.
+    processors: [f64; 2],
 }
 
 impl Row {
     fn print(&self, json: bool) {
-        let Self { name, bare, door } = self;
+        let Self { name, bare, door, processors: [own, through] } = self;
         if json {
-            println!("{{\"operation\":\"{name}\",\"bare_us\":{bare:.3},\"door_us\":{door:.3}}}");
+            println!(
+                "{{\"operation\":\"{name}\",\"bare_us\":{bare:.3},\"door_us\":{door:.3},\"bare_processors_s\":{own:.4},\"door_processors_s\":{through:.4}}}"
+            );
         } else {
-            println!("{name:38}{bare:10.2}{door:10.2}{:8.2}", bare / door);
+            println!("{name:38}{bare:10.2}{door:10.2}{:8.2}{:12.2}", bare / door, own / through);
         }
     }
+}
+
+/// Seconds of processors that this process, which is the door too, has used. Other programs on the machine do not change that much.
+fn busy() -> f64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -100,18 +111,21 @@ fn measure(place: &Path, asked: &Asked) -> Result<(), Box<dyn Error>> {
         }
     };
     if !asked.json {
-        println!("{:38}{:>10}{:>10}{:>8}", "microseconds", "bare", "door", "ratio");
+        println!("{:38}{:>10}{:>10}{:>8}{:>12}", "microseconds", "bare", "door", "ratio", "processors");
     }
     let sides = [bare, at.clone()].map(|folder| Side { folder, sizes: asked.sizes });
     for (name, operation) in OPERATIONS.into_iter().filter(|(name, _)| name.contains(&asked.only)) {
         let mut took = [Vec::new(), Vec::new()];
+        let mut processors = [0.0; 2];
         for _ in 0..asked.rounds {
-            for (side, took) in sides.iter().zip(&mut took) {
+            for ((side, took), processors) in sides.iter().zip(&mut took).zip(&mut processors) {
+                let began = busy();
                 took.push(operation(side)?);
+                *processors += busy() - began;
             }
         }
         let [bare, door] = took.map(median);
-        Row { name, bare, door }.print(asked.json);
+        Row { name, bare, door, processors }.print(asked.json);
     }
     drop(door);
     if !SERVED.contains(&asked.only) {
@@ -125,17 +139,20 @@ fn serve(destination: &Path, at: &Path, asked: &Asked) -> Result<(), Box<dyn Err
     fs::write(destination.join("odd"), vec![1; 1_000_001])?;
     let door = Door::open(destination, at, Arc::new(OddIsServed))?;
     let mut took = [Vec::new(), Vec::new()];
+    let mut processors = [0.0; 2];
     for _ in 0..asked.rounds {
-        for (folder, took) in [destination, at].iter().zip(&mut took) {
+        for ((folder, took), processors) in [destination, at].iter().zip(&mut took).zip(&mut processors) {
+            let began = busy();
             let file = OpenOptions::new().read(true).open(folder.join("odd"))?;
             let mut bytes = [0; 4096];
             took.push(timed(asked.sizes.calls, |number| -> io::Result<()> {
                 file.read_exact_at(&mut bytes, u64::from(number % 200) * 4096)
             })?);
+            *processors += busy() - began;
         }
     }
     let [bare, served] = took.map(median);
-    Row { name: SERVED, bare, door: served }.print(asked.json);
+    Row { name: SERVED, bare, door: served, processors }.print(asked.json);
     drop(door);
     Ok(())
 }

@@ -33,7 +33,9 @@ pub(crate) struct Side {
 pub(crate) type Operation = fn(&Side) -> io::Result<f64>;
 
 /// All of them; the mix is last.
-pub(crate) const OPERATIONS: [(&str, Operation); 12] = [
+pub(crate) const OPERATIONS: [(&str, Operation); 14] = [
+    ("statfs, a request with next to no work", ask),
+    ("statfs, 4 threads", ask_by_threads),
     ("open and close", open),
     ("stat", stat),
     ("create, write 16 KiB, close, unlink", create),
@@ -87,6 +89,22 @@ impl Side {
     fn place(&self, number: u32) -> u64 {
         u64::from(number.wrapping_mul(2_654_435_761)) % (self.sizes.file / BLOCK as u64) * BLOCK as u64
     }
+}
+
+fn ask(side: &Side) -> io::Result<f64> {
+    timed(side.sizes.calls * 5, |_| rustix::fs::statvfs(&side.folder).map(drop).map_err(io::Error::from))
+}
+
+/// For each of all, in the time that they take together.
+fn ask_by_threads(side: &Side) -> io::Result<f64> {
+    let threads = [(); 4];
+    let each = std::thread::scope(|scope| {
+        let running: Vec<_> = threads.iter().map(|()| scope.spawn(|| ask(side))).collect();
+        let ended =
+            running.into_iter().map(|thread| thread.join().map_err(|_| io::Error::other("a thread panicked"))?);
+        ended.collect::<io::Result<Vec<_>>>()
+    })?;
+    Ok(each.iter().sum::<f64>() / (each.len() * each.len()) as f64)
 }
 
 fn open(side: &Side) -> io::Result<f64> {
