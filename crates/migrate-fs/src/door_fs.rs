@@ -27,6 +27,7 @@ use ishigaki_fuse::{Connection, waiting};
 use ishigaki_migrate::source::Cancel;
 use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::arrivals::{Arrivals, Object};
 use crate::caller;
@@ -48,12 +49,21 @@ const SOON: Duration = Duration::from_secs(1);
 /// needs the mode once more to open the file.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
+/// Directories that are held open.
+const DIRECTORIES: usize = 256;
+
+/// Files that are held open, where the process may have many.
+const FILES: usize = 1024;
+
 /// The destination as a file system. Any number of threads may ask at a time.
 pub(crate) struct DoorFs {
     volume: Volume,
     nodes: Nodes,
     opens: Opens,
+    /// Directories in which requests name something.
     places: Places,
+    /// Files, and what else is asked about.
+    files: Places,
     root_is_whole: AtomicBool,
     arrivals: Arc<dyn Arrivals>,
     connection: OnceLock<Connection>,
@@ -69,7 +79,8 @@ impl DoorFs {
             volume,
             nodes: Nodes::default(),
             opens: Opens::new(next_handle),
-            places: Places::default(),
+            places: Places::new(DIRECTORIES),
+            files: Places::new(files_held()),
             root_is_whole: AtomicBool::new(false),
             arrivals,
             connection: OnceLock::new(),
@@ -133,7 +144,7 @@ impl DoorFs {
         if node == ROOT {
             return Ok(Place { number: self.volume.root_identity().number, held: Held::Root(self.volume.root()) });
         }
-        if let Some(held) = self.places.get(node) {
+        if let Some(held) = self.places.get(node).or_else(|| self.files.get(node)) {
             return Ok(Place { number: node, held: Held::Shared(held) });
         }
         let held = match self.identity(node)? {
@@ -145,22 +156,30 @@ impl DoorFs {
 
     /// The directory of a node, in which a request names something.
     fn directory(&self, node: u64) -> io::Result<Place<'_>> {
-        let mut place = self.place(node)?;
-        if let Held::Opened(opened) = place.held {
-            let opened = Arc::new(opened);
-            self.places.hold(node, opened.clone());
-            // It may have been removed meanwhile.
-            if self.nodes.is_orphan(node) {
-                self.places.forget(node);
-            }
-            place.held = Held::Shared(opened);
+        Ok(self.hold(self.place(node)?, &self.places))
+    }
+
+    /// The object of a node, about which requests ask more than once.
+    fn asked(&self, node: u64) -> io::Result<Place<'_>> {
+        Ok(self.hold(self.place(node)?, &self.files))
+    }
+
+    /// Holds a place that was opened for this request, for the next ones.
+    fn hold<'a>(&self, place: Place<'a>, places: &Places) -> Place<'a> {
+        let Place { number, held: Held::Opened(opened) } = place else { return place };
+        let opened = Arc::new(opened);
+        places.hold(number, opened.clone());
+        // It may have been removed meanwhile.
+        if self.nodes.is_orphan(number) {
+            places.forget(number);
         }
-        Ok(place)
+        Place { number, held: Held::Shared(opened) }
     }
 
     /// The kernel knows a node no more, or its last name has gone: nothing is held that would keep its space.
     fn let_go(&self, node: u64) {
         self.places.forget(node);
+        self.files.forget(node);
         self.opens.forget(node, self.connection.get());
     }
 
@@ -301,6 +320,12 @@ impl std::fmt::Debug for DoorFs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DoorFs").field("path", &self.volume.path()).finish_non_exhaustive()
     }
+}
+
+/// How many files are held: a small part of what the process may have open.
+fn files_held() -> usize {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    FILES.min(usize::try_from(most / 4).unwrap_or(FILES))
 }
 
 fn is_directory(found: &Statx) -> bool {

@@ -116,13 +116,13 @@ impl Nodes {
     }
 
     /// An object has lost its last name, or never had one. It is held for as long as the kernel knows it.
-    pub(crate) fn orphan(&self, identity: Identity, held: OwnedFd) {
+    pub(crate) fn orphan(&self, identity: Identity, held: Arc<OwnedFd>) {
         let mut shard = self.shard(identity.number).lock();
         // What is not known here was given to the kernel by another process: it has looked for the name before it removes it.
         let unknown = || Node { generation: identity.generation, lookups: 1, orphan: None };
         let node = shard.entry(identity.number).or_insert_with(unknown);
         if node.generation == identity.generation {
-            node.orphan = Some(Arc::new(held));
+            node.orphan = Some(held);
         }
     }
 
@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    fn held() -> OwnedFd {
-        File::open("/dev/null").expect("it is on every system").into()
+    fn held() -> Arc<OwnedFd> {
+        Arc::new(File::open("/dev/null").expect("it is on every system").into())
     }
 
     #[test]

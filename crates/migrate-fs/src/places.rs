@@ -1,7 +1,7 @@
-//! Directories that are held open as places, since requests name the same ones again and again.
+//! Objects that are held open, since requests name the same ones again and again: directories, and files that were made or asked about.
 //!
-//! While a directory is held its inode number belongs to no other object, so that the number alone finds it. What is held longest goes
-//! first; a directory that is removed, or that the kernel forgets, goes at once, as it takes its inode's space with it.
+//! While an object is held its inode number belongs to no other one, so that the number alone finds it. What is held longest goes
+//! first; an object that is removed, or that the kernel forgets, goes at once, as it takes its inode's space with it.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -10,9 +10,6 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-/// Directories that are held at a time: a descriptor each.
-const MOST: usize = 256;
-
 #[derive(Debug, Default)]
 struct Held {
     places: HashMap<u64, Arc<OwnedFd>>,
@@ -20,34 +17,42 @@ struct Held {
     order: VecDeque<u64>,
 }
 
-/// The directories that requests have named last.
-#[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<Held>);
+/// The objects that requests have named last.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// How many are held at a time: a descriptor each.
+    most: usize,
+    held: Mutex<Held>,
+}
 
 impl Places {
-    pub(crate) fn get(&self, node: u64) -> Option<Arc<OwnedFd>> {
-        self.0.lock().places.get(&node).cloned()
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, held: Mutex::default() }
     }
 
-    /// Holds a directory.
+    pub(crate) fn get(&self, node: u64) -> Option<Arc<OwnedFd>> {
+        self.held.lock().places.get(&node).cloned()
+    }
+
+    /// Holds an object.
     pub(crate) fn hold(&self, node: u64, place: Arc<OwnedFd>) {
-        let mut held = self.0.lock();
+        let mut held = self.held.lock();
         if held.places.insert(node, place).is_none() {
             held.order.push_back(node);
         }
-        while held.order.len() > MOST {
+        while held.order.len() > self.most {
             let oldest = held.order.pop_front().and_then(|oldest| held.places.remove(&oldest));
             drop(oldest);
         }
     }
 
-    /// Lets go of a directory.
+    /// Lets go of an object.
     pub(crate) fn forget(&self, node: u64) {
-        let mut held = self.0.lock();
+        let mut held = self.held.lock();
         if let Some(place) = held.places.remove(&node) {
             held.order.retain(|&other| other != node);
             drop(held);
-            // The last use of a removed directory frees it, which takes time.
+            // The last use of a removed object frees it, which takes time.
             drop(place);
         }
     }
@@ -59,13 +64,15 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 256;
+
     fn place() -> Arc<OwnedFd> {
         Arc::new(File::open("/dev/null").expect("it is on every system").into())
     }
 
     #[test]
-    fn the_directories_that_came_last_are_held_and_no_more_than_so_many() {
-        let (places, one) = (Places::default(), place());
+    fn the_objects_that_came_last_are_held_and_no_more_than_so_many() {
+        let (places, one) = (Places::new(MOST), place());
         for node in 0..MOST as u64 + 10 {
             places.hold(node, one.clone());
         }
@@ -74,8 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_forgotten_is_not_held() {
-        let (places, one) = (Places::default(), place());
+    fn an_object_that_is_forgotten_is_not_held() {
+        let (places, one) = (Places::new(MOST), place());
         places.hold(7, one.clone());
         places.hold(7, one.clone());
         places.forget(7);

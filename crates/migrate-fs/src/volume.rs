@@ -81,14 +81,17 @@ impl Volume {
         self.root_identity
     }
 
+    /// What is said of the object that a name in a directory leads to.
+    pub(crate) fn look(&self, directory: impl AsFd, name: &CStr) -> Result<Statx> {
+        let found = statx(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, ASKED)?;
+        if (found.stx_dev_major, found.stx_dev_minor) == self.device { Ok(found) } else { Err(Errno::XDEV) }
+    }
+
     /// What a name in a directory leads to.
     pub(crate) fn find(&self, directory: impl AsFd, name: &CStr) -> Result<(Identity, Statx)> {
         // Another object may get the name between the two questions.
         for _ in 0..100 {
-            let found = statx(&directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, ASKED)?;
-            if (found.stx_dev_major, found.stx_dev_minor) != self.device {
-                return Err(Errno::XDEV);
-            }
+            let found = self.look(&directory, name)?;
             match handle::identity(&directory, name, self.scheme, found.stx_ino) {
                 Ok(identity) => return Ok((identity, found)),
                 Err(Errno::STALE) => {}

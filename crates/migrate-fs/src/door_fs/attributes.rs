@@ -46,7 +46,7 @@ pub(super) fn stat(found: &Statx) -> stat64 {
 impl DoorFs {
     pub(super) fn tell_attributes(&self, node: u64) -> io::Result<(Statx, Duration)> {
         caller::any()?;
-        let place = self.place(node)?;
+        let place = self.asked(node)?;
         let found = volume::attributes(&place)?;
         let seen = self.seen(&place, found)?;
         Ok((seen, self.belief(node, &seen)))

@@ -43,7 +43,7 @@ impl Beside for DoorFs {
         let (identity, found) = self.volume.identify(&made)?;
         let held = self.volume.reopen(made.as_fd(), OFlags::PATH)?;
         self.nodes.give(identity);
-        self.nodes.orphan(identity, held.into());
+        self.nodes.orphan(identity, std::sync::Arc::new(held.into()));
         self.open_made((identity, found, made), args.flags).map_err(errno)
     }
 

@@ -14,7 +14,7 @@ use ishigaki_fuse::{Copy, Opened};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, Statx, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
 
-use super::{AT_ONCE, DoorFs, Place};
+use super::{AT_ONCE, DoorFs, Held, Place};
 use crate::arrivals::Change;
 use crate::caller;
 use crate::opens::{Handle, Open, options};
@@ -102,6 +102,9 @@ impl DoorFs {
         let mut entry = self.entry(identity, &found);
         if Handle(opened.handle).may_map() {
             entry.attr_timeout = AT_ONCE;
+        }
+        if !self.nodes.is_orphan(identity.number) {
+            self.hold(Place { number: identity.number, held: Held::Opened(made) }, &self.files);
         }
         Ok((entry, opened))
     }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use fuse_backend_rs::api::filesystem::{Context, GetxattrReply, ListxattrReply};
 use ishigaki_fuse::NewAttribute;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{XattrFlags, getxattr, getxattr_query, listxattr, removexattr, setxattr};
+use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, getxattr, getxattr_query, listxattr, removexattr, setxattr};
 use rustix::io::Errno;
 
 use super::{DoorFs, Place, is_directory};
@@ -28,7 +28,7 @@ fn path(place: &Place<'_>) -> String {
 impl DoorFs {
     fn extras(&self, node: u64) -> io::Result<Place<'_>> {
         caller::any()?;
-        let place = self.place(node)?;
+        let place = self.asked(node)?;
         if !self.is_here(&place)? {
             let arrivals = self.ask()?;
             Self::wait(|cancel| arrivals.extras_needed(place.object(), cancel))?;
@@ -64,12 +64,19 @@ impl DoorFs {
     pub(super) fn read_extra(&self, node: u64, name: &CStr, size: u32) -> io::Result<GetxattrReply> {
         self.refuse_hidden(name)?;
         let place = self.extras(node)?;
-        let path = path(&place);
         if size == 0 {
-            return Ok(GetxattrReply::Count(getxattr_query(path, name)? as u32));
+            let length = match fgetxattr_query(&place, name) {
+                // It is a place only.
+                Err(Errno::BADF) => getxattr_query(path(&place), name),
+                asked => asked,
+            };
+            return Ok(GetxattrReply::Count(length? as u32));
         }
         let mut value = Vec::with_capacity((size as usize).min(LONGEST));
-        getxattr(path, name, spare_capacity(&mut value))?;
+        match fgetxattr(&place, name, spare_capacity(&mut value)) {
+            Err(Errno::BADF) => getxattr(path(&place), name, spare_capacity(&mut value))?,
+            asked => asked?,
+        };
         Ok(GetxattrReply::Value(value))
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use fuse_backend_rs::api::filesystem::{Context, Entry};
 use rustix::fs::{
@@ -19,7 +20,7 @@ use crate::volume::{Identity, PLACE};
 /// An object whose last name is about to go.
 pub(super) struct Leaving {
     identity: Identity,
-    held: OwnedFd,
+    held: Arc<OwnedFd>,
 }
 
 impl DoorFs {
@@ -164,12 +165,20 @@ impl DoorFs {
 
     /// Holds what a name leads to, if that is its last one.
     fn leaving(&self, directory: &Place<'_>, name: &CStr) -> io::Result<Option<Leaving>> {
-        let (identity, found) = self.volume.find(directory, name)?;
+        let found = self.volume.look(directory, name)?;
         let is_directory = is_directory(&found);
         if found.stx_nlink > 1 && !is_directory {
             return Ok(None);
         }
-        let held = self.volume.place(identity)?;
+        if !is_directory
+            && let Some(held) = self.files.get(found.stx_ino)
+            && let Known::Generation(generation) = self.nodes.known(found.stx_ino)
+        {
+            // It is held, so that no other object has its number.
+            return Ok(Some(Leaving { identity: Identity { number: found.stx_ino, generation }, held }));
+        }
+        let (identity, _) = self.volume.find(directory, name)?;
+        let held = Arc::new(self.volume.place(identity)?);
         if is_directory {
             // What is missing of a directory are names, so that it is not as empty as it looks.
             self.names_needed(&Place { number: identity.number, held: Held::Root(held.as_fd()) })?;
@@ -194,7 +203,8 @@ impl DoorFs {
             leaving => leaving?,
         };
         let is_itself = match &leaving {
-            Some(leaving) => self.volume.find(&old, from.1)?.0 == leaving.identity,
+            // What leaves is held.
+            Some(leaving) => self.volume.look(&old, from.1)?.stx_ino == leaving.identity.number,
             None => false,
         };
         caller::mover(ctx)?;
