@@ -57,6 +57,7 @@ const REPLACED: &str = "Ended: another process serves now.";
 /// service start its own program again in that way, which may be a newer one by then, and reads the configuration anew.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line, which occur together")]
 pub(super) struct Arguments {
     /// What to migrate, in TOML
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "credentials", "to", "at", "give_up", "ids", "depth", "passes", "bandwidth", "parallel"])]
