@@ -8,6 +8,8 @@ mod garbled_smb;
 mod misbehaviour;
 #[path = "sources/nfs.rs"]
 mod nfs;
+#[path = "sources/odd.rs"]
+mod odd;
 #[path = "sources/path.rs"]
 mod path;
 #[path = "sources/peer.rs"]

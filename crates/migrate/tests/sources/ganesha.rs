@@ -89,6 +89,11 @@ impl Ganesha {
 
     /// A server whose tree is a new directory there.
     pub(crate) fn start_in(place: &Path) -> Option<Self> {
+        Self::start_with(place, "")
+    }
+
+    /// The same, with more exports.
+    pub(crate) fn start_with(place: &Path, more: &str) -> Option<Self> {
         if !can_run() {
             return None;
         }
@@ -103,7 +108,7 @@ impl Ganesha {
         writeln!(
             configuration,
             "EXPORT {{ Export_Id = 1; Path = {shown}; Pseudo = /export; Protocols = 3; Access_Type = RO; \
-             Squash = No_Root_Squash; SecType = sys; Transports = TCP; PrivilegedPort = true; Attr_Expiration_Time = 0; FSAL {{ Name = VFS; }} }}\n"
+             Squash = No_Root_Squash; SecType = sys; Transports = TCP; PrivilegedPort = true; Attr_Expiration_Time = 0; FSAL {{ Name = VFS; }} }}\n{more}"
         )
         .expect("writes");
         fs::write(home.path().join("ganesha.conf"), configuration).expect("writes");
@@ -151,9 +156,14 @@ impl Ganesha {
         assert_eq!(line.trim(), answer, "the server's shell");
     }
 
+    /// Where it listens.
+    pub(crate) fn host(&self) -> &str {
+        &self.address
+    }
+
     /// What is below the export, with options.
     pub(crate) fn address(&self, rest: &str) -> String {
-        format!("nfs://{}{}{rest}", self.address, self.tree.path().display())
+        format!("nfs://{}{}{rest}", self.host(), self.tree.path().display())
     }
 
     pub(crate) fn source(&self) -> NfsSource {

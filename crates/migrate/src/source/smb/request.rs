@@ -39,8 +39,8 @@ const ATTRIBUTE_TAG: u8 = 35;
 const ID_BOTH_DIRECTORY: u8 = 37;
 /// Owner, group and access list.
 const DESCRIPTOR: u32 = 7;
-/// All information but the path, which may be cut.
-const SIZE_OF_ALL: u32 = 1 << 10;
+/// All information. The path at its end is of no use here, but Samba refuses the request when it has no room for a long one.
+const SIZE_OF_ALL: u32 = 16 << 10;
 /// Of a descriptor, and of what stands in a link.
 const LARGEST: u32 = 64 << 10;
 

@@ -131,7 +131,7 @@ pub(super) const NEEDS: &[Need] = &[
     },
     Need {
         what: "python3",
-        why: "the test of locks that processes take",
+        why: "the test of locks that processes take, and what makes and compares trees for migrations",
         means: Means::Programs(&["python3"]),
         packages: &["python3-minimal"],
         without: Without::Skips,
