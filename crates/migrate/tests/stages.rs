@@ -304,3 +304,34 @@ fn the_log_stays_short_while_much_is_copied() {
     door.engine.finish().expect("nothing is missing");
     no_trace(&destination);
 }
+
+#[test]
+fn a_crawler_that_waits_for_its_bandwidth_holds_up_no_client() {
+    let source = Source::new();
+    source.add(Path::new("large"), FileType::Regular, vec![1; 300 << 10]);
+    let door = Door::open(&Simulated::new(), &source).expect("begins");
+    let crawling = Cancel::new();
+    let how = Crawl { bandwidth: Some(1), threads: 1, ..Crawl::default() };
+    std::thread::scope(|scope| {
+        let crawler = scope.spawn(|| door.engine.crawl(&how, &crawling));
+        let client = scope.spawn(|| {
+            let file = door.find(Path::new("large")).expect("lists");
+            let stub = door.engine.file(&file).expect("opens").expect("a stub");
+            // The crawler begins to wait for its first piece meanwhile.
+            for _ in 0..500 {
+                stub.status().expect("looks");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(door.read(Path::new("large")).expect("reads").len(), 300 << 10);
+        });
+        let began = Instant::now();
+        while !client.is_finished() && began.elapsed() < Duration::from_mins(1) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let came = client.is_finished();
+        crawling.cancel();
+        client.join().expect("ends");
+        assert!(came, "the client waited for the crawler");
+        assert!(matches!(crawler.join().expect("ends"), Err(Error::Cancelled)));
+    });
+}

@@ -159,7 +159,9 @@ impl<D: Destination> Run<'_, D> {
     fn data(&self, file: &File<D>) -> Result<bool> {
         loop {
             self.give_way();
-            self.pace.take(self.engine.settings.unit.min(file.node.lock().missing.len()), self.cancel);
+            // Not within the call: the file's lock would be held for as long as that waits, and clients need it.
+            let missing = file.node.lock().missing.len();
+            self.pace.take(self.engine.settings.unit.min(missing), self.cancel);
             if self.cancel.is_cancelled() {
                 return Err(crate::engine::Error::Cancelled);
             }
