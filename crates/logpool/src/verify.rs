@@ -4,6 +4,7 @@ use ishigaki_device::Directory;
 use ishigaki_wal::Inspection;
 
 use crate::Result;
+use crate::pool::roster;
 use crate::rebuild::{check_home, read_roster, replay};
 use crate::recovery::Homes;
 
@@ -36,8 +37,10 @@ impl Verification {
 pub fn verify(directory: &dyn Directory, homes: &dyn Homes) -> Result<Verification> {
     let log = ishigaki_wal::inspect(directory)?;
     let roster = read_roster(directory)?;
+    let copies = roster::read_copies(directory)?.problems();
     let mut found = Verification { log, members: Vec::new(), home_bytes: 0, problems: Vec::new() };
     found.problems.extend(found.log.problem.iter().map(ToString::to_string));
+    found.problems.extend(copies);
     for member in &roster.members {
         found.members.push(member.name.clone());
         let mut alone = roster.clone();
