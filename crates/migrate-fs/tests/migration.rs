@@ -14,8 +14,21 @@ use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate_fs::{Door, Migration};
-use rustix::fs::{FallocateFlags, XattrFlags, fallocate, listxattr, setxattr};
+use rustix::fs::{FallocateFlags, XattrFlags, fallocate, getxattr, listxattr, setxattr};
 use stage::{can_open, folders, until};
+
+const CAPABILITY: &str = "security.capability";
+
+/// `cap_net_raw+ep`, as the kernel keeps it: version 2 and effective, then what is permitted and inheritable.
+const NET_RAW: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A file's capabilities.
+fn capability(path: &Path) -> Vec<u8> {
+    let mut value = vec![0; 64];
+    let length = getxattr(path, CAPABILITY, &mut value[..]).unwrap_or(0);
+    value.truncate(length);
+    value
+}
 
 /// A tree of an old server.
 fn fill(old: &Path) {
@@ -32,6 +45,12 @@ fn fill(old: &Path) {
     fs::set_permissions(old.join("a/small"), PermissionsExt::from_mode(0o640)).unwrap();
     std::os::unix::fs::chown(old.join("a/small"), Some(1234), Some(4321)).unwrap();
     setxattr(old.join("a/small"), "user.kept", b"value", XattrFlags::empty()).unwrap();
+    for (name, mode) in [("a/capable", 0o755), ("a/set-id", 0o6755)] {
+        fs::write(old.join(name), vec![7; 3_000_000]).unwrap();
+        std::os::unix::fs::chown(old.join(name), Some(1234), Some(4321)).unwrap();
+        fs::set_permissions(old.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    setxattr(old.join("a/capable"), CAPABILITY, &NET_RAW, XattrFlags::empty()).unwrap();
     let sparse = File::create(old.join("sparse")).unwrap();
     sparse.set_len(64 << 20).unwrap();
     sparse.write_all_at(b"in the middle", 32 << 20).unwrap();
@@ -111,7 +130,8 @@ fn tree(root: &Path, below: &Path, into: &mut Vec<String>) {
         let owner = (metadata.uid(), metadata.gid(), metadata.mode());
         let times = (metadata.mtime(), metadata.mtime_nsec());
         let links = if metadata.is_dir() { 0 } else { metadata.nlink() };
-        into.push(format!("{} {owner:?} {links} {times:?} {content}", path.display()));
+        let may = if metadata.is_file() { capability(&root.join(&path)) } else { Vec::new() };
+        into.push(format!("{} {owner:?} {links} {times:?} {content} {may:?}", path.display()));
         if metadata.is_dir() {
             tree(root, &path, into);
         }
@@ -138,6 +158,32 @@ fn programs_see_the_whole_tree_before_anything_was_crawled() {
     assert!(stage.door.as_ref().unwrap().counts().served > 0);
     stage.finish();
     assert_eq!(whole(&stage.new), whole(&stage.old));
+}
+
+#[test]
+fn capabilities_and_set_ids_stay_while_bytes_come_and_go_when_a_program_writes() {
+    if !can_open("capabilities_and_set_ids_stay_while_bytes_come_and_go_when_a_program_writes") {
+        return;
+    }
+    let stage = Migrating::new();
+    let (capable, set_id) = (stage.folder.join("a/capable"), stage.folder.join("a/set-id"));
+    assert_eq!(capability(&capable), NET_RAW);
+    for path in [&capable, &set_id] {
+        let mut byte = [0];
+        File::open(path).unwrap().read_exact_at(&mut byte, 0).unwrap();
+    }
+    assert_eq!(capability(&capable), NET_RAW);
+    assert_eq!(fs::metadata(&set_id).unwrap().mode() & 0o7777, 0o6755);
+    // Its mode is a client's from now on, and the rest of its bytes still to come.
+    fs::set_permissions(&capable, PermissionsExt::from_mode(0o750)).unwrap();
+    stage.crawl();
+    for root in [&stage.folder, &stage.new] {
+        assert_eq!(capability(&root.join("a/capable")), NET_RAW, "{}", root.display());
+        assert_eq!(fs::metadata(root.join("a/set-id")).unwrap().mode() & 0o7777, 0o6755);
+    }
+    OpenOptions::new().append(true).open(&capable).unwrap().write_all(b"more").unwrap();
+    assert!(capability(&capable).is_empty() && capability(&stage.new.join("a/capable")).is_empty());
+    stage.finish();
 }
 
 #[test]

@@ -22,6 +22,10 @@ use std::path::{Path, PathBuf};
 
 use crate::source::{Attributes, FileType, Owner, Timestamp};
 
+/// What a program may do when it is started from a file, as an extended attribute. It goes when the file's bytes, size or owner change, whoever
+/// changes them.
+pub const CAPABILITIES: &str = "security.capability";
+
 /// The number of an inode of the destination. It is that inode's own as long as an [`Object`](Destination::Object) holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use door::{BLOCK, Door, Model, Op, draw_source, no_trace, settings};
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::simulated::Simulated;
-use ishigaki_migrate::destination::{Destination, Make};
+use ishigaki_migrate::destination::{CAPABILITIES, Destination, Make};
 use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Passes, Resolution, Settings};
 use ishigaki_migrate::source::simulated::Simulated as Source;
 use ishigaki_migrate::source::{
@@ -258,6 +258,31 @@ fn a_crawl_that_is_paused_goes_on_within_the_file_in_another_process() {
     // The read that was under way is made again.
     assert!((64..=65).contains(&(slow_source.reads.load(Ordering::Relaxed) + read)));
     engine.finish().expect("nothing is missing");
+}
+
+#[test]
+fn capabilities_come_with_a_file_whenever_its_bytes_do() {
+    let source = Source::new();
+    source.add(Path::new("file"), FileType::Regular, bytes(3 * UNIT));
+    source.change(Path::new("file"), |file| file.extras.attributes.push((CAPABILITIES.into(), b"all".to_vec())));
+    let destination = Simulated::new();
+    let held = |file| destination.xattr(file, CAPABILITIES.as_ref()).expect("looks");
+    let (_, engine) = slow(&source, &destination);
+    engine.look_into(&destination.root(), &Cancel::new()).expect("lists");
+    let file = destination.lookup(&destination.root(), "file".as_ref()).expect("looks").expect("a stub");
+    let stub = engine.file(&file).expect("opens").expect("a stub");
+    stub.read_needed(0..1, &Cancel::new()).expect("reads");
+    stub.attributes_needed(&Cancel::new()).expect("brings");
+    assert!(held(&file).is_some());
+    stub.read_needed(UNIT as u64..UNIT as u64 + 1, &Cancel::new()).expect("reads");
+    assert!(held(&file).is_some());
+    // A client changes attributes, so that another process does not bring them again.
+    drop(stub.before_attributes_change(&Cancel::new()).expect("is let"));
+    drop((stub, engine));
+    let (_, engine) = slow(&source, &destination);
+    engine.crawl(&Crawl::default(), &Cancel::new()).expect("ends");
+    engine.finish().expect("nothing is missing");
+    assert!(held(&file).is_some());
 }
 
 #[test]

@@ -25,7 +25,7 @@ use ishigaki_base::random::Seed;
 
 use self::journal::Journal;
 use self::tree::{Content, Inode, Op, Tree};
-use super::{Destination, Make, Name, NodeId};
+use super::{CAPABILITIES, Destination, Make, Name, NodeId};
 use crate::source::{Attributes, FileType, Owner, Timestamp};
 
 const BLOCK: u64 = 4096;
@@ -163,6 +163,15 @@ impl Medium {
         what(&mut head);
         head.changed = self.time();
         self.apply(Op::Head(inode.0, Box::new(head)));
+        Ok(())
+    }
+
+    /// Bytes, size or owner change: the file's capabilities go, as Linux has it.
+    fn lose_capabilities(&mut self, inode: NodeId) -> io::Result<()> {
+        let name = OsStr::new(CAPABILITIES);
+        if self.inode(inode)?.xattrs.contains_key(name) {
+            self.apply(Op::Xattr(inode.0, name.to_owned(), None));
+        }
         Ok(())
     }
 
@@ -304,7 +313,10 @@ impl Destination for Simulated {
     }
 
     fn set_owner(&self, object: &NodeId, owner: Owner) -> io::Result<()> {
-        self.change(|medium| medium.set(*object, |inode| inode.owner = owner))
+        self.change(|medium| {
+            medium.lose_capabilities(*object)?;
+            medium.set(*object, |inode| inode.owner = owner)
+        })
     }
 
     fn set_mode(&self, object: &NodeId, mode: u32) -> io::Result<()> {
@@ -350,7 +362,7 @@ impl Destination for Simulated {
 
     fn write_at(&self, file: &NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.change(|medium| {
-            medium.inode(*file)?;
+            medium.lose_capabilities(*file)?;
             let written = medium.now.write(file.0, offset, bytes, BLOCK);
             if let Some(journal) = &mut medium.journal {
                 journal.dirty(file.0, written);
@@ -361,7 +373,7 @@ impl Destination for Simulated {
 
     fn truncate(&self, file: &NodeId, size: u64) -> io::Result<()> {
         self.change(|medium| {
-            medium.inode(*file)?;
+            medium.lose_capabilities(*file)?;
             medium.apply(Op::Truncate(file.0, size, BLOCK));
             medium.touch(*file)
         })
@@ -369,7 +381,7 @@ impl Destination for Simulated {
 
     fn punch(&self, file: &NodeId, range: Range<u64>) -> io::Result<()> {
         self.change(|medium| {
-            medium.inode(*file)?;
+            medium.lose_capabilities(*file)?;
             medium.apply(Op::Punch(file.0, range, BLOCK));
             medium.touch(*file)
         })

@@ -4,12 +4,13 @@
 //! may be brought again after a crash.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use super::file::File;
 use super::node::{Node, Stub};
-use super::{Engine, Result};
-use crate::destination::Destination;
+use super::{Doing, Engine, Result};
+use crate::destination::{CAPABILITIES, Destination};
 use crate::record::{Record, State};
 use crate::source::{Cancel, Extras, FileType, Location};
 
@@ -76,6 +77,21 @@ impl<D: Destination> Engine<D> {
         self.put_extras(&node.object, extras, record);
         stub.record.state = State::Partial;
         self.check_complete(node, stub);
+    }
+
+    /// Makes a change of the engine's own for which the kernel takes a file's capabilities: of bytes, size or owner. They are put back. A kill
+    /// just between leaves the file without, if its record says by then that its attributes are here: a client has changed them.
+    ///
+    /// # Errors
+    ///
+    /// Those of `act`; of the destination. The capabilities may be lost then.
+    pub(super) fn keeping_capabilities(&self, object: &D::Object, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        const DOING: &str = "keeping a file's capabilities";
+        let name = OsStr::new(CAPABILITIES);
+        let Some(kept) = self.destination.xattr(object, name).doing(DOING)? else { return act() };
+        let done = act();
+        self.destination.set_xattr(object, name, &kept).doing(DOING)?;
+        done
     }
 
     /// The extras of the object that the record speaks of.

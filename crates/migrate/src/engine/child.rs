@@ -193,6 +193,7 @@ impl<D: Destination> Engine<D> {
                 self.discard(directory, &existing)?;
             }
         }
+        let is_left = stub.is_some();
         let stub = if let Some(stub) = stub {
             stub
         } else {
@@ -202,11 +203,14 @@ impl<D: Destination> Engine<D> {
             self.store(&made, record)?;
             made
         };
-        if attributes.file_type == FileType::Regular && attributes.size > 0 {
-            self.destination.truncate(&stub, attributes.size).doing("making a stub")?;
-        }
-        self.put_attributes(&stub, attributes, record.source)?;
-        Ok(stub)
+        let put = || {
+            if attributes.file_type == FileType::Regular && attributes.size > 0 {
+                self.destination.truncate(&stub, attributes.size).doing("making a stub")?;
+            }
+            self.put_attributes(&stub, attributes, record.source)
+        };
+        let done = if is_left { self.keeping_capabilities(&stub, put) } else { put() };
+        done.map(|()| stub)
     }
 
     /// What a listing tells: owner, mode and times.

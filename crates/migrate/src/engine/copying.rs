@@ -16,7 +16,7 @@ use super::progress::{Counters, Problem};
 use super::{Doing, Engine, Error, Result};
 use crate::destination::Destination;
 use crate::ranges::RangeSet;
-use crate::record::Record;
+use crate::record::{Record, State};
 use crate::source::{self, Attributes, Cancel, ErrorKind, Location};
 
 /// What was read of a piece.
@@ -235,16 +235,18 @@ impl<D: Destination> Engine<D> {
         let parts: Vec<Range<u64>> = stub.missing.within(piece.at..end).collect();
         if !parts.is_empty() {
             let before = self.destination.status(&node.object).doing("looking at a stub")?;
-            let mut written = Ok(());
-            for part in parts {
-                let bytes = &piece.bytes[(part.start - piece.at) as usize..(part.end - piece.at) as usize];
-                written = self.write_data(&node.object, part.start, bytes);
-                if written.is_err() {
-                    break;
+            // Attributes that have not come yet are set behind the bytes.
+            let has_attributes = stub.record.state == State::Partial;
+            let write = || {
+                for part in parts {
+                    let bytes = &piece.bytes[(part.start - piece.at) as usize..(part.end - piece.at) as usize];
+                    self.write_data(&node.object, part.start, bytes)?;
+                    self.no_longer_missing(stub, part.clone());
+                    Counters::add(&self.counters.copied, part.end - part.start);
                 }
-                self.no_longer_missing(stub, part.clone());
-                Counters::add(&self.counters.copied, part.end - part.start);
-            }
+                Ok(())
+            };
+            let written = if has_attributes { self.keeping_capabilities(&node.object, write) } else { write() };
             let times = self.destination.set_times(&node.object, before.accessed, before.modified);
             times.doing("setting the times of a stub")?;
             written?;
