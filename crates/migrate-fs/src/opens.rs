@@ -314,9 +314,11 @@ fn release(backing: Option<u32>, connection: Option<&Connection>) {
     }
 }
 
-/// How the kernel is to treat a file that was opened.
-pub(crate) fn options(backing: Option<u32>, caches: bool) -> OpenOptions {
+/// How the kernel is to treat a file that was opened. With `asks`, what is passed through is read and written by requests all the same, and
+/// mapped directly.
+pub(crate) fn options(backing: Option<u32>, asks: bool, caches: bool) -> OpenOptions {
     match backing {
+        Some(_) if asks => passed_through() | OpenOptions::DIRECT_IO,
         Some(_) => passed_through(),
         None if caches => OpenOptions::KEEP_CACHE,
         None => OpenOptions::DIRECT_IO,

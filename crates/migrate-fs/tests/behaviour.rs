@@ -352,6 +352,50 @@ fn a_user_may_do_what_modes_groups_and_lists_say_and_owns_what_it_makes() {
 }
 
 #[test]
+fn a_write_takes_set_ids_from_those_whose_capabilities_do_not_keep_them() {
+    everywhere("a_write_takes_set_ids_from_those_whose_capabilities_do_not_keep_them", |folder| {
+        let path = |name: &str| folder.join(name);
+        let left = |name: &str| fs::metadata(path(name)).unwrap().mode() & 0o7777;
+        let open = |name: &str| OpenOptions::new().read(true).write(true).open(path(name)).unwrap();
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o4755).open(path("made")).unwrap();
+        made.write_all_at(b"bytes", 0).unwrap();
+        fs::write(path("from"), [1; 5000]).unwrap();
+        let mut after = vec![left("made")];
+        for bits in [0o4755, 0o2755, 0o6777, 0o2644] {
+            fs::write(path("file"), [2; 5000]).unwrap();
+            // A program may have it open for reading, and it may have been passed through before.
+            let reader = File::open(path("file")).unwrap();
+            let mut set = |act: &dyn Fn()| {
+                fs::set_permissions(path("file"), PermissionsExt::from_mode(bits)).unwrap();
+                act();
+                after.push(left("file"));
+            };
+            set(&|| OpenOptions::new().append(true).open(path("file")).unwrap().write_all(b"more").unwrap());
+            set(&|| open("file").write_all_at(b"bytes", 7).unwrap());
+            set(&|| open("file").set_len(6000).unwrap());
+            set(&|| fallocate(open("file"), FallocateFlags::empty(), 0, 9000).unwrap());
+            set(&|| {
+                copy_file_range(open("from"), None, open("file"), None, 5000).unwrap();
+            });
+            set(&|| drop(OpenOptions::new().write(true).truncate(true).open(path("file")).unwrap()));
+            // Root without the one right that keeps them.
+            set(&|| {
+                let line = "echo more >> file && truncate -s 3 file";
+                let done = Command::new("setpriv")
+                    .args(["--bounding-set", "-fsetid", "sh", "-c", line])
+                    .current_dir(folder)
+                    .status()
+                    .unwrap();
+                assert!(done.success());
+            });
+            let mut bytes = [0; 3];
+            reader.read_exact_at(&mut bytes, 0).unwrap();
+        }
+        after
+    });
+}
+
+#[test]
 fn set_user_id_programs_and_devices_work_only_if_they_are_allowed() {
     if !can_open("set_user_id_programs_and_devices_work_only_if_they_are_allowed") {
         return;

@@ -45,11 +45,12 @@ impl DoorFs {
             }
             self.is_normal(&place)?
         };
+        let asks = is_normal && writes(flags) && has_set_ids(&volume::attributes(&self.place(node)?)?);
         if !is_normal {
             // A file of which something is missing after all is not passed through because it was.
             self.opens.forget(node, self.connection.get());
         }
-        let opened = self.opened(node, flags, || {
+        let opened = self.opened(node, flags, asks, || {
             if !is_normal {
                 return Ok(None);
             }
@@ -69,11 +70,12 @@ impl DoorFs {
         &self,
         node: u64,
         flags: u32,
+        asks: bool,
         pass: impl FnOnce() -> rustix::io::Result<Option<u32>>,
     ) -> io::Result<Opened> {
         let (handle, backing) = self.opens.open(node, flags, pass)?;
         let caches = !self.passes.load(Ordering::Acquire);
-        Ok(Opened { handle: handle.0, options: options(backing, caches), backing })
+        Ok(Opened { handle: handle.0, options: options(backing, asks, caches), backing })
     }
 
     /// Gives a file to the kernel, which reads and writes it from now on.
@@ -98,7 +100,8 @@ impl DoorFs {
         (identity, found, made): (Identity, Statx, OwnedFd),
         flags: u32,
     ) -> io::Result<(Entry, Opened)> {
-        let opened = self.opened(identity.number, flags, || self.pass(&made))?;
+        let asks = writes(flags) && has_set_ids(&found);
+        let opened = self.opened(identity.number, flags, asks, || self.pass(&made))?;
         let mut entry = self.entry(identity, &found);
         if Handle(opened.handle).may_map() {
             entry.attr_timeout = AT_ONCE;
@@ -306,6 +309,17 @@ impl DoorFs {
     }
 }
 
+/// Whether a program opens a file to write it.
+fn writes(flags: u32) -> bool {
+    flags & OFlags::ACCMODE.bits() != OFlags::RDONLY.bits()
+}
+
+/// Whether a file has bits that a write by some programs takes, and by others does not. What is passed through the kernel writes by one set of rights
+/// for all programs, so those that write such a file do it by requests, each of which says by whose rights.
+fn has_set_ids(found: &Statx) -> bool {
+    found.stx_mode & 0o6000 != 0
+}
+
 /// What becomes of a file's set-user-ID and set-group-ID bits when it is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bits {
@@ -316,7 +330,7 @@ enum Bits {
 
 impl Bits {
     fn of(file: impl AsFd, clears: bool) -> io::Result<Self> {
-        let goes = clears && volume::attributes(file)?.stx_mode & 0o6000 != 0;
+        let goes = clears && has_set_ids(&volume::attributes(file)?);
         Ok(if goes { Self::Go } else { Self::Stay })
     }
 }
