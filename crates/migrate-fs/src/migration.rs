@@ -92,7 +92,7 @@ impl Arrivals for Migration {
 
     fn seen(&self, file: Object<'_>, attributes: &mut Statx) -> io::Result<()> {
         let held = self.hold(file)?;
-        attributes.stx_nlink = attributes.stx_nlink.saturating_sub(self.engine.own_names(&held));
+        attributes.stx_nlink = self.engine.names_seen(&held, attributes.stx_nlink);
         if let Some(stub) = self.engine.file(&held).map_err(answer)? {
             let status = stub.status().map_err(answer)?;
             attributes.stx_size = status.size;

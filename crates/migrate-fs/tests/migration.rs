@@ -187,6 +187,34 @@ fn capabilities_and_set_ids_stay_while_bytes_come_and_go_when_a_program_writes()
 }
 
 #[test]
+fn names_that_are_still_to_be_listed_count_as_links() {
+    if !can_open("names_that_are_still_to_be_listed_count_as_links") {
+        return;
+    }
+    let stage = Migrating::new();
+    for name in ["a/b/third", "empty/fourth"] {
+        fs::hard_link(stage.old.join("a/small"), stage.old.join(name)).unwrap();
+    }
+    // One name is none of what is migrated.
+    fs::hard_link(stage.old.join("a/b/file-5"), stage.place.path().join("outside")).unwrap();
+    let links = |name: &str| fs::metadata(stage.folder.join(name)).unwrap().nlink();
+    let shows = |name: &str, number: u64| until(|| links(name) == number);
+    assert_eq!(links("a/small"), 4);
+    shows("a/b/third", 4);
+    assert_eq!(links("a/b/file-5"), 2);
+    fs::remove_file(stage.folder.join("a/small")).unwrap();
+    fs::hard_link(stage.folder.join("a/b/third"), stage.folder.join("fifth")).unwrap();
+    fs::remove_file(stage.folder.join("a/b/third")).unwrap();
+    shows("fifth", 3);
+    stage.crawl();
+    shows("a/b/file-5", 1);
+    shows("empty/fourth", 3);
+    stage.finish();
+    assert_eq!(links("fifth"), 3);
+    assert_eq!(links("a/b/file-5"), 1);
+}
+
+#[test]
 fn what_programs_change_meanwhile_is_there_at_the_end() {
     if !can_open("what_programs_change_meanwhile_is_there_at_the_end") {
         return;

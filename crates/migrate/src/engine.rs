@@ -314,11 +314,6 @@ impl<D: Destination> Engine<D> {
         name == self.settings.attribute
     }
 
-    /// Names of a file that the engine keeps for itself: a client is told so many fewer.
-    pub fn own_names(&self, object: &D::Object) -> u32 {
-        u32::from(self.links.holds(self.destination.id(object)))
-    }
-
     /// Before a name is added to a directory, or taken from it: all names are there, and the listing can no longer be lost.
     ///
     /// # Errors

@@ -412,7 +412,7 @@ impl Door {
                         None
                     },
                     note: self.destination.xattr(&name.node, "user.note".as_ref())?,
-                    links: attributes.links - self.engine.own_names(&name.node),
+                    links: self.engine.names_seen(&name.node, attributes.links),
                     untouched: Some((attributes.owner.user, attributes.modified.seconds)),
                 };
                 seen.insert(path, (name.node, known));
