@@ -141,6 +141,15 @@ pub(crate) fn listen(to: &Path) -> Result<UnixListener> {
     make().map_err(failed(to))
 }
 
+/// Whether a service listens there.
+pub(crate) fn is_answered(to: &Path) -> bool {
+    connect(to).is_ok()
+}
+
+fn connect(to: &Path) -> io::Result<UnixStream> {
+    File::open(to.join(HIDDEN)).and_then(|directory| UnixStream::connect(through(&directory)))
+}
+
 /// Removes the socket, if it is there.
 pub(crate) fn remove(to: &Path) -> io::Result<()> {
     match fs::remove_file(to.join(HIDDEN).join(NAME)) {
@@ -168,8 +177,7 @@ pub fn ask(to: &Path, request: &Request) -> Result<Reply> {
 /// The same; the conversation goes on.
 pub(crate) fn converse(to: &Path, request: &Request) -> Result<(UnixStream, Reply)> {
     let silent = |reason: String| Error::Answer { to: to.to_owned(), reason };
-    let connected = File::open(to.join(HIDDEN)).and_then(|directory| UnixStream::connect(through(&directory)));
-    let stream = connected.map_err(|cause| match cause.kind() {
+    let stream = connect(to).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed(to.to_owned()),
         io::ErrorKind::PermissionDenied => Error::Forbidden(to.to_owned()),
         _ => failed(to)(cause),

@@ -144,7 +144,7 @@ impl Serving {
         };
         let serving = Self::serve(config, crawling, Arc::new(Minute::now), engine, own, go_on)?;
         for path in &heading.first {
-            if let Err(error) = serving.first(path) {
+            if let Err(error) = serving.core.put_path_first(path) {
                 tracing::warn!(path, %error, "it does not come first any more");
             }
         }

@@ -23,7 +23,7 @@ pub enum Phase {
 pub struct Problem {
     /// Below the destination, as it was when the migration began. Bytes that are no text, and backslashes, are written `\xNN`.
     pub path: String,
-    /// What and why.
+    /// What and why, without the path.
     pub message: String,
 }
 

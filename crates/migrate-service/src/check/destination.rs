@@ -9,8 +9,8 @@ use ishigaki_migrate::engine::HIDDEN;
 use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
-use crate::Config;
 use crate::serving::begun;
+use crate::{Config, control};
 
 /// File systems that the door serves.
 const KINDS: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
@@ -54,6 +54,11 @@ fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
             Ok(()) => Finding::note("to", format!("{} holds a migration, which goes on", to.display())),
             Err(error) => Finding::problem("to", error.to_string(), "or choose another destination"),
         });
+    }
+    if control::is_answered(to) {
+        let message = format!("another service migrates into {}", to.display());
+        let remedy = "ask that one by `ishigaki migrate status`, or have this one take its place by `--takeover`";
+        findings.push(Finding::problem("to", message, remedy));
     }
     for inside in mounted_below(to)? {
         let message = format!("{} is mounted inside of the destination", inside.display());

@@ -238,8 +238,23 @@ impl Core {
         metrics::text(&self.status(), &Beside { sources, known })
     }
 
-    /// Has the crawler take what is below a path before everything else.
+    /// Has the crawler take what is below a path before everything else, if there is such a path.
     pub(super) fn first(&self, path: &str) -> Result<()> {
+        let read = shown::read(path);
+        check_first(&read)?;
+        if !self.engine().has_path(&read, &self.cancel) {
+            let reason = format!("`{path}` is not at the source");
+            return Err(Error::setting(
+                "first",
+                reason,
+                "name a path below the destination as it was when the migration began",
+            ));
+        }
+        self.put_path_first(path)
+    }
+
+    /// The same, without a look at the source.
+    pub(super) fn put_path_first(&self, path: &str) -> Result<()> {
         let read = shown::read(path);
         check_first(&read)?;
         let mut told = self.told_first.lock();
@@ -337,8 +352,9 @@ impl Core {
         }
         if let Some((_, problem)) = self.problems().into_iter().next() {
             let count = self.problems().len();
+            let Problem { path, message } = problem;
             let reason =
-                format!("{count} objects could not be copied: {}; see `ishigaki migrate status`", problem.message);
+                format!("{count} objects could not be copied: {path}: {message}; see `ishigaki migrate status`");
             return Err(Error::AtWork(reason));
         }
         if !self.crawling.hold() {

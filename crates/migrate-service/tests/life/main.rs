@@ -107,6 +107,8 @@ fn a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on() {
     // No other process may serve it, and none may go on from elsewhere.
     let second = Serving::start(&stage.config, &Cancel::new()).err().unwrap();
     assert!(matches!(second, Error::InUse(_)) && second.kind() == ErrorKind::Unavailable, "{second}");
+    let check = Check::run(&stage.config, &Cancel::new()).unwrap();
+    assert!(!check.is_fit() && check.findings[0].message.contains("another service"), "{check:?}");
     serving.stop().unwrap();
     assert!(matches!(ask(&stage.new, &Request::Status {}), Err(Error::NotServed(_))));
     let mut other = stage.config.clone();
@@ -159,21 +161,28 @@ fn a_file_that_changed_at_the_source_is_decided_on() {
     let Some(mut stage) = Stage::new("a_file_that_changed_at_the_source_is_decided_on") else { return };
     stage.config.paused = true;
     let serving = stage.start();
-    for name in ["a/b/file-10", "a/b/file-11"] {
+    for name in ["a/b/file-10", "a/b/file-11", "a/b/file-13"] {
         fs::metadata(stage.at.join(name)).unwrap();
         fs::write(stage.old.join(name), b"other bytes").unwrap();
     }
+    fs::remove_file(stage.old.join("a/b/file-13")).unwrap();
     stage.order(&Request::Resume {});
     let status = stage.until(|status| status.phase == Phase::Done);
-    assert_eq!((status.problems, status.conflicts), (2, 2), "{status:?}");
+    assert_eq!((status.problems, status.conflicts), (3, 3), "{status:?}");
     let Reply::Conflicts(conflicts) = ask(&stage.new, &Request::Conflicts {}).unwrap() else { panic!() };
     let paths: Vec<_> = conflicts.iter().map(|conflict| conflict.path.as_str()).collect();
-    assert_eq!(paths, ["a/b/file-10", "a/b/file-11"]);
+    assert_eq!(paths, ["a/b/file-10", "a/b/file-11", "a/b/file-13"]);
+    // The path stands beside the message.
+    assert!(conflicts.iter().all(|conflict| !conflict.message.contains(&conflict.path)), "{conflicts:?}");
     let refused = stage.refused(&Request::Finish {});
-    assert!(refused.contains("2 objects could not be copied"), "{refused}");
+    assert!(refused.contains("3 objects could not be copied: a/b/file-10: it changed"), "{refused}");
     let report = verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap();
-    let kinds: Vec<_> = report.differences.iter().map(|it| (it.path.as_str(), it.kind)).collect();
-    assert_eq!(kinds, [("a/b/file-10", Kind::NotYetHere), ("a/b/file-11", Kind::NotYetHere)]);
+    let missing = report.differences.iter().filter(|it| it.kind == Kind::NotYetHere);
+    assert_eq!(missing.map(|it| it.path.as_str()).collect::<Vec<_>>(), ["a/b/file-10", "a/b/file-11"]);
+    let gone = Request::Resolve { path: "a/b/file-13".to_owned(), keep: Keep::Source };
+    let error = ask(&stage.new, &gone).unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("--keep here"), "{error}");
+    stage.order(&Request::Resolve { path: "a/b/file-13".to_owned(), keep: Keep::Here });
 
     for path in ["a/b/file-12", "nothing", "a/b", "../old/a", "a/small/x"] {
         let refused = stage.refused(&Request::Resolve { path: path.to_owned(), keep: Keep::Source });
@@ -360,6 +369,8 @@ fn parts_of_the_tree_are_said_to_come_first() {
     stage.config.first = vec!["a/b/c".into()];
     let serving = stage.start();
     stage.order(&Request::First { path: "empty".to_owned() });
+    let refused = stage.refused(&Request::First { path: "empty/nothing".to_owned() });
+    assert!(refused.contains("is not at the source"), "{refused}");
     let refused = stage.refused(&Request::First { path: "../a".to_owned() });
     assert!(refused.contains("`first`"), "{refused}");
     stage.order(&Request::Resume {});

@@ -2,11 +2,11 @@
 
 use super::file::File;
 use super::progress::Counters;
-use super::{Doing, Result};
+use super::{Doing, Error, Result};
 use crate::destination::Destination;
 use crate::ranges::RangeSet;
 use crate::record::State;
-use crate::source::{Cancel, FileType};
+use crate::source::{Cancel, ErrorKind, FileType};
 
 /// Which version of a file stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,11 @@ impl<D: Destination> File<D> {
             return Ok(());
         }
         let location = &record.location;
-        let now = engine.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel))?;
+        let asked = engine.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel));
+        let now = asked.map_err(|error| match error {
+            Error::Source { path, error } if error.kind == ErrorKind::Gone => Error::NoVersion(path),
+            error => error,
+        })?;
         let size = if now.file_type == FileType::Regular { now.size } else { 0 };
         let extras = engine.origins.get(record.source as usize).is_some_and(|it| it.source.capabilities().extras);
         let mut stub = node.lock();

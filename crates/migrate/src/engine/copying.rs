@@ -289,7 +289,12 @@ impl<D: Destination> Engine<D> {
                 tracing::error!(path = %path.display(), %error, "a conflict could not be recorded");
             }
         }
-        let message = error.to_string();
+        let message = match error {
+            Error::Source { .. } => {
+                "it is not at the source any more; keep what is here, or remove it through the folder".to_owned()
+            }
+            error => error.to_string(),
+        };
         self.problem(stub.record.source, Problem { path, message, conflict, left_out: false });
     }
 }

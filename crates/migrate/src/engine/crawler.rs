@@ -27,7 +27,7 @@ use self::pace::Pace;
 use super::log::Place;
 use super::{Doing, Engine, Error, Result};
 use crate::destination::{Destination, NodeId};
-use crate::source::{Cancel, ErrorKind};
+use crate::source::{Cancel, ErrorKind, Location};
 
 /// The order in which directories are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,6 +157,21 @@ impl<D: Destination> Engine<D> {
     /// migration began.
     pub fn first(&self, path: &std::path::Path) {
         self.queue.first(path);
+    }
+
+    /// Whether the sources have that path of the destination, as far as they say so now: one that does not answer may have it.
+    pub fn has_path(&self, path: &std::path::Path, cancel: &Cancel) -> bool {
+        let mut above = self.origins.iter().filter(|origin| path.starts_with(&origin.at));
+        if self.origins.iter().any(|origin| origin.at.starts_with(path)) {
+            return true;
+        }
+        above.any(|origin| {
+            let path = path.strip_prefix(&origin.at).unwrap_or(path).to_owned();
+            match origin.source.attributes(&Location { path, handle: Box::default() }, cancel) {
+                Ok(_) => true,
+                Err(error) => error.kind != ErrorKind::Gone,
+            }
+        })
     }
 
     /// Has the next crawl look everywhere, so that it tries again what an earlier one could not copy.

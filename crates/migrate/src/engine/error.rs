@@ -20,6 +20,12 @@ pub enum Error {
          mixed into it. Decide on it by `ishigaki migrate conflicts`", .0.display()
     )]
     Conflict(PathBuf),
+    /// The source's version was to be taken, and there is none.
+    #[error(
+        "{}: it is not at the source any more, so there is no version to take; keep what is here (`ishigaki migrate resolve --keep here`), \
+         or remove the file through the folder", .0.display()
+    )]
+    NoVersion(PathBuf),
     /// The source does not answer, and the limit is over.
     #[error("{}: the source did not answer within the limit: {message}. It is asked again at the next access", .path.display())]
     GivenUp {
@@ -134,6 +140,7 @@ impl Error {
             | Self::FewerSources { .. }
             | Self::Taken { .. }
             | Self::LeftOut { .. }
+            | Self::NoVersion(_)
             | Self::Unfinished(_) => ErrorKind::Invalid,
         }
     }

@@ -31,7 +31,7 @@ pub struct Progress {
 pub struct Problem {
     /// The path at the source.
     pub path: PathBuf,
-    /// What and why.
+    /// What and why, without the path.
     pub message: String,
     /// The object changed at the source after the migration began.
     pub conflict: bool,
@@ -139,7 +139,12 @@ impl<D: crate::destination::Destination> super::Engine<D> {
         self.queue.problems().into_iter().any(left_out) && self.queue.no_problem(source, path)
     }
 
-    pub(super) fn problem(&self, source: u32, problem: Problem) {
+    pub(super) fn problem(&self, source: u32, mut problem: Problem) {
+        // The message is shown beside the path, and is often an error's, which names it, too.
+        let named = format!("{}: ", problem.path.display());
+        while problem.message.starts_with(&named) {
+            problem.message.drain(..named.len());
+        }
         let (path, message) = (problem.path.clone(), problem.message.clone());
         if self.queue.problem(source, problem) {
             tracing::warn!(path = %path.display(), "{message}");
