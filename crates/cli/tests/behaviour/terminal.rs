@@ -171,7 +171,7 @@ fn ctrl_c_cancels_the_statement_and_neither_the_shell_nor_the_transaction() {
 #[test]
 fn a_long_statement_that_spills_says_how_much() {
     let home = database();
-    let mut terminal = Terminal::open_with(home.path(), "--query-memory 64MiB --threads 2 --spill-limit 1GiB");
+    let mut terminal = Terminal::open_with(home.path(), "--query-memory 64MiB --threads 1 --spill-limit 1GiB");
     terminal.see("ishigaki> ");
     terminal.press("SELECT length(t) AS n FROM (SELECT repeat('x', 900) || value AS t FROM generate_series(100001, 220000)) ORDER BY t OFFSET 119999;\r");
     terminal.see(" spilled to disk, of 1.0 GiB that may be");
