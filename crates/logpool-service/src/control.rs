@@ -19,6 +19,7 @@ use crate::takeover::Heading;
 use crate::{
     Changed, Error, Limits, LimitsSet, MemberConfig, Owner, RebuiltFiles, Result, ScrubRate, Status, Verified,
 };
+use ishigaki_service::asking::until_taken;
 use ishigaki_service::door::{PATIENCE, answer, hear};
 
 const NAME: &str = "service.sock";
@@ -252,11 +253,18 @@ pub fn ask(data: &Path, request: &Request) -> Result<Reply> {
 /// The same, and goes on with the conversation.
 pub(crate) fn converse(data: &Path, request: &Request) -> Result<(UnixStream, Reply)> {
     let silent = |cause: io::Error| Error::Answer { data: data.to_owned(), reason: cause.to_string() };
-    let mut stream = connect(data)?;
     let mut question = serde_json::to_vec(request).map_err(|error| silent(error.into()))?;
     question.push(b'\n');
-    answer(&mut stream, &question).map_err(silent)?;
-    let line = hear(&mut stream, LONGEST_ANSWER, WAIT, |heard| heard.ends_with(b"\n")).map_err(silent)?;
+    let heard = until_taken(|| {
+        let mut stream = match connect(data) {
+            Ok(stream) => stream,
+            Err(error) => return Ok(Err(error)),
+        };
+        answer(&mut stream, &question)?;
+        let line = hear(&mut stream, LONGEST_ANSWER, WAIT, |heard| heard.ends_with(b"\n"))?;
+        Ok(Ok((stream, line)))
+    });
+    let (stream, line) = heard.map_err(silent)??;
     if line.is_empty() {
         return Err(silent(io::Error::other("it has hung up; perhaps it is ending, or is asked by too many")));
     }

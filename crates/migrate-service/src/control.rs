@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use ishigaki_base::ErrorKind;
 use ishigaki_migrate::engine::HIDDEN;
+use ishigaki_service::asking::until_taken;
 use serde::{Deserialize, Serialize};
 
 use crate::status::{Problem, Status};
@@ -150,6 +151,15 @@ fn connect(to: &Path) -> io::Result<UnixStream> {
     File::open(to.join(HIDDEN)).and_then(|directory| UnixStream::connect(through(&directory)))
 }
 
+/// Why nothing can be asked there.
+fn unreachable_by(to: &Path, cause: io::Error) -> Error {
+    match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed(to.to_owned()),
+        io::ErrorKind::PermissionDenied => Error::Forbidden(to.to_owned()),
+        _ => failed(to)(cause),
+    }
+}
+
 /// Removes the socket, if it is there.
 pub(crate) fn remove(to: &Path) -> io::Result<()> {
     match fs::remove_file(to.join(HIDDEN).join(NAME)) {
@@ -177,21 +187,20 @@ pub fn ask(to: &Path, request: &Request) -> Result<Reply> {
 /// The same; the conversation goes on.
 pub(crate) fn converse(to: &Path, request: &Request) -> Result<(UnixStream, Reply)> {
     let silent = |reason: String| Error::Answer { to: to.to_owned(), reason };
-    let stream = connect(to).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed(to.to_owned()),
-        io::ErrorKind::PermissionDenied => Error::Forbidden(to.to_owned()),
-        _ => failed(to)(cause),
-    })?;
     let mut line = serde_json::to_vec(request).map_err(|error| silent(error.to_string()))?;
     line.push(b'\n');
-    let heard = || -> io::Result<Vec<u8>> {
+    let heard = until_taken(|| {
+        let stream = match connect(to) {
+            Ok(stream) => stream,
+            Err(cause) => return Ok(Err(unreachable_by(to, cause))),
+        };
         stream.set_read_timeout(Some(WAIT))?;
         (&stream).write_all(&line)?;
         let mut answer = Vec::new();
         BufReader::new(&stream).take(LONGEST_ANSWER).read_until(b'\n', &mut answer)?;
-        Ok(answer)
-    };
-    let answer = heard().map_err(|error| silent(error.to_string()))?;
+        Ok(Ok((stream, answer)))
+    });
+    let (stream, answer) = heard.map_err(|error| silent(error.to_string()))??;
     if answer.is_empty() {
         return Err(silent("it has hung up; perhaps it is ending, or is asked by too many".to_owned()));
     }

@@ -5,6 +5,7 @@
 //!   systemd ◀────▶ Supervisor                  ready; descriptors kept for the next process
 //! ```
 //!
+//! - [`asking`] puts a question again that a service has not taken.
 //! - [`door`] lets visitors in, not too many and not for too long.
 //! - [`http`] answers a scraper's request.
 //! - [`Page`] writes figures in Prometheus' words.
@@ -13,6 +14,7 @@
 //!
 //! Which figures there are, what is asked through a control socket, and what goes to the next process is the services' own.
 
+pub mod asking;
 pub mod door;
 pub mod handing;
 pub mod http;
