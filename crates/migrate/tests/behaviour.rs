@@ -195,6 +195,27 @@ fn the_sources_version_can_be_taken_in_a_conflict() {
 }
 
 #[test]
+fn what_is_no_file_any_more_is_not_taken_for_one() {
+    for (file_type, kind) in [(FileType::Directory, "directory"), (FileType::Symlink, "symbolic link")] {
+        let (source, _, door) = with_file(bytes(3 * UNIT));
+        let file = door.find(Path::new("file")).expect("there");
+        let stub = door.engine.file(&file).expect("opens").expect("a stub");
+        stub.read_needed(0..1, &door.cancel).expect("reads");
+        source.remove(Path::new("file"));
+        source.add(Path::new("file"), file_type, Vec::new());
+        stub.read_needed(0..u64::MAX, &door.cancel).expect_err("a conflict");
+        let refused = stub.resolve(Resolution::TakeSource, &door.cancel).expect_err("no file");
+        assert!(refused.to_string().starts_with("file: it is no file"), "{refused}");
+        assert!(refused.to_string().contains(kind), "{refused}");
+        assert!(stub.is_in_conflict());
+        stub.resolve(Resolution::KeepHere, &door.cancel).expect("keeps");
+        let mut want = bytes(3 * UNIT);
+        want[UNIT..].fill(0);
+        assert!(door.read(Path::new("file")).expect("reads") == want);
+    }
+}
+
+#[test]
 fn an_absent_source_makes_readers_wait_until_it_is_back() {
     let (source, _, door) = with_file(bytes(100));
     door.find(Path::new("file")).expect("there");

@@ -17,6 +17,17 @@ pub enum Resolution {
     TakeSource,
 }
 
+fn kind(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "symbolic link",
+        FileType::BlockDevice | FileType::CharDevice => "device",
+        FileType::Fifo => "pipe",
+        FileType::Socket => "socket",
+    }
+}
+
 impl<D: Destination> File<D> {
     /// Whether the file has changed at the source.
     pub fn is_in_conflict(&self) -> bool {
@@ -65,7 +76,10 @@ impl<D: Destination> File<D> {
             Error::Source { path, error } if error.kind == ErrorKind::Gone => Error::NoVersion(path),
             error => error,
         })?;
-        let size = if now.file_type == FileType::Regular { now.size } else { 0 };
+        if now.file_type != FileType::Regular {
+            return Err(Error::NoFile { path: location.path.clone(), kind: kind(now.file_type) });
+        }
+        let size = now.size;
         let extras = engine.origins.get(record.source as usize).is_some_and(|it| it.source.capabilities().extras);
         let mut stub = node.lock();
         node.alone(&mut stub);

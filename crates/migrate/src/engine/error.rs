@@ -26,6 +26,17 @@ pub enum Error {
          or remove the file through the folder", .0.display()
     )]
     NoVersion(PathBuf),
+    /// The source's version was to be taken, and that is no file.
+    #[error(
+        "{}: it is no file at the source any more but a {kind}, which can not take this file's place; keep what is here \
+         (`ishigaki migrate resolve --keep here`), or remove the file through the folder and copy what the source has", .path.display()
+    )]
+    NoFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
     /// The source does not answer, and the limit is over.
     #[error("{}: the source did not answer within the limit: {message}. It is asked again at the next access", .path.display())]
     GivenUp {
@@ -141,6 +152,7 @@ impl Error {
             | Self::Taken { .. }
             | Self::LeftOut { .. }
             | Self::NoVersion(_)
+            | Self::NoFile { .. }
             | Self::Unfinished(_) => ErrorKind::Invalid,
         }
     }
