@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
@@ -40,6 +41,8 @@ pub struct Local {
     readable: OwnedFd,
     block: u64,
     ordered: bool,
+    /// The system's number of the error of the first sync that failed; 0 while none has.
+    unsynced: AtomicI32,
 }
 
 impl Local {
@@ -54,7 +57,7 @@ impl Local {
         let readable = root.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let block = rustix::fs::fstatvfs(&readable)?.f_frsize;
         let kind = rustix::fs::fstatfs(&readable)?.f_type as u64;
-        Ok(Self { root, readable, block, ordered: [EXT4, XFS, TMPFS].contains(&kind) })
+        Ok(Self { root, readable, block, ordered: [EXT4, XFS, TMPFS].contains(&kind), unsynced: AtomicI32::new(0) })
     }
 
     /// Tries what the engine builds on, with a file that has no name: holes are told from data, block by block, and records
@@ -96,6 +99,21 @@ impl Local {
             return refuse("a punched hole is data");
         }
         Ok(())
+    }
+
+    /// The system tells of data that it could not write once only, and drops or keeps it as if it were written: after that no sync proves anything.
+    fn synced(&self, sync: impl FnOnce() -> rustix::io::Result<()>) -> io::Result<()> {
+        let failed = self.unsynced.load(Ordering::Acquire);
+        let failed = if failed == 0 { sync().err().map_or(0, Errno::raw_os_error) } else { failed };
+        if failed == 0 {
+            return Ok(());
+        }
+        self.unsynced.store(failed, Ordering::Release);
+        let error = io::Error::from_raw_os_error(failed);
+        Err(io::Error::other(format!(
+            "{error}: the file system could not write what it had taken, so what is copied may not be on its disk. Look at the disk, end the \
+             service, unmount and mount the file system, and start the service again: what is not on the disk is copied again"
+        )))
     }
 
     /// An inode of this file system by a descriptor of it, of any kind.
@@ -335,16 +353,34 @@ impl Destination for Local {
     }
 
     fn sync(&self, object: &Held) -> io::Result<()> {
-        Ok(rustix::fs::fsync(object.reopen(OFlags::RDONLY)?)?)
+        let opened = object.reopen(OFlags::RDONLY)?;
+        self.synced(|| rustix::fs::fsync(&opened))
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.readable)?)
+        self.synced(|| rustix::fs::syncfs(&self.readable))
     }
 }
 
 impl AsFd for Local {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.readable.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_has_failed_fails_ever_after() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let local = Local::open(folder.path()).expect("opens");
+        local.sync_all().expect("syncs");
+        let failed = local.synced(|| Err(Errno::IO)).expect_err("fails");
+        assert!(failed.to_string().contains("unmount and mount"), "{failed}");
+        local.sync_all().expect_err("the system has told of it once");
+        local.sync(&local.root()).expect_err("the system has told of it once");
+        Local::open(folder.path()).expect("opens").sync_all().expect("another process");
     }
 }
