@@ -6,7 +6,10 @@
 //! What the engine builds on, and `Local` checks before a migration begins:
 //!
 //! - A block of a file is a hole or holds what was written to it, also after a power cut: a file system that allocates late or marks
-//!   blocks as unwritten until their data is durable does so (ext4, xfs, btrfs). Making a file larger allocates nothing.
+//!   blocks as unwritten until their data is durable does so (ext4, xfs, btrfs). Making a file smaller, or larger, allocates nothing, but the
+//!   rest of the block in which it ended may become data, all zeros, when it becomes larger (btrfs).
+//! - A write that fails may make data, all zeros, of any block that it was to write (ext4, where room ends). Nothing else does.
+//! - A sync that has failed fails ever after: what it was to make durable may be lost, although it can still be read.
 //! - Where it says that it is [ordered](Destination::is_ordered), changes of names, attributes and sizes survive a power cut as a prefix
 //!   of the order in which they were made.
 //!

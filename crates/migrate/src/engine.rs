@@ -61,7 +61,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use self::asking::{Absences, Calls};
 use self::error::Doing;
@@ -161,6 +161,8 @@ pub struct Engine<D: Destination> {
     settings: Settings,
     hidden: Hidden<D>,
     nodes: Nodes<D>,
+    /// Stubs of which the medium may say that more is here than is: they are held in memory.
+    doubtful: Mutex<Vec<Arc<node::Node<D>>>>,
     directories: Directories,
     settling: Settling<D>,
     links: Links,
@@ -194,6 +196,7 @@ impl<D: Destination> Engine<D> {
         let queue = Queue::open(&destination, &hidden)?;
         let engine = Self {
             nodes: Nodes::default(),
+            doubtful: Mutex::default(),
             directories: Directories::default(),
             settling: Settling::default(),
             links: Links::open(&destination, &hidden)?,

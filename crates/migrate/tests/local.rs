@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
+use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Settings};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate::source::path::PathSource;
 
-/// An ext4 file system in a file, mounted by a loop device.
-struct Ext4 {
+/// A file system in a file, mounted by a loop device.
+struct Mounted {
     _folder: tempfile::TempDir,
     at: PathBuf,
 }
@@ -28,20 +29,21 @@ fn run(command: &mut Command) -> Result<(), String> {
     if done.status.success() { Ok(()) } else { Err(format!("{command:?}: {}", String::from_utf8_lossy(&done.stderr))) }
 }
 
-impl Ext4 {
-    fn new() -> Result<Self, String> {
+impl Mounted {
+    /// Made by that command, with so many MiB.
+    fn new(make: &[&str], size: u64) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
         let file = fs::File::create(&image).map_err(|error| error.to_string())?;
-        file.set_len(256 << 20).map_err(|error| error.to_string())?;
+        file.set_len(size << 20).map_err(|error| error.to_string())?;
         fs::create_dir(&at).map_err(|error| error.to_string())?;
-        run(Command::new("mkfs.ext4").arg("-q").arg(&image))?;
+        run(Command::new(make[0]).args(&make[1..]).arg(&image))?;
         run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&at))?;
         Ok(Self { _folder: folder, at })
     }
 }
 
-impl Drop for Ext4 {
+impl Drop for Mounted {
     fn drop(&mut self) {
         if let Err(error) = run(Command::new("umount").arg(&self.at)) {
             eprintln!("{error}");
@@ -194,8 +196,51 @@ fn a_directory_arrives_whole_in_a_temporary_directory() {
 
 #[test]
 fn a_directory_arrives_whole_in_ext4() {
-    match Ext4::new() {
-        Ok(ext4) => migrates_whole(&ext4.at),
+    match Mounted::new(&["mkfs.ext4", "-q"], 256) {
+        Ok(mounted) => migrates_whole(&mounted.at),
         Err(why) => println!("SKIPPED: {why}"),
+    }
+}
+
+/// The crawler finds no room; a client removes files, another process goes on.
+fn was_full(at: &Path, files: u64, length: usize) {
+    let source = tempfile::tempdir().unwrap();
+    let bytes = |number: u64| {
+        let mut random = Seed(number).generator();
+        (0..length).map(|_| random.u8(1..)).collect::<Vec<_>>()
+    };
+    let name = |number: u64| format!("file-{number}");
+    for number in 0..files {
+        fs::write(source.path().join(name(number)), bytes(number)).unwrap();
+    }
+    let origin = Origin { source: Arc::new(PathSource::open(source.path()).unwrap()), at: PathBuf::new() };
+    let cancel = Cancel::new();
+    let open = || Engine::open(Local::open(at).unwrap(), vec![origin.clone()], Settings::default(), &cancel).unwrap();
+    let engine = open();
+    let mut removed = 0;
+    while let Err(error) = engine.crawl(&Crawl::default(), &cancel) {
+        assert!(matches!(&error, Error::Destination { .. }), "{error}");
+        // What is tried again and again where nothing fits, and what is looked at anew.
+        let _ = open().crawl(&Crawl::default(), &cancel);
+        fs::remove_file(at.join(name(removed))).unwrap();
+        removed += 1;
+    }
+    assert!(removed > 0, "there was room for all");
+    engine.look_again();
+    engine.crawl(&Crawl::default(), &cancel).unwrap();
+    engine.finish().unwrap();
+    for number in removed..files {
+        assert!(fs::read(at.join(name(number))).unwrap() == bytes(number), "{number}");
+    }
+}
+
+#[test]
+fn a_destination_that_was_full_holds_what_the_source_has() {
+    let ext4 = &["mkfs.ext4", "-q", "-b", "4096", "-m", "0"][..];
+    for (make, size, files) in [(ext4, 20, 12), (&["mkfs.btrfs", "-q"], 128, 80), (&["mkfs.xfs", "-q"], 320, 170)] {
+        match Mounted::new(make, size) {
+            Ok(mounted) => was_full(&mounted.at, files, 2_000_000),
+            Err(why) => println!("SKIPPED: {why}"),
+        }
     }
 }

@@ -288,24 +288,36 @@ impl DoorFs {
         let from = self.file_of(copy.from.0, Handle(copy.from.1))?;
         let to = self.file_of(copy.to.0, Handle(copy.to.1))?;
         let source = self.place(copy.from.0)?;
-        let size = volume::attributes(&source)?.stx_size;
-        let length = copy.length.min(size.saturating_sub(copy.from_offset));
-        if length == 0 {
-            return Ok(0);
+        let mut most = copy.length;
+        loop {
+            let size = volume::attributes(&source)?.stx_size;
+            let length = most.min(size.saturating_sub(copy.from_offset));
+            if length == 0 {
+                return Ok(0);
+            }
+            self.bytes_needed(&source, copy.from_offset, length)?;
+            let end = copy.to_offset.checked_add(length).ok_or(Errno::FBIG)?;
+            let bits = Bits::of(&to.file, ctx.uid != 0)?;
+            let mut copied = 0;
+            let done = self.change(&self.place(copy.to.0)?, &Change::Write(copy.to_offset..end), || {
+                caller::writer(ctx, ctx.uid != 0)?;
+                let done = copy_all(&from.file, &to.file, copy, length);
+                self.back()?;
+                copied = done?;
+                // All of the range counts as written only if it is.
+                if copied == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+            });
+            match done {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    // The other file became shorter meanwhile.
+                    most = copied;
+                    continue;
+                }
+                done => done?,
+            }
+            self.cleared(copy.to.0, bits);
+            return Ok(copied);
         }
-        self.bytes_needed(&source, copy.from_offset, length)?;
-        let end = copy.to_offset.checked_add(length).ok_or(Errno::FBIG)?;
-        let bits = Bits::of(&to.file, ctx.uid != 0)?;
-        let mut copied = 0;
-        self.change(&self.place(copy.to.0)?, &Change::Write(copy.to_offset..end), || {
-            caller::writer(ctx, ctx.uid != 0)?;
-            let done = copy_all(&from.file, &to.file, copy, length);
-            self.back()?;
-            copied = done?;
-            Ok(())
-        })?;
-        self.cleared(copy.to.0, bits);
-        Ok(copied)
     }
 }
 

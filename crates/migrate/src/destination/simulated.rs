@@ -8,6 +8,8 @@
 //!   block is a hole or holds what was written.
 //! - A block that was allocated before may hold its old or its new data.
 //!
+//! It can be [zeroing](Simulated::zeroing), as btrfs is, and have [no room](Simulated::set_room) for more, with what ext4 does then.
+//!
 //! [`stop_at`](Simulated::stop_at) fails all changes from a chosen one on, so that a test can cut at each of them. Inode numbers never repeat.
 //!
 //! Parts: `tree` is what is on the medium, `journal` what a cut leaves of it.
@@ -38,6 +40,7 @@ const XATTR_ROOM: usize = 3900;
 pub struct Simulated {
     shared: Arc<Mutex<Medium>>,
     ordered: bool,
+    zeroing: bool,
 }
 
 struct Medium {
@@ -48,6 +51,8 @@ struct Medium {
     next_inode: u64,
     changes: u64,
     stop_at: u64,
+    /// So many blocks may be allocated.
+    room: u64,
 }
 
 fn missing(what: &OsStr) -> io::Error {
@@ -72,11 +77,32 @@ impl Simulated {
         self
     }
 
+    /// The same; when a file becomes larger, the rest of the block in which it ended becomes data.
+    #[must_use]
+    pub fn zeroing(mut self) -> Self {
+        self.zeroing = true;
+        self
+    }
+
+    /// From now on no more than so many blocks of data are allocated. A write for which there is no room fails; what room there is goes to its first
+    /// blocks, which become zeros, as far as the file has that size.
+    pub fn set_room(&self, blocks: u64) {
+        self.lock().room = blocks;
+    }
+
     fn with(seed: Option<Seed>, ordered: bool) -> Self {
         let now = Tree::with_root(ROOT);
         let journal = seed.map(|seed| Journal::new(seed, now.clone()));
-        let medium = Medium { now, journal, clock: 1_000_000, next_inode: ROOT + 1, changes: 0, stop_at: u64::MAX };
-        Self { shared: Arc::new(Mutex::new(medium)), ordered }
+        let medium = Medium {
+            now,
+            journal,
+            clock: 1_000_000,
+            next_inode: ROOT + 1,
+            changes: 0,
+            stop_at: u64::MAX,
+            room: u64::MAX,
+        };
+        Self { shared: Arc::new(Mutex::new(medium)), ordered, zeroing: false }
     }
 
     /// Changes that were asked for so far.
@@ -173,6 +199,44 @@ impl Medium {
             self.apply(Op::Xattr(inode.0, name.to_owned(), None));
         }
         Ok(())
+    }
+
+    /// Puts bytes into the page cache.
+    fn put(&mut self, file: NodeId, offset: u64, bytes: &[u8]) {
+        let written = self.now.write(file.0, offset, bytes, BLOCK);
+        if let Some(journal) = &mut self.journal {
+            journal.dirty(file.0, written);
+        }
+    }
+
+    /// Makes data of the rest of the block in which a file ended that was so large, up to `end`.
+    fn zero_rest(&mut self, file: NodeId, size: u64, end: u64) {
+        let end = end.min(size.next_multiple_of(BLOCK));
+        if size < end {
+            self.put(file, size, &vec![0; (end - size) as usize]);
+        }
+    }
+
+    /// Whether there is room for a write. If not, what there is becomes zeros.
+    fn take_room(&mut self, file: NodeId, offset: u64, length: u64) -> io::Result<()> {
+        if self.room == u64::MAX {
+            return Ok(());
+        }
+        let inode = self.inode(file)?;
+        let (blocks, size) = (inode.blocks(), inode.size);
+        let wanted = offset / BLOCK..(offset + length).div_ceil(BLOCK);
+        let fresh: Vec<u64> = wanted.filter(|at| blocks.is_some_and(|blocks| !blocks.contains_key(at))).collect();
+        let free = self.room.saturating_sub(self.now.allocated());
+        if fresh.len() as u64 <= free {
+            return Ok(());
+        }
+        for at in fresh.into_iter().take(free as usize) {
+            let end = size.min((at + 1) * BLOCK);
+            if at * BLOCK < end {
+                self.put(file, at * BLOCK, &vec![0; (end - at * BLOCK) as usize]);
+            }
+        }
+        Err(io::ErrorKind::StorageFull.into())
     }
 
     fn touch(&mut self, inode: NodeId) -> io::Result<()> {
@@ -363,10 +427,12 @@ impl Destination for Simulated {
     fn write_at(&self, file: &NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.change(|medium| {
             medium.lose_capabilities(*file)?;
-            let written = medium.now.write(file.0, offset, bytes, BLOCK);
-            if let Some(journal) = &mut medium.journal {
-                journal.dirty(file.0, written);
+            let size = medium.inode(*file)?.size;
+            if self.zeroing && offset > size {
+                medium.zero_rest(*file, size, offset);
             }
+            medium.take_room(*file, offset, bytes.len() as u64)?;
+            medium.put(*file, offset, bytes);
             medium.touch(*file)
         })
     }
@@ -374,7 +440,11 @@ impl Destination for Simulated {
     fn truncate(&self, file: &NodeId, size: u64) -> io::Result<()> {
         self.change(|medium| {
             medium.lose_capabilities(*file)?;
+            let before = medium.inode(*file)?.size;
             medium.apply(Op::Truncate(file.0, size, BLOCK));
+            if self.zeroing && size > before {
+                medium.zero_rest(*file, before, size);
+            }
             medium.touch(*file)
         })
     }

@@ -240,7 +240,11 @@ impl<D: Destination> Engine<D> {
             let write = || {
                 for part in parts {
                     let bytes = &piece.bytes[(part.start - piece.at) as usize..(part.end - piece.at) as usize];
-                    self.write_data(&node.object, part.start, bytes)?;
+                    let written = self.write_data(&node.object, part.start, bytes);
+                    if written.is_err() {
+                        self.make_holes(node, stub, piece.at..end);
+                    }
+                    written?;
                     self.no_longer_missing(stub, part.clone());
                     Counters::add(&self.counters.copied, part.end - part.start);
                 }

@@ -30,6 +30,8 @@ impl<D: Destination> Clone for File<D> {
 /// It must be dropped as soon as the change is made, and nothing else may be asked of the file meanwhile.
 pub struct Changing<'a, D: Destination> {
     file: &'a File<D>,
+    /// What it may change, until that is told to be written.
+    pending: Range<u64>,
 }
 
 impl<D: Destination> Engine<D> {
@@ -158,7 +160,7 @@ impl<D: Destination> File<D> {
                 self.node.wait(&mut stub, cancel)?;
                 continue;
             }
-            return self.begin(stub);
+            return self.begin(stub, range);
         }
     }
 
@@ -230,7 +232,11 @@ impl<D: Destination> File<D> {
             let mut at = range.start;
             while at < range.end.min(size) {
                 let length = (range.end.min(size) - at).min(zeros.len() as u64);
-                destination.write_at(&self.node.object, at, &zeros[..length as usize]).doing("zeroing a stub")?;
+                let zeroed = destination.write_at(&self.node.object, at, &zeros[..length as usize]);
+                if zeroed.is_err() {
+                    self.engine.make_holes(&self.node, stub, range.clone());
+                }
+                zeroed.doing("zeroing a stub")?;
                 at += length;
             }
         }
@@ -261,17 +267,18 @@ impl<D: Destination> File<D> {
         Ok(())
     }
 
-    fn begin(&self, mut stub: MutexGuard<'_, Stub>) -> Result<Changing<'_, D>> {
+    fn begin(&self, mut stub: MutexGuard<'_, Stub>, pending: Range<u64>) -> Result<Changing<'_, D>> {
         self.modified(&mut stub)?;
         stub.clients += 1;
-        Ok(Changing { file: self })
+        Ok(Changing { file: self, pending })
     }
 }
 
 impl<D: Destination> Changing<'_, D> {
     /// The client has written this range; how many of its bytes to tell it. A block at the end that was written in part only is not
-    /// counted, since the rest of it is not here.
-    pub fn wrote(self, range: Range<u64>) -> u64 {
+    /// counted, since the rest of it is not here. A change of which this is not told has failed, and nothing of it counts.
+    pub fn wrote(mut self, range: Range<u64>) -> u64 {
+        self.pending = 0..0;
         let File { engine, node } = self.file;
         let mut stub = node.lock();
         let (edges, whole) = engine.parts(&stub, &range);
@@ -287,8 +294,13 @@ impl<D: Destination> Changing<'_, D> {
 
 impl<D: Destination> Drop for Changing<'_, D> {
     fn drop(&mut self) {
-        let node = &self.file.node;
-        node.lock().clients -= 1;
+        let File { engine, node } = self.file;
+        let mut stub = node.lock();
+        stub.clients -= 1;
         node.changed();
+        if stub.missing.touches(self.pending.clone()) {
+            node.alone(&mut stub);
+            engine.make_holes(node, &stub, self.pending.clone());
+        }
     }
 }

@@ -186,6 +186,30 @@ impl<D: Destination> Engine<D> {
         node.changed();
     }
 
+    /// After a write of that range that failed: what is missing of it becomes holes again. A file system may have made data, all zeros, of blocks
+    /// that it did not write (ext4 does where room ends), and a later look at the file would take that for what is here.
+    ///
+    /// No client may change the file meanwhile. Times stay.
+    pub(super) fn make_holes(&self, node: &Arc<Node<D>>, stub: &Stub, range: Range<u64>) {
+        let block = self.destination.block_size();
+        let blocks = range.start / block * block..range.end.checked_next_multiple_of(block).unwrap_or(u64::MAX);
+        let made = self.destination.status(&node.object).and_then(|before| {
+            for part in stub.missing.within(blocks) {
+                let hole = part.start / block * block..part.end.next_multiple_of(block);
+                self.destination.punch(&node.object, hole)?;
+            }
+            self.destination.set_times(&node.object, before.accessed, before.modified)
+        });
+        if let Err(error) = made {
+            // Memory still knows what is missing, as long as the node lives.
+            let path = stub.record.location.path.display();
+            tracing::error!(%path, %error, "zeros may pass for data of this file if the service ends before it is whole");
+            let mut doubtful = self.doubtful.lock();
+            doubtful.retain(|other| !other.is_normal() && !Arc::ptr_eq(other, node));
+            doubtful.push(node.clone());
+        }
+    }
+
     /// Bytes need not be copied any more.
     pub(super) fn no_longer_missing(&self, stub: &mut Stub, range: Range<u64>) {
         let gone = stub.missing.within(range.clone()).map(|part| part.end - part.start).sum();

@@ -148,6 +148,12 @@ impl Tree {
         self.inodes.get(&number)
     }
 
+    /// Blocks of all files that have names.
+    pub(super) fn allocated(&self) -> u64 {
+        let named = self.inodes.values().filter(|inode| inode.links > 0);
+        named.filter_map(Inode::blocks).map(|blocks| blocks.len() as u64).sum()
+    }
+
     /// Puts bytes into blocks, which are not durable by that; their numbers.
     pub(super) fn write(&mut self, number: u64, offset: u64, bytes: &[u8], block: u64) -> Vec<u64> {
         let mut written = Vec::new();
