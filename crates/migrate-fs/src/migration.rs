@@ -128,12 +128,14 @@ impl Arrivals for Migration {
             }
             // The engine does it, and keeps account. The act does it once more, for what else comes of it: times, room, bits of the mode.
             Change::Zero(range) => {
-                stub.punch(range.clone(), cancel).map_err(answer)?;
-                act()
+                let mut done = Ok(());
+                stub.punch_and(range.clone(), cancel, || done = act()).map_err(answer)?;
+                done
             }
             Change::Resize(size) => {
-                stub.truncate(*size, cancel).map_err(answer)?;
-                act()
+                let mut done = Ok(());
+                stub.truncate_and(*size, cancel, || done = act()).map_err(answer)?;
+                done
             }
             // What is allocated counts as here.
             Change::Reserve(range) => {

@@ -195,6 +195,25 @@ fn the_sources_version_can_be_taken_in_a_conflict() {
 }
 
 #[test]
+fn the_sources_version_is_whole_after_a_restart() {
+    let length = UNIT + 5;
+    let (source, _, door) = with_file(bytes(length));
+    let file = door.find(Path::new("file")).expect("there");
+    let stub = door.engine.file(&file).expect("opens").expect("a stub");
+    // The last block is here, in part.
+    stub.read_needed(UNIT as u64..length as u64, &door.cancel).expect("reads");
+    overwrite_at_source(&source);
+    stub.read_needed(0..u64::MAX, &door.cancel).expect_err("a conflict");
+    stub.resolve(Resolution::TakeSource, &door.cancel).expect("takes");
+    door.engine.settle().expect("settles");
+    drop(stub);
+    let destination = door.destination.clone();
+    drop(door);
+    let door = Door::open(&destination, &source).expect("goes on");
+    assert!(door.read(Path::new("file")).expect("reads") == vec![0xee; length]);
+}
+
+#[test]
 fn what_is_no_file_any_more_is_not_taken_for_one() {
     for (file_type, kind) in [(FileType::Directory, "directory"), (FileType::Symlink, "symbolic link")] {
         let (source, _, door) = with_file(bytes(3 * UNIT));

@@ -136,7 +136,7 @@ fn brief(known: &Known) -> (FileType, u32, usize, Vec<u8>, Option<(u32, i64)>) {
 /// Ends one script at one change, and goes on from what is left.
 fn ended_at(script: &Script, seed: Seed, change: u64, end: End, ordered: bool) {
     let perishable = Simulated::perishable(seed.derive(change));
-    let destination = if ordered { perishable } else { perishable.unordered() };
+    let destination = if ordered { perishable } else { perishable.unordered().zeroing() };
     destination.stop_at(change);
     let done = steps(&destination, script);
     match end {

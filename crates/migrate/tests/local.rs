@@ -202,6 +202,57 @@ fn a_directory_arrives_whole_in_ext4() {
     }
 }
 
+/// Clients make files larger that are not here; then the process ends, and another one brings the rest.
+fn grows(at: &Path) {
+    let source = tempfile::tempdir().unwrap();
+    let lengths = [3, 900, 3000, 15_234, 40_000_u64];
+    let bytes = |length: u64| (0..length).map(|at| (at / 100 % 251) as u8 + 1).collect::<Vec<_>>();
+    let file = |how: &str, length: u64| format!("{how}-{length}");
+    for length in lengths {
+        for how in ["sized", "written"] {
+            fs::write(source.path().join(file(how, length)), bytes(length)).unwrap();
+        }
+    }
+    let origin = Origin { source: Arc::new(PathSource::open(source.path()).unwrap()), at: PathBuf::new() };
+    let cancel = Cancel::new();
+    let destination = Local::open(at).unwrap();
+    destination.check(&Settings::default().attribute).unwrap();
+    let engine = Engine::open(destination, vec![origin.clone()], Settings::default(), &cancel).unwrap();
+    let root = engine.destination().root();
+    engine.look_into(&root, &cancel).unwrap();
+    for length in lengths {
+        let find = |how: &str| engine.destination().lookup(&root, file(how, length).as_ref()).unwrap().unwrap();
+        engine.file(&find("sized")).unwrap().expect("a stub").truncate(length + 5000, &cancel).unwrap();
+        let written = find("written");
+        let stub = engine.file(&written).unwrap().expect("a stub");
+        let changing = stub.before_write(length + 7000..length + 7001, &cancel).unwrap();
+        engine.destination().write_at(&written, length + 7000, b"Q").unwrap();
+        changing.wrote(length + 7000..length + 7001);
+    }
+    drop(engine);
+    let engine = Engine::open(Local::open(at).unwrap(), vec![origin], Settings::default(), &cancel).unwrap();
+    engine.crawl(&Crawl::default(), &cancel).unwrap();
+    engine.finish().unwrap();
+    for length in lengths {
+        let mut want = bytes(length);
+        want.resize(length as usize + 5000, 0);
+        assert!(fs::read(at.join(file("sized", length))).unwrap() == want, "sized, {length}");
+        want.resize(length as usize + 7000, 0);
+        want.push(b'Q');
+        assert!(fs::read(at.join(file("written", length))).unwrap() == want, "written, {length}");
+    }
+}
+
+#[test]
+fn a_file_that_becomes_larger_keeps_its_last_block_in_btrfs_xfs_and_ext4() {
+    for (make, size) in [(&["mkfs.btrfs", "-q"][..], 128), (&["mkfs.xfs", "-q"], 320), (&["mkfs.ext4", "-q"], 64)] {
+        match Mounted::new(make, size) {
+            Ok(mounted) => grows(&mounted.at),
+            Err(why) => println!("SKIPPED: {why}"),
+        }
+    }
+}
+
 /// The crawler finds no room; a client removes files, another process goes on.
 fn was_full(at: &Path, files: u64, length: usize) {
     let source = tempfile::tempdir().unwrap();

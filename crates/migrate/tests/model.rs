@@ -15,6 +15,7 @@ fn clients_at_work(seed: Seed) {
     let plain = random.bool();
     let source = draw_source(&mut random, objects, plain);
     let destination = if random.bool() { Simulated::new() } else { Simulated::new().unordered() };
+    let destination = if random.bool() { destination.zeroing() } else { destination };
     let door = Door::open(&destination, &source).expect("begins");
     if random.bool() {
         source.fail(random.u32(..20_000));

@@ -26,6 +26,44 @@ fn end(destination: &Simulated, source: &Source, model: &Model) {
     door.check(model, true).expect("looks");
 }
 
+#[test]
+fn a_file_that_becomes_larger_keeps_the_block_in_which_it_ended() {
+    let file = || Path::new("file").to_owned();
+    for length in [3, 900, 4095, 4096, 15_234, 40_000_u64] {
+        let beyond = length + 3 * BLOCK;
+        let ops: [Vec<Op>; 7] = [
+            vec![Op::Truncate(file(), length + 1)],
+            vec![Op::Truncate(file(), length + 100_000)],
+            vec![Op::Truncate(file(), length / 2), Op::Truncate(file(), length * 2)],
+            vec![Op::Truncate(file(), length + 9_000), Op::Truncate(file(), length)],
+            vec![Op::Write(file(), length + 10, vec![7])],
+            vec![Op::Write(file(), beyond, vec![7; 5000])],
+            vec![Op::Punch(file(), beyond..beyond + 9_000), Op::Truncate(file(), beyond)],
+        ];
+        for ops in ops {
+            for cuts in [false, true] {
+                let source = Source::new();
+                source.add(&file(), FileType::Regular, bytes(length as usize));
+                let destination = Simulated::perishable(Seed(length)).unordered().zeroing();
+                let door = Door::open(&destination, &source).expect("begins");
+                let mut model = Model::of(&source);
+                for op in &ops {
+                    door.perform(op).unwrap_or_else(|error| panic!("{length}, {op:?}: {error}"));
+                    model.apply(op);
+                }
+                drop(door);
+                if cuts {
+                    use ishigaki_migrate::destination::Destination;
+                    destination.sync_all().expect("syncs");
+                    destination.cut_power();
+                }
+                println!("{length}, {ops:?}, cut {cuts}");
+                end(&destination, &source, &model);
+            }
+        }
+    }
+}
+
 fn full(seed: Seed) {
     let mut random = seed.generator();
     let source = Source::new();

@@ -98,6 +98,15 @@ impl Local {
         if self.next_data(&file, 0)?.is_some() {
             return refuse("a punched hole is data");
         }
+        self.truncate(&file, at + 1)?;
+        if self.next_data(&file, 0)?.is_some() {
+            return refuse("a smaller size makes data of holes");
+        }
+        self.write_at(&file, at, &[1])?;
+        self.punch(&file, 0..at + self.block)?;
+        if self.next_data(&file, 0)?.is_some() {
+            return refuse("a hole that is punched at the end is data");
+        }
         Ok(())
     }
 

@@ -89,7 +89,9 @@ impl<D: Destination> File<D> {
         // Everything is a hole before the record speaks of the new file: no old block may pass for one of it.
         let here = engine.destination.status(&node.object).doing("taking the source's file")?.size;
         engine.destination.truncate(&node.object, here.max(size)).doing("taking the source's file")?;
-        engine.destination.punch(&node.object, 0..here.max(size)).doing("taking the source's file")?;
+        // To the end of the last block: of a part of a block zeros would be left, which are data.
+        let end = here.max(size).checked_next_multiple_of(engine.destination.block_size()).unwrap_or(u64::MAX);
+        engine.destination.punch(&node.object, 0..end).doing("taking the source's file")?;
         let before = (stub.missing.len(), stub.record.clone());
         stub.record.state = if extras { State::Dummy } else { State::Partial };
         (stub.record.conflict, stub.record.modified) = (false, false);

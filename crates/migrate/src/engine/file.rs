@@ -69,6 +69,18 @@ impl<D: Destination> Engine<D> {
         }
         (edges, whole_from..whole_to.max(whole_from))
     }
+
+    /// What must be here before something is done to a file up to `end`. Where that makes the file larger, a file system may make data of the rest of
+    /// the block in which it ended, all zeros (btrfs does): nothing of that block may be missing.
+    fn last_block(&self, node: &Node<D>, stub: &Stub, end: u64) -> Result<Option<Range<u64>>> {
+        let (block, minsize) = (self.destination.block_size(), stub.record.minsize);
+        let last = minsize / block * block..minsize;
+        if end <= minsize || !stub.missing.touches(last.clone()) {
+            return Ok(None);
+        }
+        let size = self.destination.status(&node.object).doing("looking at a stub")?.size;
+        Ok((end > size && size / block * block == last.start).then_some(last))
+    }
 }
 
 impl<D: Destination> File<D> {
@@ -148,7 +160,8 @@ impl<D: Destination> File<D> {
     pub fn before_write(&self, range: Range<u64>, cancel: &Cancel) -> Result<Changing<'_, D>> {
         loop {
             let mut stub = self.enter(cancel)?;
-            let (edges, _) = self.engine.parts(&stub, &range);
+            let (mut edges, _) = self.engine.parts(&stub, &range);
+            edges.extend(self.engine.last_block(&self.node, &stub, range.end)?.filter(|last| last.start < range.start));
             if !range.is_empty() && !edges.is_empty() {
                 drop(stub);
                 for edge in edges {
@@ -177,10 +190,24 @@ impl<D: Destination> File<D> {
     ///
     /// # Errors
     ///
-    /// Of any kind but conflicts.
+    /// Of any kind; conflicts only where the file becomes larger.
     pub fn truncate(&self, size: u64, cancel: &Cancel) -> Result<()> {
-        let mut stub = self.enter(cancel)?;
-        self.node.alone(&mut stub);
+        self.truncate_and(size, cancel, || ())
+    }
+
+    /// The same, and then what else a door does about it, before anything else is done to the file.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`truncate`](Self::truncate).
+    pub fn truncate_and(&self, size: u64, cancel: &Cancel, then: impl FnOnce()) -> Result<()> {
+        let mut stub = loop {
+            let mut stub = self.enter(cancel)?;
+            self.node.alone(&mut stub);
+            let Some(last) = self.engine.last_block(&self.node, &stub, size)? else { break stub };
+            drop(stub);
+            self.read_needed(last, cancel)?;
+        };
         self.modified(&mut stub)?;
         self.engine.destination.truncate(&self.node.object, size).doing("truncating a stub")?;
         if size < stub.record.minsize {
@@ -189,6 +216,7 @@ impl<D: Destination> File<D> {
             self.engine.no_longer_missing(&mut stub, size..u64::MAX);
             self.engine.store_stub(&self.node, &mut stub)?;
         }
+        then();
         self.engine.check_complete(&self.node, &mut stub);
         Ok(())
     }
@@ -199,10 +227,21 @@ impl<D: Destination> File<D> {
     ///
     /// Those of [`before_write`](Self::before_write).
     pub fn punch(&self, range: Range<u64>, cancel: &Cancel) -> Result<()> {
+        self.punch_and(range, cancel, || ())
+    }
+
+    /// The same, and then what else a door does about it, before anything else is done to the file. That may make the file larger, up to the
+    /// range's end.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`before_write`](Self::before_write).
+    pub fn punch_and(&self, range: Range<u64>, cancel: &Cancel, then: impl FnOnce()) -> Result<()> {
         loop {
             let mut stub = self.enter(cancel)?;
             self.node.alone(&mut stub);
-            let (edges, whole) = self.engine.parts(&stub, &range);
+            let (mut edges, whole) = self.engine.parts(&stub, &range);
+            edges.extend(self.engine.last_block(&self.node, &stub, range.end)?.filter(|last| last.start < range.start));
             if !edges.is_empty() {
                 drop(stub);
                 for edge in edges {
@@ -211,7 +250,9 @@ impl<D: Destination> File<D> {
                 continue;
             }
             self.modified(&mut stub)?;
-            return self.punch_here(&mut stub, &range, whole);
+            self.punch_here(&mut stub, &range, whole)?;
+            then();
+            return Ok(());
         }
     }
 
