@@ -10,9 +10,10 @@ mod joined;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
@@ -61,6 +62,18 @@ pub fn is_bounded(function: &ScalarUDF) -> bool {
     FUNCTIONS.iter().flatten().chain(&*joined::FUNCTIONS).any(|known| known.as_ref() == function)
 }
 
+/// Numbers of letters: a text of fewer than none is empty, and DataFusion has no answer to it.
+fn not_negative(letters: &ColumnarValue) -> Result<ColumnarValue> {
+    let is_scalar = matches!(letters, ColumnarValue::Scalar(_));
+    let array = letters.to_array(1)?;
+    let Some(numbers) = array.as_primitive_opt::<Int64Type>() else { return Ok(letters.clone()) };
+    let array = numbers.unary::<_, Int64Type>(|number| number.max(0));
+    if is_scalar {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+    }
+    Ok(ColumnarValue::Array(Arc::new(array)))
+}
+
 fn refused(name: &str) -> DataFusionError {
     Error::unsupported(
         format!("a result of {name} with more than {} MiB for the rows of a batch", MOST >> 20),
@@ -96,11 +109,13 @@ impl Bounded {
             ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(rows.start, rows.len())),
             ColumnarValue::Scalar(_) => value.clone(),
         };
-        self.function.invoke_with_args(ScalarFunctionArgs {
-            args: args.args.iter().map(part).collect(),
-            number_rows: rows.len(),
-            ..args.clone()
-        })
+        let mut values: Vec<ColumnarValue> = args.args.iter().map(part).collect();
+        if self.estimate == Estimate::Pad
+            && let Some(letters) = values.get_mut(1)
+        {
+            *letters = not_negative(letters)?;
+        }
+        self.function.invoke_with_args(ScalarFunctionArgs { args: values, number_rows: rows.len(), ..args.clone() })
     }
 }
 

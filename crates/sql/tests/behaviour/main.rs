@@ -5,6 +5,7 @@ mod copy;
 mod correlated;
 mod damage;
 mod dml_planning;
+mod exactness;
 mod large;
 mod limits;
 mod merged;
