@@ -241,6 +241,16 @@ fn check_aggregates(plan: &LogicalPlan) -> Result<()> {
             call.apply(|expression| {
                 outer |= matches!(expression, Expr::OuterReferenceColumn(..));
                 inner |= matches!(expression, Expr::Column(_));
+                // A subquery in it: what that takes from outside is the aggregate's own query's, or of one around it.
+                if let Some(subquery) = subquery_of(expression) {
+                    for reference in subquery.all_out_ref_exprs() {
+                        if let Expr::OuterReferenceColumn(_, column) = reference {
+                            let is_own = aggregate.input.schema().has_column(&column);
+                            inner |= is_own;
+                            outer |= !is_own;
+                        }
+                    }
+                }
                 Ok(TreeNodeRecursion::Continue)
             })?;
             if outer && !inner {

@@ -15,3 +15,12 @@ fn a_text_of_fewer_than_no_letters_is_empty() {
     assert_eq!(shell.rows("SELECT lpad('abc', -1) || '.' || rpad('abc', -7, 'x')"), ["."]);
     assert_eq!(shell.rows("SELECT lpad('abc', k - 3) FROM t WHERE k < 5 ORDER BY k"), ["", "", "", "a"]);
 }
+
+#[test]
+fn an_aggregate_of_the_query_around_is_refused_also_in_a_subquery_of_its_argument() {
+    let shell = decimals();
+    shell.refuses("SELECT (SELECT count((SELECT i.k FROM t i WHERE i.k = o.k))) FROM t o", &["aggregate", "around"]);
+    let own =
+        "SELECT (SELECT count((SELECT i.k FROM t i WHERE i.k = p.k)) FROM t p WHERE p.k < o.k) FROM t o ORDER BY o.k";
+    assert_eq!(shell.rows(own), ["0", "1", "2", "3", "4"]);
+}
