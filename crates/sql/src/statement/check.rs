@@ -9,7 +9,9 @@ mod order;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, Query, Select, SetExpr, Statement, TableFactor, TypedString, Visit, Visitor,
+};
 
 use crate::{Error, Result};
 
@@ -95,11 +97,30 @@ impl Visitor for Check {
                 "a row value outside of a comparison with a row of as many columns",
                 "name its columns one by one",
             ),
+            Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })
+                if has_precision(data_type) =>
+            {
+                refuse(
+                    "a TIMESTAMP or INTERVAL of other than six digits behind the seconds",
+                    "leave the number out, and cut digits off with date_trunc",
+                )
+            }
             Expr::SimilarTo { .. } => {
                 refuse("SIMILAR TO a pattern that is not a plain literal", "match a regular expression: x ~ '^(…)$'")
             }
             _ => ControlFlow::Continue(()),
         }
+    }
+}
+
+/// Whether a type of times says how many digits seconds have, which the planner passes over.
+fn has_precision(of: &DataType) -> bool {
+    match of {
+        DataType::Timestamp(digits, _) | DataType::Datetime(digits) | DataType::TimestampNtz(digits) => {
+            digits.is_some_and(|digits| digits != 6)
+        }
+        DataType::Interval { precision, .. } => precision.is_some_and(|digits| digits != 6),
+        _ => false,
     }
 }
 

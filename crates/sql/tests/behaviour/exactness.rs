@@ -24,3 +24,15 @@ fn an_aggregate_of_the_query_around_is_refused_also_in_a_subquery_of_its_argumen
         "SELECT (SELECT count((SELECT i.k FROM t i WHERE i.k = p.k)) FROM t p WHERE p.k < o.k) FROM t o ORDER BY o.k";
     assert_eq!(shell.rows(own), ["0", "1", "2", "3", "4"]);
 }
+
+#[test]
+fn digits_of_seconds_that_would_be_passed_over_are_refused() {
+    let shell = decimals();
+    for query in [
+        "SELECT '1 day'::INTERVAL(2)",
+        "SELECT TIMESTAMP(0) '2024-01-01 00:00:00.5'",
+        "SELECT '2024-01-01'::TIMESTAMP(3)",
+    ] {
+        shell.refuses(query, &["six digits"]);
+    }
+}
