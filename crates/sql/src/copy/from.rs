@@ -22,6 +22,7 @@ use crate::dml::insert::{Inserter, positions};
 use crate::row::RowEncoder;
 use crate::statement::table_name;
 use crate::table::TableDefinition;
+use crate::types::SqlType;
 use crate::worker::Context;
 use crate::{Error, Result};
 
@@ -173,6 +174,16 @@ impl Load<'_> {
         match (options.header, positions) {
             (Some(false), _) => return Ok(false),
             (_, Some(positions)) if distinct(&positions) && positions.len() <= self.positions.len() => {
+                if options.header.is_none() && self.may_be_a_row(&names) {
+                    return Err(Error::unsupported(
+                        format!(
+                            "COPY of {} without HEADER: line {} may name the columns or be a row of texts",
+                            self.path.display(),
+                            record.line
+                        ),
+                        "say WITH (HEADER true) or WITH (HEADER false)",
+                    ));
+                }
                 if !self.named {
                     self.positions = positions;
                 }
@@ -189,6 +200,19 @@ impl Load<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether what a line says that has names of columns could be values of the columns in its places.
+    fn may_be_a_row(&self, fields: &[String]) -> bool {
+        let may_be = |(position, text): (&usize, &String)| match self.definition.columns()[*position].sql_type {
+            SqlType::Text { .. } | SqlType::Bytea | SqlType::Boolean => true,
+            SqlType::Date | SqlType::Timestamp => {
+                let known = ["epoch", "infinity", "now", "today", "tomorrow", "yesterday"];
+                known.contains(&text.to_lowercase().as_str()) || text.chars().any(|letter| letter.is_ascii_digit())
+            }
+            _ => text.parse::<f64>().is_ok(),
+        };
+        fields.len() == self.positions.len() && self.positions.iter().zip(fields).all(may_be)
     }
 
     /// Plans the defaults of the columns that the file does not have.

@@ -18,7 +18,7 @@ pub(super) enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CsvOptions {
     /// Whether the first line names the columns. Unsaid, a file that is written gets one, and a line that is read is one
-    /// when all of its fields are names of the table's columns.
+    /// when all of its fields are names of the table's columns, unless it could be a row as well: then COPY is refused.
     pub(super) header: Option<bool>,
     pub(super) delimiter: u8,
     pub(super) quote: u8,

@@ -138,6 +138,19 @@ fn a_query_can_be_copied_out_and_replaces_an_old_file_only_when_it_is_complete()
 }
 
 #[test]
+fn a_line_that_may_be_a_row_is_no_header_unless_that_is_said() {
+    let shell = Shell::with("CREATE TABLE t (a TEXT, b TEXT); CREATE TABLE u (a TEXT, n INT)");
+    let file = write(&shell, "t.csv", "b,a\n1,2\n");
+    shell.refuses(&format!("COPY t FROM '{file}'"), &["t.csv", "line 1", "HEADER true", "HEADER false"]);
+    assert_eq!(shell.run(&format!("COPY t FROM '{file}' WITH (HEADER false)")), 2);
+    assert_eq!(shell.run(&format!("COPY t FROM '{file}' WITH (HEADER)")), 1);
+    assert_eq!(shell.rows("SELECT * FROM t ORDER BY a, b"), ["1|2", "2|1", "b|a"]);
+    // A name of one of two columns, or one that is no number, is no row.
+    assert_eq!(shell.run(&format!("COPY t FROM '{}'", write(&shell, "one.csv", "b\n3\n"))), 1);
+    assert_eq!(shell.run(&format!("COPY u FROM '{}'", write(&shell, "u.csv", "a,n\nx,3\n"))), 1);
+}
+
+#[test]
 fn parquet_columns_are_found_by_name() {
     let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY, x TEXT DEFAULT 'd')");
     let file = shell.file("q.parquet");
