@@ -7,6 +7,7 @@
 //! ```text
 //!   a + b, a - b, a * b, a / b, a % b    ─▶  Arithmetic   integers, decimals, floating-point numbers
 //!   -a                                   ─▶  Negation     integers
+//!   round(a, 2), floor(a)                ─▶  Rounding     decimals
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   var_pop(a), stddev(a)                ─▶  Spread       states in 256 bits
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
@@ -15,7 +16,7 @@
 //!   ((((a + b) + c) + d) + …)            ─▶  Formula      many of them as one function
 //! ```
 //!
-//! Parts: [`arithmetic`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
+//! Parts: [`arithmetic`], [`rounding`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
 //! [`calls`], [`spans`] of intervals, [`plain`] texts of times, [`formula`], [`mixed`] with the one type that numbers of several types
 //! get, and [`plan`] with the rule that has plans use them.
 
@@ -28,6 +29,7 @@ mod groups;
 mod mixed;
 mod plain;
 mod plan;
+mod rounding;
 mod spans;
 mod spread;
 mod sums;
@@ -76,9 +78,14 @@ fn is_negation(function: &ScalarUDF) -> bool {
     *negation() == *function
 }
 
-/// The scalar functions that have a name of their own.
+/// Functions that stand in the place of DataFusion's of the same name.
+pub fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    rounding::functions().iter().cloned()
+}
+
+/// The scalar functions that a plan names.
 fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    ARITHMETIC.iter().cloned().chain([
+    ARITHMETIC.iter().cloned().chain(functions()).chain([
         negation(),
         round_even(),
         real(),

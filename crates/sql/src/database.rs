@@ -275,6 +275,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     state.scalar_functions().get_or_insert_default().extend(bounded::functions());
     state.scalar_functions().get_or_insert_default().extend(functions::planned());
     if settings.distribute.is_none() {
+        state.scalar_functions().get_or_insert_default().extend(exact::functions());
         state.aggregate_functions().get_or_insert_default().extend(functions::aggregates());
     }
     Ok(match &settings.distribute {

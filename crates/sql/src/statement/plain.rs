@@ -133,9 +133,25 @@ pub(super) fn call(expression: &mut Expr) {
             }
             return;
         }
+        "round" | "trunc" => return digits(function),
         _ => return,
     };
     function.name = ObjectName::from(vec![Ident::new(other)]);
+}
+
+/// `round(a, b)` of a number of digits that is not written down gets a third argument, which says that: the result's type has all
+/// digits that the first one's has.
+fn digits(function: &mut Function) {
+    let is_written = |number: &Expr| match number {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(expr.as_ref(), Expr::Value(_)),
+        other => matches!(other, Expr::Value(_)),
+    };
+    let Some((_, number)) = two(function) else { return };
+    if !is_written(number)
+        && let FunctionArguments::List(list) = &mut function.args
+    {
+        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::value(Value::Boolean(true)))));
+    }
 }
 
 /// `coalesce(coalesce(a, b), c)` is `coalesce(a, b, c)`. DataFusion would have the inner one twice in its plan, and what is inside
