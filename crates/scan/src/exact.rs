@@ -8,6 +8,7 @@
 //!   a + b, a - b, a * b, a / b, a % b    ─▶  Arithmetic   integers, decimals, floating-point numbers
 //!   -a                                   ─▶  Negation     integers
 //!   round(a, 2), floor(a)                ─▶  Rounding     decimals
+//!   min(a), max(a)                       ─▶  Extreme      floating-point numbers
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   var_pop(a), stddev(a)                ─▶  Spread       states in 256 bits
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
@@ -16,13 +17,14 @@
 //!   ((((a + b) + c) + d) + …)            ─▶  Formula      many of them as one function
 //! ```
 //!
-//! Parts: [`arithmetic`], [`rounding`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
+//! Parts: [`arithmetic`], [`rounding`], [`extremes`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
 //! [`calls`], [`spans`] of intervals, [`plain`] texts of times, [`formula`], [`mixed`] with the one type that numbers of several types
 //! get, and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
 mod calls;
 mod decimals;
+mod extremes;
 mod formula;
 mod frame;
 mod groups;
@@ -43,6 +45,7 @@ use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUD
 
 pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
+pub use extremes::{greatest, least};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
@@ -116,7 +119,7 @@ pub fn decode_scalar(name: &str, bytes: &[u8]) -> Option<Arc<ScalarUDF>> {
 
 /// All aggregate functions.
 pub fn aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
-    [sum(), average()].into_iter().chain(spread::spreads())
+    [sum(), average(), least(), greatest()].into_iter().chain(spread::spreads())
 }
 
 /// The aggregate function of this name, for plans that are read from their written form.

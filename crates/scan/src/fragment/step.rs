@@ -5,7 +5,6 @@ use std::sync::Arc;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::functions_aggregate::count::count_udaf;
-use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
@@ -70,8 +69,8 @@ impl Function {
             Self::Count => count_udaf(),
             Self::Sum => exact::sum(),
             Self::Avg => exact::average(),
-            Self::Min => min_udaf(),
-            Self::Max => max_udaf(),
+            Self::Min => exact::least(),
+            Self::Max => exact::greatest(),
         }
     }
 }
