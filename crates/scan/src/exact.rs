@@ -6,9 +6,10 @@
 //!
 //! ```text
 //!   a + b, a - b, a * b, a / b, a % b    ─▶  Arithmetic   integers, decimals, floating-point numbers
-//!   -a                                   ─▶  Negation     integers
+//!   -a                                   ─▶  Negation     integers, floating-point numbers
 //!   round(a, 2), floor(a)                ─▶  Rounding     decimals
 //!   min(a), max(a)                       ─▶  Extreme      floating-point numbers
+//!   sqrt(a), ln(a), …                    ─▶  OneNan       floating-point numbers: a NaN is equal to every other
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   var_pop(a), stddev(a)                ─▶  Spread       states in 256 bits
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
@@ -29,6 +30,7 @@ mod formula;
 mod frame;
 mod groups;
 mod mixed;
+mod nans;
 mod plain;
 mod plan;
 mod rounding;
@@ -44,7 +46,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
-pub use calls::{double, epoch, microseconds, negation, not_lost, only_row, real, round_even};
+pub use calls::{double, epoch, microseconds, negation, not_lost, one_nan, only_row, real, round_even};
 pub use extremes::{greatest, least};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
@@ -93,6 +95,7 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         round_even(),
         real(),
         double(),
+        one_nan(),
         epoch(),
         microseconds(),
         only_row(),

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr_common::datum::apply;
 
+use super::calls::with_one_nan;
 use super::decimals::{self, Digits};
 use super::plan::met;
 use super::strict_field;
@@ -98,8 +99,10 @@ impl Arithmetic {
         let of = |array: &dyn Array| -> PrimitiveArray<T> { array.as_primitive::<T>().clone() };
         let ((left, left_is_one), (right, right_is_one)) = (left.get(), right.get());
         let (results, left, right) = (of(made.as_ref()), of(left), of(right));
+        let mut has_nan = false;
         for (row, result) in results.values().iter().enumerate() {
             let result: f64 = (*result).into();
+            has_nan |= result.is_nan();
             if result.is_normal() && self.operator != Operator::Divide || results.is_null(row) {
                 continue;
             }
@@ -107,7 +110,7 @@ impl Arithmetic {
             let other: f64 = right.value(if right_is_one { 0 } else { row }).into();
             self.check(one, other, result)?;
         }
-        Ok(made)
+        Ok(if has_nan { with_one_nan(&made) } else { made })
     }
 
     fn check(&self, left: f64, right: f64, result: f64) -> Result<(), ArrowError> {

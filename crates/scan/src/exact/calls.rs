@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// `-a` of an integer: that of the smallest one is an error.
+/// `-a` of an integer, of which that of the smallest one is an error, or of a floating-point number.
 pub fn negation() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Negation.function());
     Arc::clone(&FUNCTION)
@@ -65,8 +65,16 @@ pub fn not_lost() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// A number as it is, and a NaN as the one that is equal to every other. What processors make of `0 * Infinity` has a sign, by
+/// which it would be smaller than all numbers.
+pub fn one_nan() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::OneNan.function());
+    Arc::clone(&FUNCTION)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Call {
+    OneNan,
     Negation,
     RoundEven,
     Real,
@@ -94,6 +102,7 @@ impl Call {
 impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
         match self.call {
+            Call::OneNan => "exact_one_nan",
             Call::Negation => "exact_minus",
             Call::RoundEven => "exact_whole",
             Call::Real => "exact_real",
@@ -134,7 +143,7 @@ impl ScalarUDFImpl for Function {
             Call::Double => DataType::Float64,
             Call::Epoch => seconds_type(first)?,
             Call::Microseconds => seconds_type(first).map(|_| DataType::Int64)?,
-            Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost => first.clone(),
+            Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost | Call::OneNan => first.clone(),
         })
     }
 
@@ -152,8 +161,9 @@ impl ScalarUDFImpl for Function {
         let mut values = args.args.into_iter();
         let Some(value) = values.next() else { return exec_err!("{} of nothing", self.name()) };
         match self.call {
+            Call::OneNan => each(value, |array| Ok(with_one_nan(array))),
             Call::Negation => each(value, |array| {
-                neg(array).map_err(|error| match error {
+                neg(array).map(|made| with_one_nan(&made)).map_err(|error| match error {
                     ArrowError::ArithmeticOverflow(what) => {
                         ArrowError::ArithmeticOverflow(format!("integer out of range: {what}")).into()
                     }
@@ -208,6 +218,29 @@ fn each(value: ColumnarValue, of: impl Fn(&ArrayRef) -> Result<ArrayRef>) -> Res
     }
 }
 
+/// Numbers of which all that are NaN have the same bits.
+pub(super) fn with_one_nan(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => {
+            let numbers = array.as_primitive::<Float32Type>();
+            if !numbers.values().iter().any(|number| number.is_nan()) {
+                return Arc::clone(array);
+            }
+            let one = |number: f32| if number.is_nan() { f32::NAN } else { number };
+            Arc::new(numbers.unary::<_, Float32Type>(one))
+        }
+        DataType::Float64 => {
+            let numbers = array.as_primitive::<Float64Type>();
+            if !numbers.values().iter().any(|number| number.is_nan()) {
+                return Arc::clone(array);
+            }
+            let one = |number: f64| if number.is_nan() { f64::NAN } else { number };
+            Arc::new(numbers.unary::<_, Float64Type>(one))
+        }
+        _ => Arc::clone(array),
+    }
+}
+
 /// Numbers of a type of fewer digits, or those that texts are.
 fn as_float(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let made = cast_with_options(array, to, &DEFAULT_CAST_OPTIONS)?;
@@ -225,7 +258,7 @@ fn as_float(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             return Err(ArrowError::ArithmeticOverflow(format!("value out of range for type {name}: {what}")).into());
         }
     }
-    Ok(made)
+    Ok(with_one_nan(&made))
 }
 
 /// Whether a text that was read as infinity or zero says something else.

@@ -17,7 +17,9 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::formula::collapsed;
 use super::times::in_microseconds;
-use super::{aggregates, arithmetic, double, negation, operator as operator_of, real, result_type, round_even};
+use super::{
+    aggregates, arithmetic, double, negation, one_nan, operator as operator_of, real, result_type, round_even,
+};
 
 /// What `PostgreSQL` skips around a number that it reads from text.
 const SPACES: &str = " \t\n\r\u{b}\u{c}";
@@ -247,7 +249,7 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             None => binary(*op, left, right, schema).or_else(|| in_microseconds(&expression, schema)),
         },
         Expr::Negative(inner) => match type_of(inner, schema) {
-            Some(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
+            Some(DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Float32 | DataType::Float64) => {
                 Some(Expr::ScalarFunction(ScalarFunction::new_udf(negation(), vec![inner.as_ref().clone()])))
             }
             _ => None,
@@ -266,6 +268,16 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "round" && args.len() == 1 => {
             let of = args.first().filter(|of| is_float(of, schema));
             of.map(|of| whole(of.clone()))
+        }
+        // A NaN that is made of other numbers has a sign on some processors.
+        Expr::ScalarFunction(ScalarFunction { func, .. })
+            if makes_nan(func.name()) && is_float(&expression, schema) =>
+        {
+            Some(Expr::ScalarFunction(ScalarFunction::new_udf(one_nan(), vec![expression.clone()])))
+        }
+        // Once is enough.
+        Expr::ScalarFunction(call) if is_call(&expression, &one_nan()) => {
+            call.args.first().filter(|inner| is_call(inner, &one_nan())).cloned()
         }
         // Equal is what `=` says: the two zeros are, and NaN and NaN.
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => match args.as_slice() {
@@ -299,6 +311,15 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         other => in_microseconds(other, schema),
     };
     made.map_or_else(|| Transformed::no(expression), Transformed::yes)
+}
+
+/// Whether a function of floating-point numbers gives NaN for some that are not.
+fn makes_nan(function: &str) -> bool {
+    const NAMES: [&str; 18] = [
+        "sqrt", "power", "pow", "ln", "log", "log2", "log10", "acos", "acosh", "asin", "atanh", "sin", "cos", "tan",
+        "cot", "exp", "nanvl", "signum",
+    ];
+    NAMES.contains(&function)
 }
 
 fn is_float(expression: &Expr, schema: &DFSchema) -> bool {

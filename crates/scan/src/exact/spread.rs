@@ -42,7 +42,9 @@ impl What {
         }
         let divisor = if self.of_all { count } else { count - 1 };
         let variance = squares()? / divisor as f64;
-        Ok(Some(if self.is_root { variance.sqrt() } else { variance }))
+        let result = if self.is_root { variance.sqrt() } else { variance };
+        // There is one NaN, which is equal to itself.
+        Ok(Some(if result.is_nan() { f64::NAN } else { result }))
     }
 }
 

@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 use super::decimals::{self, Digits};
 use super::frame::{Frame, Summary};
 use super::groups::Groups;
+use super::nans::{GroupsWithOneNan, OneNan};
 
 /// The sum of numbers.
 pub fn sum() -> Arc<AggregateUDF> {
@@ -256,7 +257,7 @@ impl AggregateUDFImpl for Total {
         match of {
             Some(what) if args.is_distinct => Ok(Box::new(Distinct { what, values: HashSet::new() })),
             Some(what) => Ok(Box::new(Running { what, sum: 0, count: 0 })),
-            None => self.inexact.accumulator(args),
+            None => Ok(Box::new(OneNan(self.inexact.accumulator(args)?))),
         }
     }
 
@@ -280,7 +281,7 @@ impl AggregateUDFImpl for Total {
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
         match args.expr_fields.first().and_then(|field| self.what(field.data_type())) {
             Some(what) => Ok(Box::new(Groups::new(what))),
-            None => self.inexact.create_groups_accumulator(args),
+            None => Ok(Box::new(GroupsWithOneNan(self.inexact.create_groups_accumulator(args)?))),
         }
     }
 
@@ -315,7 +316,7 @@ impl Summary for OfFrame {
             count += 1;
         }
         let result = if self.averages { sum.map(|sum| sum / count as f64) } else { sum };
-        Ok(ScalarValue::Float64(result))
+        Ok(ScalarValue::Float64(result.map(|result| if result.is_nan() { f64::NAN } else { result })))
     }
 }
 

@@ -57,3 +57,26 @@ fn a_rounded_decimal_is_equal_to_a_column_wherever_it_is_compared() {
     assert_eq!(shell.rows("SELECT k FROM t ORDER BY k"), ["1", "5"]);
     shell.refuses("SELECT round(99999999999999999999999999999999999999, -1)", &["38", "overflow"]);
 }
+
+#[test]
+fn nan_is_larger_than_all_numbers_and_equal_to_itself_however_it_came_to_be() {
+    let shell = Shell::with(
+        "CREATE TABLE f (k INT PRIMARY KEY, g INT, d DOUBLE, r REAL);
+         INSERT INTO f VALUES (1, 1, 'NaN', 'NaN'), (2, 1, 1.5, 1.5), (3, 2, 'NaN', 'NaN'),
+                              (4, 3, 'Infinity', 'Infinity'), (5, 3, '-Infinity', '-Infinity'), (6, 4, NULL, NULL)",
+    );
+    assert_eq!(
+        shell.rows("SELECT g, min(d), max(d), min(r), max(r) FROM f GROUP BY g ORDER BY g"),
+        ["1|1.5|NaN|1.5|NaN", "2|NaN|NaN|NaN|NaN", "3|-inf|inf|-inf|inf", "4|NULL|NULL|NULL|NULL"]
+    );
+    for made in ["-d", "d * 0", "d - d", "d * -1", "sqrt(d - d)", "CAST(r AS DOUBLE) - d"] {
+        let of_nan = "k IN (1, 3)";
+        assert_eq!(shell.rows(&format!("SELECT count(*) FROM f WHERE {made} > 1e300 AND {of_nan}")), ["2"], "{made}");
+        let joined = format!("SELECT count(*) FROM (SELECT {made} AS m FROM f WHERE {of_nan}) a JOIN f b ON a.m = b.d");
+        assert_eq!(shell.rows(&joined), ["4"], "{joined}");
+    }
+    assert_eq!(shell.rows("SELECT count(*) FROM f WHERE d - d = 'NaN'::DOUBLE"), ["4"]);
+    assert_eq!(shell.rows("SELECT d - d, count(*) FROM f WHERE d > 1e300 OR d < 0 GROUP BY d - d"), ["NaN|4"]);
+    assert_eq!(shell.rows("SELECT sum(d) = 'NaN'::DOUBLE, avg(d) > 1 FROM f WHERE g = 3"), ["true|true"]);
+    assert_eq!(shell.rows("SELECT sum(d) > 1, stddev(d) > 1 FROM f WHERE g = 3 GROUP BY g"), ["true|true"]);
+}
