@@ -46,7 +46,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
-pub use calls::{double, epoch, microseconds, negation, not_lost, one_nan, only_row, real, round_even};
+pub use calls::{difference, double, epoch, microseconds, negation, not_lost, one_nan, only_row, real, round_even};
 pub use extremes::{greatest, least};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
@@ -96,6 +96,7 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         real(),
         double(),
         one_nan(),
+        difference(),
         epoch(),
         microseconds(),
         only_row(),

@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::spans::intervals;
+
 /// `-a` of an integer, of which that of the smallest one is an error, or of a floating-point number.
 pub fn negation() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Negation.function());
@@ -72,9 +74,16 @@ pub fn one_nan() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// The difference of two times as `PostgreSQL` gives it: whole days, and the rest.
+pub fn difference() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Difference.function());
+    Arc::clone(&FUNCTION)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Call {
     OneNan,
+    Difference,
     Negation,
     RoundEven,
     Real,
@@ -103,6 +112,7 @@ impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
         match self.call {
             Call::OneNan => "exact_one_nan",
+            Call::Difference => "exact_difference",
             Call::Negation => "exact_minus",
             Call::RoundEven => "exact_whole",
             Call::Real => "exact_real",
@@ -141,6 +151,7 @@ impl ScalarUDFImpl for Function {
         Ok(match self.call {
             Call::Real => DataType::Float32,
             Call::Double => DataType::Float64,
+            Call::Difference => DataType::Interval(IntervalUnit::MonthDayNano),
             Call::Epoch => seconds_type(first)?,
             Call::Microseconds => seconds_type(first).map(|_| DataType::Int64)?,
             Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost | Call::OneNan => first.clone(),
@@ -162,6 +173,7 @@ impl ScalarUDFImpl for Function {
         let Some(value) = values.next() else { return exec_err!("{} of nothing", self.name()) };
         match self.call {
             Call::OneNan => each(value, |array| Ok(with_one_nan(array))),
+            Call::Difference => each(value, intervals),
             Call::Negation => each(value, |array| {
                 neg(array).map(|made| with_one_nan(&made)).map_err(|error| match error {
                     ArrowError::ArithmeticOverflow(what) => {

@@ -109,7 +109,7 @@ impl ScalarUDFImpl for Function {
 const DAY: i64 = 86_400_000_000;
 
 /// Intervals of any kind as those that have all three parts.
-fn intervals(array: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn intervals(array: &ArrayRef) -> Result<ArrayRef> {
     let all = DataType::Interval(IntervalUnit::MonthDayNano);
     Ok(match array.data_type() {
         found if *found == all => Arc::clone(array),

@@ -1,11 +1,11 @@
 //! Arithmetic is exact from where it is planned on, so that all types above it are those of `PostgreSQL`.
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::datetime::date_part;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, Operator, cast, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use ishigaki_scan::exact;
 
@@ -16,6 +16,11 @@ pub(crate) struct Arithmetic;
 impl ExprPlanner for Arithmetic {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, mut left, mut right } = raw;
+        if op == BinaryOperator::Minus
+            && let Some(difference) = of_times(&left, &right, schema)
+        {
+            return Ok(PlannerResult::Planned(difference));
+        }
         if let Some(operator) = arithmetic(&op) {
             if let Some(exact) = exact::unsettled(operator, &left, &right, schema) {
                 return Ok(PlannerResult::Planned(exact));
@@ -65,6 +70,31 @@ fn arithmetic(operator: &BinaryOperator) -> Option<Operator> {
         BinaryOperator::Modulo => Operator::Modulo,
         _ => return None,
     })
+}
+
+/// The difference of two times, or of a time and a day: an interval of days and the rest of a day.
+fn of_times(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let time = DataType::Timestamp(TimeUnit::Microsecond, None);
+    // The left one may be thousands of operators deep.
+    let right_type = exact::type_of(right, schema)?;
+    if !matches!(right_type, DataType::Timestamp(_, None) | DataType::Date32 | DataType::Utf8 | DataType::Utf8View) {
+        return None;
+    }
+    let types = [exact::type_of(left, schema)?, right_type];
+    if !types.contains(&time) {
+        return None;
+    }
+    let as_time = |(operand, found): (&Expr, DataType)| match (found, operand) {
+        (found, _) if found == time => Some(operand.clone()),
+        // A text that is written down is of the other one's type.
+        (DataType::Timestamp(_, None) | DataType::Date32, _)
+        | (DataType::Utf8 | DataType::Utf8View, Expr::Literal(..)) => Some(cast(operand.clone(), time.clone())),
+        _ => None,
+    };
+    let [left_type, right_type] = types;
+    let (left, right) = (as_time((left, left_type))?, as_time((right, right_type))?);
+    let difference = BinaryExpr::new(Box::new(left), Operator::Minus, Box::new(right));
+    Some(exact::difference().call(vec![Expr::BinaryExpr(difference)]))
 }
 
 fn is_comparison(operator: &BinaryOperator) -> bool {

@@ -80,3 +80,17 @@ fn nan_is_larger_than_all_numbers_and_equal_to_itself_however_it_came_to_be() {
     assert_eq!(shell.rows("SELECT sum(d) = 'NaN'::DOUBLE, avg(d) > 1 FROM f WHERE g = 3"), ["true|true"]);
     assert_eq!(shell.rows("SELECT sum(d) > 1, stddev(d) > 1 FROM f WHERE g = 3 GROUP BY g"), ["true|true"]);
 }
+
+#[test]
+fn the_difference_of_two_times_has_days() {
+    let shell = Shell::with("CREATE TABLE m (a TIMESTAMP); INSERT INTO m VALUES ('2024-03-31 05:06:07')");
+    let difference = "a - TIMESTAMP '2024-03-01'";
+    assert_eq!(
+        shell.rows(&format!(
+            "SELECT EXTRACT(DAY FROM {difference}), EXTRACT(HOUR FROM {difference}), EXTRACT(MINUTE FROM {difference}),
+                    date_part('hour', {difference}), ({difference})::TEXT, a - ({difference}) FROM m"
+        )),
+        ["30|5|6|5.0|30 days 05:06:07|2024-03-01T00:00:00"]
+    );
+    assert_eq!(shell.rows("SELECT (- INTERVAL '1 month 2 days')::TEXT"), ["-1 mons -2 days"]);
+}

@@ -1,9 +1,16 @@
 //! Intervals in words that DataFusion reads: `1 day 02:03:04` is `1 day 2 hours 3 minutes 4 seconds`, and `1-2` a year and two
 //! months.
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, Value};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, UnaryOperator, Value};
 
 pub(super) fn spell_out(expression: &mut Expr) {
+    // DataFusion would put the minus before the text, where it is one of the first number alone.
+    if let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = expression
+        && matches!(expr.as_ref(), Expr::Interval(_))
+    {
+        let interval = std::mem::replace(expr.as_mut(), Expr::value(Value::Null));
+        **expr = Expr::Nested(Box::new(interval));
+    }
     let text = match expression {
         Expr::Interval(Interval { value, leading_field: None, last_field: None, .. }) => value.as_mut(),
         Expr::Cast { expr, data_type: DataType::Interval { .. }, .. } => expr.as_mut(),
