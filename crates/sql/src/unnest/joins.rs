@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinConstraint, NullEquality, Result, ScalarValue};
 use datafusion::logical_expr::expr::InSubquery;
@@ -35,7 +36,15 @@ pub(crate) fn same(left: &LogicalPlan, l: Expr, right: &LogicalPlan, r: Expr) ->
     if !l.nullable(left.schema().as_ref())? && !r.nullable(right.schema().as_ref())? {
         return Ok(vec![(l, r)]);
     }
-    let default = ScalarValue::new_default(&l.get_type(left.schema().as_ref())?)?;
+    let of = match l.get_type(left.schema().as_ref())? {
+        DataType::Null => r.get_type(right.schema().as_ref())?,
+        known => known,
+    };
+    if of == DataType::Null {
+        // There is nothing else that they could be.
+        return Ok(vec![(l.is_null(), r.is_null())]);
+    }
+    let default = ScalarValue::new_default(&of)?;
     let filled = |key: &Expr| when(key.clone().is_null(), Expr::Literal(default.clone(), None)).otherwise(key.clone());
     Ok(vec![(filled(&l)?, filled(&r)?), (l.is_null(), r.is_null())])
 }

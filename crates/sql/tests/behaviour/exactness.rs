@@ -94,3 +94,41 @@ fn the_difference_of_two_times_has_days() {
     );
     assert_eq!(shell.rows("SELECT (- INTERVAL '1 month 2 days')::TEXT"), ["-1 mons -2 days"]);
 }
+
+#[test]
+fn a_real_beside_another_number_is_compared_as_a_double() {
+    let shell = Shell::with(
+        "CREATE TABLE n (k INT PRIMARY KEY, r REAL);
+         INSERT INTO n VALUES (1, 0.1), (16777217, 16777216), (3, 3)",
+    );
+    for (query, expected) in [
+        ("SELECT k FROM n WHERE k = r ORDER BY k", &["3"][..]),
+        ("SELECT k FROM n WHERE k IN (SELECT r FROM n) ORDER BY k", &["3"]),
+        ("SELECT a.k FROM n a JOIN n b ON a.k = b.r ORDER BY 1", &["3"]),
+        ("SELECT k FROM n WHERE r = 0.1 OR r IN (0.1) OR r BETWEEN 16777217 AND 16777218", &[]),
+        // Several numbers are REALs as what is looked for is.
+        ("SELECT k FROM n WHERE r IN (0.1, 0.2)", &["1"]),
+        ("SELECT k FROM n WHERE r NOT IN (0.1, 16777217, k) ORDER BY k", &[]),
+        ("SELECT CASE r WHEN 0.1 THEN 'a' WHEN 3 THEN 'b' ELSE 'c' END FROM n ORDER BY k", &["c", "b", "c"]),
+        ("SELECT 16777217::INTEGER = 16777216::REAL, 3 = 3::REAL", &["false|true"]),
+    ] {
+        assert_eq!(shell.rows(query), expected, "{query}");
+    }
+}
+
+#[test]
+fn nulls_of_no_type_are_the_same_in_set_operations_and_joins() {
+    let shell = decimals();
+    for (query, expected) in [
+        ("SELECT NULL INTERSECT SELECT NULL", &["NULL"][..]),
+        ("SELECT NULL EXCEPT SELECT NULL", &[]),
+        ("SELECT k, NULL FROM t INTERSECT SELECT k, NULL FROM t WHERE k < 3 ORDER BY k", &["1|NULL", "2|NULL"]),
+        ("SELECT k, NULL FROM t EXCEPT SELECT k, NULL FROM t WHERE k < 5", &["5|NULL"]),
+        (
+            "SELECT count(*) FROM (SELECT NULL AS n FROM t) a JOIN (SELECT NULL AS n) b ON a.n IS NOT DISTINCT FROM b.n",
+            &["5"],
+        ),
+    ] {
+        assert_eq!(shell.rows(query), expected, "{query}");
+    }
+}

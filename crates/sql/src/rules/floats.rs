@@ -1,0 +1,199 @@
+//! A floating-point number beside another number is compared as `PostgreSQL` compares it: both as a DOUBLE, unless both are a REAL.
+//!
+//! DataFusion would turn the floating-point side into a decimal, which has neither its range nor its precision, and an integer beside a
+//! REAL into a REAL, as which it may be equal to its neighbours. A list of several numbers after IN has one type together with what is
+//! looked for; so have the columns of INTERSECT and EXCEPT. NULLs of no type in these are texts.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Case, InList, InSubquery};
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, cast, lit,
+};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use ishigaki_scan::exact;
+
+use super::in_expressions;
+
+/// The rule. To be run before DataFusion's coercion of types.
+#[derive(Debug)]
+pub(crate) struct FloatsStayFloats;
+
+impl AnalyzerRule for FloatsStayFloats {
+    fn name(&self) -> &'static str {
+        "floats_stay_floats"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = in_expressions(plan, |expression, schema| {
+            expression.transform_up(|expression| beside_floats(expression, schema))
+        })?;
+        plan.transform_up_with_subqueries(|plan| match plan {
+            LogicalPlan::Join(join) => joined(join),
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+    }
+}
+
+fn beside_floats(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let found = match &expression {
+        // What stands between others in thousands, AND and `||`, has no numbers.
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
+            alike([&**left, &**right].into_iter(), schema)
+                .and_then(|both| <[Expr; 2]>::try_from(both).ok())
+                .map(|[left, right]| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))))
+        }
+        Expr::Between(Between { expr, negated, low, high }) => alike([&**expr, &**low, &**high].into_iter(), schema)
+            .and_then(|all| <[Expr; 3]>::try_from(all).ok())
+            .map(|[expr, low, high]| {
+                Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))
+            }),
+        Expr::InList(list) => listed(list, schema),
+        Expr::Case(case) => chosen(case, schema),
+        Expr::InSubquery(of) => sought(of, schema)?,
+        _ => None,
+    };
+    Ok(found.map_or_else(|| Transformed::no(expression), Transformed::yes))
+}
+
+/// Numbers of several types, one of which is of floating-point numbers, as DOUBLE; nothing if there is nothing to change.
+fn alike<'a>(all: impl Iterator<Item = &'a Expr> + Clone, schema: &DFSchema) -> Option<Vec<Expr>> {
+    let types = all.clone().map(|expression| exact::type_of(expression, schema)).collect::<Option<Vec<_>>>()?;
+    if !differ(&types.iter()) {
+        return None;
+    }
+    // A REAL and numbers that are written down and are REALs, too: the column stays as it is for those that know its bounds.
+    let reals = all.clone().zip(&types).map(|(expression, of)| match of {
+        DataType::Float32 | DataType::Null => Some(expression.clone()),
+        _ => as_real(expression),
+    });
+    if let Some(reals) = reals.collect::<Option<Vec<_>>>() {
+        return Some(reals);
+    }
+    let double = |(expression, of): (&Expr, &DataType)| match of {
+        DataType::Float64 | DataType::Null => expression.clone(),
+        _ => cast(expression.clone(), DataType::Float64),
+    };
+    Some(all.zip(&types).map(double).collect())
+}
+
+/// Whether these are numbers of several types, one of them of floating-point numbers.
+fn differ<'a>(types: &(impl Iterator<Item = &'a DataType> + Clone)) -> bool {
+    let mut numbers = types.clone().filter(|of| !of.is_null());
+    let first = numbers.next();
+    types.clone().all(|of| of.is_numeric() || of.is_null())
+        && types.clone().any(DataType::is_floating)
+        && numbers.any(|of| Some(of) != first)
+}
+
+/// A number that is written down, as a REAL, if it is one.
+fn as_real(expression: &Expr) -> Option<Expr> {
+    let Expr::Literal(value, _) = expression else { return None };
+    let ScalarValue::Float64(Some(value)) = value.cast_to(&DataType::Float64).ok()? else { return None };
+    let real = value as f32;
+    (f64::from(real).to_bits() == value.to_bits()).then(|| lit(ScalarValue::Float32(Some(real))))
+}
+
+/// `x IN (1, 2.5, y)`: the numbers without columns have one type with `x`, if there are several; all others are compared one by one.
+fn listed(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<Expr> {
+    let of = |expression: &Expr| exact::type_of(expression, schema);
+    let all = std::iter::once(&**expr).chain(list);
+    let types = all.clone().map(of).collect::<Option<Vec<_>>>()?;
+    if !differ(&types.iter()) {
+        return None;
+    }
+    let made = |expr: Expr, list: Vec<Expr>| {
+        let list = InList { expr: Box::new(expr), list, negated: *negated };
+        (!list.list.is_empty()).then(|| Expr::InList(list))
+    };
+    let (columns, numbers): (Vec<Expr>, Vec<Expr>) = list.iter().cloned().partition(Expr::any_column_refs);
+    let apart = |list: &[Expr]| {
+        let mut all = alike(std::iter::once(&**expr).chain(list), schema)
+            .unwrap_or_else(|| std::iter::once(&**expr).chain(list).cloned().collect());
+        let list = all.split_off(1);
+        made(all.pop()?, list)
+    };
+    if numbers.len() < 2 {
+        return apart(list);
+    }
+    let known = std::iter::once(&**expr).chain(&numbers).filter_map(of).filter(|of| !of.is_null());
+    let common = known.map(Some).reduce(|one, other| exact::alternatives(&one?, &other?))??;
+    let as_common = |value: &Expr| match of(value) {
+        Some(found) if found != common && !found.is_null() => cast(value.clone(), common.clone()),
+        _ => value.clone(),
+    };
+    let together = made(as_common(expr), numbers.iter().map(as_common).collect());
+    match (together, apart(&columns)) {
+        (Some(one), Some(other)) if *negated => Some(one.and(other)),
+        (Some(one), Some(other)) => Some(one.or(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// `CASE x WHEN 1 THEN …` compares.
+fn chosen(case: &Case, schema: &DFSchema) -> Option<Expr> {
+    let of = case.expr.as_deref()?;
+    let values = case.when_then_expr.iter().map(|(when, _)| when.as_ref());
+    let mut all = alike(std::iter::once(of).chain(values), schema)?.into_iter();
+    let expr = all.next().map(Box::new);
+    let thens = case.when_then_expr.iter().map(|(_, then)| then.clone());
+    let when_then_expr = all.map(Box::new).zip(thens).collect();
+    Some(Expr::Case(Case { expr, when_then_expr, else_expr: case.else_expr.clone() }))
+}
+
+/// `x IN (SELECT y …)` compares.
+fn sought(InSubquery { expr, subquery, negated }: &InSubquery, schema: &DFSchema) -> Result<Option<Expr>> {
+    let columns = subquery.subquery.schema().columns();
+    let (Some(of), [column]) = (exact::type_of(expr, schema), columns.as_slice()) else { return Ok(None) };
+    let found = subquery.subquery.schema().field(0).data_type().clone();
+    if !differ(&[&of, &found].into_iter()) {
+        return Ok(None);
+    }
+    let double = |value: Expr, of: &DataType| match of {
+        DataType::Float64 => value,
+        _ => cast(value, DataType::Float64),
+    };
+    let name = column.name.clone();
+    let plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+        .project([double(Expr::Column(column.clone()), &found).alias(name)])?
+        .build()?;
+    let subquery = Subquery {
+        subquery: Arc::new(plan),
+        outer_ref_columns: subquery.outer_ref_columns.clone(),
+        spans: subquery.spans.clone(),
+    };
+    let expr = Box::new(double(expr.as_ref().clone(), &of));
+    Ok(Some(Expr::InSubquery(InSubquery { expr, subquery, negated: *negated })))
+}
+
+/// A join whose columns are compared so. Those of a set operation have one type, as all alternatives.
+fn joined(join: Join) -> Result<Transformed<LogicalPlan>> {
+    let is_set = join.null_equality == NullEquality::NullEqualsNull;
+    let mut changed = false;
+    let mut on = Vec::with_capacity(join.on.len());
+    for (left, right) in &join.on {
+        let (of, other) = (left.get_type(join.left.schema())?, right.get_type(join.right.schema())?);
+        let common = match (&of, &other) {
+            (DataType::Null, DataType::Null) => Some(DataType::Utf8View),
+            (DataType::Null, known) | (known, DataType::Null) => Some(known.clone()),
+            _ if differ(&[&of, &other].into_iter()) && is_set => exact::alternatives(&of, &other),
+            _ if differ(&[&of, &other].into_iter()) => Some(DataType::Float64),
+            _ => None,
+        };
+        let as_common = |value: &Expr, of: &DataType| match &common {
+            Some(common) if common != of => cast(value.clone(), common.clone()),
+            _ => value.clone(),
+        };
+        changed |= common.is_some();
+        on.push((as_common(left, &of), as_common(right, &other)));
+    }
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    Ok(Transformed::yes(LogicalPlan::Join(Join { on, ..join })))
+}
