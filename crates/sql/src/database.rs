@@ -27,7 +27,9 @@ use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
-use crate::rules::{Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, Recursion, TextsAsBytes, TextsAsTimes};
+use crate::rules::{
+    Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, Recursion, TextsAsBytes, TextsAsTimes, WideFrames,
+};
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
 use crate::unnest::Unnest;
@@ -248,6 +250,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
         Arc::new(MixedNumbers),
         Arc::new(ExactNumbers),
         Arc::new(FloatsStayFloats),
+        Arc::new(WideFrames),
         Arc::new(LateConstants),
     ];
     analyzers.extend(Analyzer::new().rules);
@@ -272,10 +275,10 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     // The first planner that knows an operator plans it; of functions of one name the last one is called.
     state.expr_planners().get_or_insert_default().insert(0, Arc::new(Arithmetic));
     state.aggregate_functions().get_or_insert_default().extend(exact::aggregates());
+    state.scalar_functions().get_or_insert_default().extend(exact::functions());
     state.scalar_functions().get_or_insert_default().extend(bounded::functions());
     state.scalar_functions().get_or_insert_default().extend(functions::planned());
     if settings.distribute.is_none() {
-        state.scalar_functions().get_or_insert_default().extend(exact::functions());
         state.aggregate_functions().get_or_insert_default().extend(functions::aggregates());
     }
     Ok(match &settings.distribute {

@@ -2,13 +2,15 @@
 //!
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
 //! recursive terms of other types than the first,
-//! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`FloatsStayFloats`] has floating-point numbers compared as such, and [`Intervals`] has intervals compared as there; that no other
+//! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
+//! that have room for them, and [`Intervals`] has intervals compared as there; that no other
 //! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
 mod arithmetic;
 mod barrier;
 mod bytes;
 mod floats;
+mod frames;
 mod intervals;
 mod moments;
 mod one_row;
@@ -24,6 +26,7 @@ pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
 pub(crate) use bytes::TextsAsBytes;
 pub(crate) use floats::FloatsStayFloats;
+pub(crate) use frames::WideFrames;
 pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;

@@ -132,3 +132,26 @@ fn nulls_of_no_type_are_the_same_in_set_operations_and_joins() {
         assert_eq!(shell.rows(query), expected, "{query}");
     }
 }
+
+#[test]
+fn a_range_frame_ends_where_its_bound_is_and_not_where_the_type_ends() {
+    let shell = Shell::with(
+        "CREATE TABLE w (k INT PRIMARY KEY, s SMALLINT, b BIGINT);
+         INSERT INTO w VALUES (1, 32767, 9223372036854775807), (2, 32765, 9223372036854775805),
+                              (3, -32768, -9223372036854775808), (4, NULL, NULL)",
+    );
+    for column in ["s", "b"] {
+        for (order, frame, expected) in [
+            ("", "1 PRECEDING AND 1 FOLLOWING", ["1", "1", "1", "1"]),
+            ("", "1 FOLLOWING AND 2 FOLLOWING", ["0", "1", "0", "1"]),
+            ("", "2 PRECEDING AND 1 PRECEDING", ["1", "0", "0", "1"]),
+            ("DESC", "2 PRECEDING AND 1 PRECEDING", ["0", "1", "0", "1"]),
+            ("DESC NULLS LAST", "1 PRECEDING AND 100000 FOLLOWING", ["2", "1", "1", "1"]),
+        ] {
+            let query =
+                format!("SELECT count(*) OVER (ORDER BY {column} {order} RANGE BETWEEN {frame}) FROM w ORDER BY k");
+            let expected = if column == "s" && frame.contains("100000") { ["3", "2", "1", "1"] } else { expected };
+            assert_eq!(shell.rows(&query), expected, "{query}");
+        }
+    }
+}
