@@ -44,7 +44,7 @@ impl Generator<'_> {
         // Numbers of different families are compared as numbers.
         let other = match family {
             Family::Integer if self.chance(20) => Family::Decimal,
-            Family::Decimal if self.chance(20) => Family::Integer,
+            Family::Decimal | Family::Float if self.chance(20) => Family::Integer,
             Family::Date if self.chance(15) => Family::Timestamp,
             _ => family,
         };
@@ -99,6 +99,7 @@ impl Generator<'_> {
                 "INTERVAL '24:00:00'",
                 "INTERVAL '23:59:59.5'",
                 "INTERVAL '-1 month 31 days'",
+                "- INTERVAL '1 month -31 days'",
                 "INTERVAL '1 year'",
                 "INTERVAL '360 days'",
             ])),

@@ -78,6 +78,11 @@ impl Generator<'_> {
                 let (to, from) = (self.value(Family::Timestamp, depth), self.value(Family::Timestamp, 0));
                 tree!(sort; format!("CAST(EXTRACT({part} FROM age("), to, ", ", from, ")) AS INTEGER)")
             }
+            9 if self.chance(30) => {
+                let part = self.pick(&["DAY", "HOUR", "MINUTE", "MICROSECONDS"]);
+                let (to, from) = (self.value(Family::Timestamp, depth), self.value(Family::Timestamp, 0));
+                tree!(sort; format!("CAST(EXTRACT({part} FROM "), to, " - ", from, ") AS INTEGER)")
+            }
             9 => {
                 let part = self.pick(&["YEAR", "MONTH", "DAY", "DOW", "DOY", "QUARTER", "WEEK", "HOUR"]);
                 let of = self.value(Family::Timestamp, depth);
@@ -118,7 +123,9 @@ impl Generator<'_> {
             }
             4 => tree!(sort; "CAST(", self.tame(Family::Integer), " AS DECIMAL(12,3))"),
             5 => tree!(sort; self.pick(&["abs(", "floor(", "ceil(", "(- "]), self.tame(family), ")"),
-            6 => tree!(sort; self.pick(&["round(", "trunc("]), self.tame(family), self.pick(&[", 1)", ", 0)", ")"])),
+            6 => {
+                tree!(sort; self.pick(&["round(", "trunc("]), self.tame(family), self.pick(&[", 1)", ", 0)", ")", ", -1)", ", 2 - 1)"]))
+            }
             7 => tree!(sort; "CAST(", self.tame(family), self.pick(&[" AS DECIMAL(6,1))", " AS DECIMAL(20,0))"])),
             _ => {
                 let (a, b) = (self.value(family, depth), self.value(family, depth));
@@ -159,7 +166,7 @@ impl Generator<'_> {
             }
             5 => tree!(sort; "replace(", text, ", ", self.value(family, 0), ", 'x')"),
             6 => tree!(sort; self.pick(&["left(", "right("]), text, format!(", {})", self.random.i8(-2..4))),
-            7 => tree!(sort; self.pick(&["lpad(", "rpad("]), text, format!(", {}, 'xy')", self.random.u8(..6))),
+            7 => tree!(sort; self.pick(&["lpad(", "rpad("]), text, format!(", {}, 'xy')", self.random.i8(-2..6))),
             8 => tree!(sort; "concat(", text, ", ", self.value(family, 0), ")"),
             9 => {
                 let families = [Family::Integer, Family::Boolean, Family::Date, Family::Decimal, Family::Timestamp];

@@ -35,7 +35,7 @@ impl Generator<'_> {
             _ => family,
         };
         let name = table.name.clone();
-        let tree = match self.random.u8(..8) {
+        let tree = match self.random.u8(..11) {
             0..=2 => tree!(Sort::Query(2); "SELECT id, ", value, format!(" FROM {name}")),
             3 => {
                 let (op, than) = (self.pick(&[" < ", " = ", " >= ", " <> "]), self.constant(family, false));
@@ -59,6 +59,22 @@ impl Generator<'_> {
                 let taken = &table.columns[self.random.usize(1..table.columns.len())].name;
                 let new = if self.chance(70) { taken } else { "v" };
                 tree!(Sort::Query(2); "SELECT id AS k, ", value.clone(), format!(" AS {new} FROM {name} ORDER BY "), value, ", id")
+            }
+            // Values meet those of a column by their bits, not only by what is printed of them.
+            7 => {
+                let other = self.column_of(&table, family);
+                let op = self.pick(&[" IN (", " NOT IN ("]);
+                tree!(Sort::Query(1); format!("SELECT id FROM {name} WHERE "), value, op, format!("SELECT {other} FROM {name})"))
+            }
+            8 => {
+                let other = self.column_of(&table, family);
+                let op = self.pick(&["EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"]);
+                tree!(Sort::Query(2); "SELECT ", value, format!(", NULL FROM {name} {op} SELECT {other}, NULL FROM {name}"))
+            }
+            9 if !matches!(family, Family::Text | Family::Boolean) => {
+                let by = &table.columns[self.random.usize(..table.columns.len())].name;
+                let function = self.pick(&["min(", "max("]);
+                tree!(Sort::Query(2); format!("SELECT {by}, {function}"), value, format!(") FROM {name} GROUP BY {by}"))
             }
             _ => match self.assignment(&table, value.clone(), family) {
                 Some(tree) => {
@@ -88,6 +104,16 @@ impl Generator<'_> {
             .collect();
         let column = *fitting.get(self.random.usize(..fitting.len().max(1)))?;
         Some(tree!(Sort::Words; format!("UPDATE {} SET {column} = ", table.name), value))
+    }
+
+    /// A column of the family; NULL where there is none.
+    fn column_of(&mut self, table: &Table, family: Family) -> String {
+        let fitting: Vec<&str> =
+            table.columns.iter().filter(|column| column.family == family).map(|column| column.name.as_str()).collect();
+        match fitting.get(self.random.usize(..fitting.len().max(1))) {
+            Some(column) => (*column).to_owned(),
+            None => format!("CAST(NULL AS {})", family.name()),
+        }
     }
 
     /// A literal for a column, now and then one that does not fit.

@@ -8,10 +8,8 @@ impl Generator<'_> {
     /// A window function that gives a value of a family; `None` where there is none, or no column to order by.
     pub(super) fn window(&mut self, family: Family) -> Option<Tree> {
         let sort = Sort::Value(family);
-        let by = {
-            let by = Family::any(self.random);
-            self.reference_here(by)?
-        };
+        let by_family = Family::any(self.random);
+        let by = self.reference_here(by_family)?;
         let partition = if self.chance(50) {
             let family = Family::any(self.random);
             match self.reference_here(family) {
@@ -26,6 +24,20 @@ impl Generator<'_> {
         let over = |frame: &str| tree!(Sort::Words; " OVER (", partition.clone(), order.clone(), frame, ")");
         let whole = tree!(Sort::Words; " OVER (", partition.clone(), ")");
         Some(match family {
+            // Bounds of numbers, also beyond the ends of their types.
+            Family::Integer
+                if matches!(by_family, Family::Integer | Family::Decimal | Family::Float) && self.chance(30) =>
+            {
+                let bounds = [
+                    "1 PRECEDING AND 1 FOLLOWING",
+                    "2 PRECEDING AND CURRENT ROW",
+                    "1 FOLLOWING AND 3 FOLLOWING",
+                    "4 PRECEDING AND 1 PRECEDING",
+                    "UNBOUNDED PRECEDING AND 100000 FOLLOWING",
+                ];
+                let frame = format!(" RANGE BETWEEN {}", self.pick(&bounds));
+                tree!(sort; "count(*)", over(&frame))
+            }
             Family::Integer => match self.random.u8(..7) {
                 0 => tree!(sort; "rank()", over("")),
                 1 => tree!(sort; "dense_rank()", over("")),

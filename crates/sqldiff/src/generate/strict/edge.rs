@@ -74,6 +74,7 @@ impl Generator<'_> {
             }
             5 => tree!(sort; self.pick(&["abs(", "(- ", "floor(", "ceil(", "round(", "trunc("]), column, ")"),
             6 => tree!(sort; "round(", column, format!(", {})", self.random.i8(-3..12))),
+            7 => tree!(sort; self.pick(&["round(", "trunc("]), column, self.pick(&[", 2 - 1)", ", id)"])),
             _ => self.cast(
                 column,
                 &[
@@ -94,7 +95,7 @@ impl Generator<'_> {
         let sort = Sort::Value(Family::Float);
         match self.random.u8(..6) {
             0 | 1 => {
-                let other = self.pick(&["2", "0.5", "-1", "1e300", "id"]);
+                let other = self.pick(&["2", "0.5", "-1", "1e300", "id", "0", "'-Infinity'"]);
                 tree!(sort; "(", column, self.pick(&[" + ", " - ", " * ", " / "]), format!("({other}))"))
             }
             2 => tree!(sort; self.pick(&["abs(", "(- ", "floor(", "ceil(", "trunc(", "round("]), column, ")"),
