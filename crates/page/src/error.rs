@@ -36,6 +36,30 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The manifest of another page file lies where this one's should.
+    #[error(
+        "{file}: its manifest `{file}.pages` is that of another page file: its identity is {found:016x}, and {known:016x} was to be there; put the file's own manifest back, or restore the file from a copy that `ishigaki backup` has made. Where another file was put there on purpose, DROP TABLE and CREATE TABLE … WITH (…, existing = true) use it"
+    )]
+    Foreign {
+        /// The file.
+        file: String,
+        /// The identity in the manifest.
+        found: u64,
+        /// The one that was to be there.
+        known: u64,
+    },
+    /// The manifest of the file as it was before, where later appends are known of.
+    #[error(
+        "{file}: its manifest `{file}.pages` is an older copy: it has {found} of at least {known} appends; the pages of the later ones stay where they are: put the newest manifest back, or restore the file from a copy that `ishigaki backup` has made; `ishigaki salvage DIR --to DIR2` gets the rows of the older ones out of the database in DIR"
+    )]
+    Outdated {
+        /// The file.
+        file: String,
+        /// The appends in the manifest.
+        found: u64,
+        /// Those that are known of.
+        known: u64,
+    },
     /// A newer version of the format.
     #[error("{file} has version {version} of the format, and this program reads version 1; use a newer program")]
     Version {
@@ -107,7 +131,9 @@ impl Error {
             | Self::Unsupported { .. }
             | Self::RowTooLarge { .. }
             | Self::Invalid { .. } => ErrorKind::Invalid,
-            Self::Damaged { .. } | Self::Version { .. } => ErrorKind::Corrupt,
+            Self::Damaged { .. } | Self::Foreign { .. } | Self::Outdated { .. } | Self::Version { .. } => {
+                ErrorKind::Corrupt
+            }
             Self::Overtaken { .. } => ErrorKind::Conflict,
             Self::Closed { .. } => ErrorKind::Closed,
         }

@@ -18,6 +18,7 @@ use crate::name;
 use crate::page::{Layout, Page, PageDecoder};
 use crate::segment::OpenSegment;
 use crate::skip::{self, Predicate};
+use crate::state::State;
 use crate::zones::{self, Zones};
 
 /// A page file as it was at one moment: appends that become current later do not show in it.
@@ -130,6 +131,11 @@ impl Reader {
     /// What tells the file from others that had or will have its name: drawn at random when it was made.
     pub fn identity(&self) -> u64 {
         self.manifest.file
+    }
+
+    /// Which file it is, and how many appends it shows.
+    pub fn state(&self) -> State {
+        State::of(&self.manifest)
     }
 
     /// The columns.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Segment};
 use crate::name;
 use crate::reader::{Reader, read_manifest};
+use crate::state::State;
 
 /// Bytes copied at once.
 const PIECE: usize = 4 << 20;
@@ -45,19 +46,27 @@ pub struct FileDamage {
 }
 
 /// Reads every page of a file, and its zone maps. `give` gets the rows of each page that is whole, also of a segment that was cut
-/// short or made longer, and of one without zone maps.
+/// short or made longer, and of one without zone maps. A manifest that is older than the state that is `known` of the file is
+/// a damage, and the pages that it names are read.
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`] or [`Error::NotFound`] if the manifest can not be read, for without it no page can be found; and what
-/// `give` fails with.
+/// [`Error::Damaged`] or [`Error::NotFound`] if the manifest can not be read, for without it no page can be found;
+/// [`Error::Foreign`] if it is another file's; and what `give` fails with.
 pub fn survey(
     directory: &Arc<dyn Directory>,
     file: &str,
+    known: Option<State>,
     mut give: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Survey> {
     let (reader, fault) = Reader::remains(directory, file)?;
     let mut found = Survey { expected_rows: reader.rows(), ..Survey::default() };
+    let outdated = match known.map_or(Ok(()), |known| reader.state().check(file, known)) {
+        Err(Error::Outdated { found, known, .. }) => {
+            Some(format!("it is an older copy: it has {found} of at least {known} appends"))
+        }
+        checked => checked.map(|()| None)?,
+    };
     let columns: Vec<usize> = (0..reader.schema().fields().len()).collect();
     let mut decoder = reader.decoder(&columns)?;
     for number in 0..reader.pages() {
@@ -79,7 +88,7 @@ pub fn survey(
     let mut damage = |device: &str, what: String| {
         found.damages.push(FileDamage { device: device.to_owned(), offset: None, pages: None, what });
     };
-    if let Some(fault) = fault {
+    for fault in fault.into_iter().chain(outdated) {
         damage(&name::manifest(file), fault);
     }
     for (device, fault, zones) in reader.faults() {
@@ -147,7 +156,7 @@ pub fn copy(from: &dyn Directory, to: &Arc<dyn Directory>, file: &str) -> Result
     to.sync()?;
     to.rename(&unborn, &name::manifest(file))?;
     to.sync()?;
-    let copied = survey(to, file, |_| Ok(()))?;
+    let copied = survey(to, file, None, |_| Ok(()))?;
     match copied.damages.first() {
         None => Ok(manifest.appends),
         Some(damage) => {
@@ -159,16 +168,6 @@ pub fn copy(from: &dyn Directory, to: &Arc<dyn Directory>, file: &str) -> Result
             Err(Error::Damaged { file: file.to_owned(), part, reason: "it does not fit its checksum or its place" })
         }
     }
-}
-
-/// How many appends to a file became current since it was made, and which file it is.
-///
-/// # Errors
-///
-/// As [`Reader::open`].
-pub fn state(directory: &dyn Directory, file: &str) -> Result<(u64, u64)> {
-    let manifest = read_manifest(directory, file)?;
-    Ok((manifest.file, manifest.appends))
 }
 
 fn copy_segment(
@@ -231,7 +230,7 @@ mod tests {
     fn a_flipped_bit_costs_its_own_page_and_no_other_row() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
         drop(file(&directory, 3));
-        let whole = survey(&directory, "t", |_| Ok(())).expect("a file");
+        let whole = survey(&directory, "t", None, |_| Ok(())).expect("a file");
         assert!(whole.is_sound() && whole.rows == 15_000 && whole.pages > 6, "{whole:?}");
         let reader = Reader::open(directory.clone(), "t").expect("a file");
         let rows = reader.page_rows().expect("sound");
@@ -243,7 +242,7 @@ mod tests {
             bytes[200] ^= 16;
             device.write_durable(address.offset, &bytes).expect("writable");
             let mut given = 0;
-            let found = survey(&directory, "t", |batch| {
+            let found = survey(&directory, "t", None, |batch| {
                 given += batch.num_rows() as u64;
                 Ok(())
             });
@@ -259,11 +258,31 @@ mod tests {
     }
 
     #[test]
+    fn an_older_manifest_is_a_damage_and_another_files_is_refused() {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        let state = file(&directory, 3).state();
+        let found = |known: State| survey(&directory, "t", Some(known), |_| Ok(()));
+        for appends in [0, 3] {
+            assert!(found(State { appends, ..state }).expect("a file").is_sound());
+        }
+        let older = found(State { appends: 4, ..state }).expect("a file");
+        assert_eq!((older.rows, older.damages.len()), (15_000, 1), "{older:?}");
+        assert!(older.damages[0].what.contains("3 of at least 4 appends"), "{older:?}");
+        let mut given = 0;
+        let other = State { identity: state.identity ^ 1, ..state };
+        let refused = survey(&directory, "t", Some(other), |batch| {
+            given += batch.num_rows();
+            Ok(())
+        });
+        assert!(matches!(refused, Err(Error::Foreign { .. })) && given == 0, "{refused:?}");
+    }
+
+    #[test]
     fn a_missing_segment_is_one_damage() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
         drop(file(&directory, 3));
         directory.remove(&name::segment("t", 1)).expect("it is there");
-        let found = survey(&directory, "t", |_| Ok(())).expect("the manifest is sound");
+        let found = survey(&directory, "t", None, |_| Ok(())).expect("the manifest is sound");
         assert_eq!(found.rows, 10_000);
         assert_eq!(found.damages.iter().filter(|damage| damage.pages.is_some()).count(), 1, "{found:?}");
     }
@@ -287,7 +306,7 @@ mod tests {
             cut.write_durable(0, &bytes[..kept]).expect("memory never fails");
             let lost = &in_segment[in_segment.len().min(length / 4096)..];
             let mut given = 0;
-            let found = survey(&directory, "t", |batch| {
+            let found = survey(&directory, "t", None, |batch| {
                 given += batch.num_rows() as u64;
                 Ok(())
             });
@@ -319,7 +338,8 @@ mod tests {
         assert_eq!(Reader::open(to.clone(), "t").expect("a file").rows(), 10_000);
         assert_eq!(copy(from.as_ref(), &to, "t").expect("sound"), 3);
         assert_eq!(Reader::open(to.clone(), "t").expect("a file").rows(), 10_010);
-        assert_eq!(state(from.as_ref(), "t").expect("a file"), state(to.as_ref(), "t").expect("a file"));
+        let state = |directory: &Arc<dyn Directory>| crate::state(directory.as_ref(), "t").expect("a file");
+        assert_eq!(state(&from), state(&to));
         // The copy is a file of its own.
         Writer::open(to, "t", Settings::default()).expect("a file").append_all([&more]).expect("memory never fails");
         assert_eq!(Reader::open(from, "t").expect("a file").rows(), 10_010);

@@ -20,6 +20,7 @@ use crate::reader::{layout_of, read_manifest};
 use crate::schema;
 use crate::settings::Settings;
 use crate::sheet::header_len;
+use crate::state::State;
 
 mod append;
 mod resting;
@@ -95,6 +96,20 @@ impl Writer {
     /// Makes durable what the file shows, also where an append had failed at its very end, and removes what others
     /// that came to nothing have left. That takes a few syncs: who appends often keeps the writer.
     pub fn open(directory: Arc<dyn Directory>, file: &str, settings: Settings) -> Result<Self> {
+        Self::open_known(directory, file, settings, None)
+    }
+
+    /// The same, of a file that is `known`: of another one, or an older copy, nothing is touched.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::check`].
+    pub fn open_known(
+        directory: Arc<dyn Directory>,
+        file: &str,
+        settings: Settings,
+        known: Option<State>,
+    ) -> Result<Self> {
         let manifest = read_manifest(directory.as_ref(), file)?;
         let settings = Settings { page_size: ByteSize(manifest.page_size as u64), ..settings };
         if let Some(reason) = settings.fault() {
@@ -102,7 +117,7 @@ impl Writer {
         }
         let lock = take_lock(directory.as_ref(), file)?;
         // Again, now that nobody else changes it.
-        let manifest = read_manifest(directory.as_ref(), file)?;
+        let manifest = read_known(directory.as_ref(), file, known)?;
         let (layout, random) = (layout_of(file, &manifest), settings.seed.generator());
         let mut writer =
             Self { directory, layout, manifest: manifest.clone(), settings, random, closed: false, _lock: lock };
@@ -121,6 +136,11 @@ impl Writer {
     /// What tells the file from others that had or will have its name: drawn at random when it was made.
     pub fn identity(&self) -> u64 {
         self.manifest.file
+    }
+
+    /// Which file it is, and how many appends it has.
+    pub fn state(&self) -> State {
+        State::of(&self.manifest)
     }
 
     /// How many rows the file has.
@@ -184,9 +204,15 @@ pub fn remove_made(directory: &dyn Directory, file: &str, identity: u64) -> Resu
 
 /// Removes what killed appends have left of a file that is there: segments that it does not name, and a manifest that never
 /// became current. Nothing that it names. False: a writer has it now, and what is there may be the writer's.
-pub fn settle(directory: &dyn Directory, file: &str) -> Result<bool> {
+///
+/// What a manifest does not name was durable under a newer one, should this be an older copy: the caller says what is `known`.
+///
+/// # Errors
+///
+/// As [`State::check`]; then nothing is touched.
+pub fn settle(directory: &dyn Directory, file: &str, known: Option<State>) -> Result<bool> {
     name::check(file)?;
-    let manifest = read_manifest(directory, file)?;
+    let manifest = read_known(directory, file, known)?;
     if leftovers(directory, file, &manifest)?.is_empty() {
         return Ok(true);
     }
@@ -195,8 +221,15 @@ pub fn settle(directory: &dyn Directory, file: &str) -> Result<bool> {
         lock => lock?,
     };
     // Again, now that no writer changes it.
-    remove_leftovers(directory, file, &read_manifest(directory, file)?)?;
+    remove_leftovers(directory, file, &read_known(directory, file, known)?)?;
     Ok(true)
+}
+
+/// The current manifest, which must follow on what is known.
+fn read_known(directory: &dyn Directory, file: &str, known: Option<State>) -> Result<Manifest> {
+    let manifest = read_manifest(directory, file)?;
+    known.map_or(Ok(()), |known| State::of(&manifest).check(file, known))?;
+    Ok(manifest)
 }
 
 fn remove_locked(directory: &dyn Directory, file: &str) -> Result<()> {

@@ -277,14 +277,59 @@ fn what_a_killed_append_left_is_removed_and_nothing_else() {
     files.create("mine.csv", 4096).expect("the user's");
     let writer = Writer::open(files.clone(), "t-other", settings()).expect("free");
     files.create("t-other-0000000008.pages", 4096).expect("of an append under way");
-    assert!(settle(files.as_ref(), "t").expect("settled"));
-    assert!(!settle(files.as_ref(), "t-other").expect("looked at"), "its writer may be at it");
+    assert!(settle(files.as_ref(), "t", None).expect("settled"));
+    assert!(!settle(files.as_ref(), "t-other", None).expect("looked at"), "its writer may be at it");
     let mut expected = before;
     expected.extend(["mine.csv".to_owned(), "t-other-0000000008.pages".to_owned()]);
     expected.sort();
     assert_eq!(names(), expected, "opening it for writing has removed the other one's");
     drop(writer);
-    assert!(matches!(settle(files.as_ref(), "none"), Err(Error::NotFound { .. })));
+    assert!(matches!(settle(files.as_ref(), "none", None), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn beside_an_older_manifest_or_another_files_nothing_is_touched_by_one_who_knows() {
+    let batch = numbers(0..10);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(folder.path()).expect("it can be opened"));
+    let manifest = |file: &str| folder.path().join(format!("{file}.pages"));
+    let mut writer = Writer::create(files.clone(), "t", batch.schema(), settings()).expect("a new one");
+    writer.append_all([&batch]).expect("appended");
+    let old = std::fs::read(manifest("t")).expect("readable");
+    writer.append_all([&batch]).expect("appended");
+    let (known, rested) = (writer.state(), writer.rest().expect("nothing failed"));
+    let new = std::fs::read(manifest("t")).expect("readable");
+    drop(
+        Writer::create(files.clone(), "u", batch.schema(), Settings { seed: Seed(77), ..settings() })
+            .expect("a new one"),
+    );
+    let foreign = std::fs::read(manifest("u")).expect("readable");
+    let names = || files.list().expect("listed").into_iter().collect::<std::collections::BTreeSet<_>>();
+    let before = names();
+    let mut rested = Some(rested);
+    for (bytes, is_foreign) in [(&old, false), (&foreign, true)] {
+        std::fs::write(manifest("t"), bytes).expect("writable");
+        let is_expected = |error: &Error| match error {
+            Error::Foreign { .. } => is_foreign,
+            Error::Outdated { found: 1, known: 2, .. } => !is_foreign,
+            _ => false,
+        };
+        let error = settle(files.as_ref(), "t", Some(known)).expect_err("refused");
+        assert!(is_expected(&error) && error.kind() == ErrorKind::Corrupt, "{error}");
+        let error = Writer::open_known(files.clone(), "t", settings(), Some(known)).expect_err("refused");
+        assert!(is_expected(&error), "{error}");
+        if let Some(rested) = rested.take() {
+            let error = rested.resume().expect_err("refused");
+            assert!(is_expected(&error), "{error}");
+        }
+        assert_eq!(names(), before, "nothing is removed or made");
+        assert_eq!(&std::fs::read(manifest("t")).expect("readable"), bytes);
+    }
+    std::fs::write(manifest("t"), &new).expect("writable");
+    files.create("t-0000000007.pages", 4096).expect("as an append that is killed leaves it");
+    assert!(settle(files.as_ref(), "t", Some(known)).expect("settled"));
+    assert_eq!(names(), before);
+    assert_eq!(Reader::open(files, "t").expect("there").rows(), 20);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 mod format;
 mod page_files;
+mod page_states;
 mod row_ids;
 mod views;
 
@@ -24,6 +25,7 @@ use crate::{Error, Result};
 
 use page_files::PAGE_FILES;
 pub(crate) use page_files::{PageFile, forget_all};
+pub(crate) use page_states::{PAGE_STATES, Place, States, decode as decode_state};
 use row_ids::RowIds;
 pub use views::Relation;
 pub(crate) use views::VIEWS;
@@ -48,6 +50,7 @@ pub struct Catalog {
 struct Inner {
     definitions: TableId,
     page_files: TableId,
+    page_states: TableId,
     views: TableId,
     row_ids: RowIds,
     /// For what is not a part of a statement's transaction.
@@ -58,15 +61,18 @@ impl Catalog {
     /// Opens the catalog of the session's database and makes it when the database is new. To be called once for each
     /// open database.
     pub fn open(session: &Session) -> Result<Self> {
-        let (definitions, row_ids, page_files, views) = session.run(|txn| {
+        let [definitions, row_ids, page_files, views, page_states] = session.run(|txn| {
             let mut table = |name| match txn.table(name)? {
                 Some(id) => Ok(id),
                 None => txn.create_table(name),
             };
-            Ok::<_, ishigaki_txn::Error>((table(CATALOG)?, table(ROW_IDS)?, table(PAGE_FILES)?, table(VIEWS)?))
+            let names = [CATALOG, ROW_IDS, PAGE_FILES, VIEWS, PAGE_STATES];
+            let mut tables = [TableId(0); 5];
+            names.iter().zip(&mut tables).try_for_each(|(name, id)| table(name).map(|found| *id = found))?;
+            Ok::<_, ishigaki_txn::Error>(tables)
         })?;
         let (session, row_ids) = (session.clone(), RowIds::new(session.clone(), row_ids));
-        Ok(Self { inner: Arc::new(Inner { definitions, page_files, views, row_ids, session }) })
+        Ok(Self { inner: Arc::new(Inner { definitions, page_files, page_states, views, row_ids, session }) })
     }
 
     /// Makes an empty table.

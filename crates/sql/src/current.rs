@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ishigaki_page::State;
 use ishigaki_scan::PagedTable;
 use ishigaki_txn::{Savepoint, Snapshot, Transaction};
 use parking_lot::Mutex;
@@ -182,7 +183,7 @@ impl Current {
     /// Makes or finds the files of a new table. They go with the transaction.
     pub(crate) fn make_files(&self, definition: &TableDefinition, paged: &Paged) -> Result<()> {
         let catalog = self.read(|catalog, _| Ok(catalog.clone()))?;
-        let own = block_in_place(|| {
+        let (own, states) = block_in_place(|| {
             let mut files = self.files.lock();
             paged.locations.iter().try_for_each(|location| files.check_free(definition.name(), location))?;
             let store = Arc::clone(files.store());
@@ -195,9 +196,13 @@ impl Current {
                 return Err(error);
             }
             files.made(definition.name(), paged, claims);
-            Ok(own)
+            let states = paged.locations.iter().filter_map(|location| store.known(definition.name(), location));
+            Ok((own, states.collect::<Vec<_>>()))
         })?;
-        self.with_catalog(|catalog, transaction| catalog.unnote(transaction, &own))
+        self.with_catalog(|catalog, transaction| {
+            catalog.put_states(transaction, definition.name(), &states)?;
+            catalog.unnote(transaction, &own)
+        })
     }
 
     /// Lets the files of a table go when the transaction is durable.
@@ -215,6 +220,21 @@ impl Current {
         })?;
         let store = Arc::clone(self.files.lock().store());
         block_in_place(|| store.append(definition, paged))
+    }
+
+    /// Notes an append that has become current, so that an older manifest in its place is noticed.
+    pub(crate) fn appended(&self, definition: &TableDefinition, position: usize, state: State) {
+        let store = Arc::clone(self.files.lock().store());
+        if let Some(location) = definition.pages().and_then(|paged| paged.locations.get(position)) {
+            store.learn(definition.name(), location, state);
+        }
+        let catalog = self.live.lock().as_ref().map(|live| live.catalog.clone());
+        let place = (definition.name().to_owned(), position as u16);
+        let noted = catalog.map_or(Ok(()), |catalog| block_in_place(|| catalog.note_states(&[(place, state)])));
+        if let Err(error) = noted {
+            // The rows are there.
+            tracing::warn!(table = definition.name(), %error, "an append is not noted; the next one or the next opening does it");
+        }
     }
 
     /// Ends a snapshot before its statement does: waits until all that it showed is durable.

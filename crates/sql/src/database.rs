@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 use crate::bounded::{self, JoinedTexts, LateConstants};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Place};
 use crate::multiplicity::CountRows;
 use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
@@ -32,6 +32,7 @@ use crate::rules::{
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
+use crate::table::TableDefinition;
 use crate::unnest::Unnest;
 use crate::{Error, Result, Session, Settings, functions, planning};
 
@@ -113,10 +114,7 @@ impl Database {
         let catalog = Catalog::open(&engine.session())?;
         let store = Arc::new(Store::new(settings.page_memory));
         let tables = engine.session().run(|txn| catalog.list(txn))?;
-        tables
-            .iter()
-            .filter_map(|table| Some((table, table.pages()?)))
-            .for_each(|(table, paged)| settle(table.name(), paged));
+        settle_pages(&catalog, &store, &tables)?;
         catalog.forget(&remove_noted(&catalog.noted()?, &tables))?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -193,6 +191,19 @@ impl Drop for Inner {
             ishigaki_scan::end_runtime(runtime);
         }
     }
+}
+
+/// Looks at the page files of all tables, and notes which ones they are.
+fn settle_pages(catalog: &Catalog, store: &Store, tables: &[Arc<TableDefinition>]) -> Result<()> {
+    let states = catalog.states()?;
+    let paged = || tables.iter().filter_map(|table| Some((table.name(), table.pages()?)));
+    let newer: Vec<_> = paged().flat_map(|(table, paged)| settle(store, table, paged, &states)).collect();
+    catalog.note_states(&newer)?;
+    let is_a_tables = |(name, position): &Place| {
+        paged().any(|(table, paged)| table == name && usize::from(*position) < paged.locations.len())
+    };
+    let gone: Vec<Place> = states.into_keys().filter(|place| !is_a_tables(place)).collect();
+    catalog.forget_states(&gone)
 }
 
 /// Where statements spill to, if they may.

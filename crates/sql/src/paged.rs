@@ -31,7 +31,7 @@ mod store;
 pub(crate) use append::Appender;
 pub(crate) use files::Files;
 pub(crate) use options::{Wish, of as options_of};
-pub(crate) use store::{Store, remove_noted, settle};
+pub(crate) use store::{Store, at, remove_noted, settle};
 
 /// The directory of a table's page file, which is there.
 pub(crate) fn directory_of(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::reader::{layout_of, read_manifest};
 use crate::settings::Settings;
+use crate::state::State;
 
 /// A [`Writer`] that has let go of its lock, so that other writers have their turn.
 ///
@@ -37,10 +38,10 @@ impl RestingWriter {
     pub fn resume(self) -> Result<Writer> {
         let Self { directory, manifest, settings, random, file } = self;
         let lock = take_lock(directory.as_ref(), &file)?;
-        let current = read_manifest(directory.as_ref(), &file)?;
-        if (current.file, current.appends) != (manifest.file, manifest.appends) {
+        let known = State::of(&manifest);
+        if State::of(&read_manifest(directory.as_ref(), &file)?) != known {
             drop(lock);
-            return Writer::open(directory, &file, settings);
+            return Writer::open_known(directory, &file, settings, Some(known));
         }
         // Other writers may have begun appends and died.
         remove_leftovers(directory.as_ref(), &file, &manifest)?;

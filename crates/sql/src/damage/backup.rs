@@ -4,12 +4,13 @@
 //! copied, then the log, and then the page files must be as they were copied. Between the two looks they did not change,
 //! whatever moment of that time the log's copy shows.
 
+use ishigaki_page::State;
 use ishigaki_txn::{BackupReport, Progress, Source, Unfinished};
 
 use super::definitions::Definitions;
 use super::pages::{Places, Target};
 use crate::database::Database;
-use crate::paged::directory_of;
+use crate::paged::{at, directory_of};
 use crate::table::{Location, TableDefinition};
 use crate::{Error, Result};
 
@@ -84,7 +85,10 @@ fn make(
             for (table, location) in definitions.files() {
                 places.directory(table.name(), location)?;
             }
-            places.settle(&unfinished, settings, &definitions.paged, 0)?;
+            // They have not changed since before the log was copied: so the catalog knows of no later appends.
+            let states: Vec<State> = copied.iter().map(|(_, _, state)| *state).collect();
+            check(&definitions, &states)?;
+            places.settle(&unfinished, settings, &definitions, None)?;
             unfinished.finish()?;
             let moved = |(table, location): (&std::sync::Arc<TableDefinition>, &Location)| {
                 let new = places.of(location).unwrap_or_default();
@@ -94,23 +98,38 @@ fn make(
             let tables = definitions.rows.len() + definitions.paged.len();
             return Ok(BackedUp { engine, tables, views: definitions.views.len(), pages });
         }
-        copied = pages(to, &definitions)?;
+        copied = pages(to, &definitions).or_else(|error| {
+            // Pages that are not whole may be those of another manifest, which says more.
+            let states = definitions.files().map(|(table, location)| Ok(state(table, location)?.2));
+            states.collect::<Result<Vec<_>>>().and_then(|states| check(&definitions, &states))?;
+            Err(error)
+        })?;
     }
     let reason = "its page files changed each time while the log was copied; make the backup while nothing is appended";
     Err(Error::File { path: to.path.clone().unwrap_or_default(), reason: reason.to_owned(), source: None })
 }
 
 /// Which page file, with how many appends.
-type State = (String, String, (u64, u64));
+type Copied = (String, String, State);
 
-fn state(table: &TableDefinition, location: &Location) -> Result<State> {
+fn state(table: &TableDefinition, location: &Location) -> Result<Copied> {
     let directory = directory_of(table.name(), location)?;
     let state = ishigaki_page::state(directory.as_ref(), table.name())?;
     Ok((table.name().to_owned(), location.place.clone(), state))
 }
 
+/// Refuses page files that are others than the catalog knows of, or older; `states` are those of all, in order.
+fn check(definitions: &Definitions, states: &[State]) -> Result<()> {
+    for ((table, location), state) in definitions.files().zip(states) {
+        if let Some(noted) = definitions.state(table, location) {
+            state.check(table.name(), noted).map_err(|source| at(table.name(), location, source))?;
+        }
+    }
+    Ok(())
+}
+
 /// Copies all page files; what is there of an earlier copy of the same files is kept.
-fn pages(to: &Target, definitions: &Definitions) -> Result<Vec<State>> {
+fn pages(to: &Target, definitions: &Definitions) -> Result<Vec<Copied>> {
     let (mut places, mut copied) = (Places::new(to), Vec::new());
     for (table, location) in definitions.files() {
         let directory = places.directory(table.name(), location)?;
@@ -118,11 +137,11 @@ fn pages(to: &Target, definitions: &Definitions) -> Result<Vec<State>> {
         // Another file of that name may have been there: a table was dropped and made again.
         let old = ishigaki_page::state(directory.as_ref(), table.name()).ok();
         let new = ishigaki_page::state(from.as_ref(), table.name())?;
-        if old.is_some_and(|(file, _)| file != new.0) {
+        if old.is_some_and(|old| old.identity != new.identity) {
             ishigaki_page::remove(directory.as_ref(), table.name())?;
         }
         let appends = ishigaki_page::copy(from.as_ref(), &directory, table.name())?;
-        copied.push((table.name().to_owned(), location.place.clone(), (new.0, appends)));
+        copied.push((table.name().to_owned(), location.place.clone(), State { appends, ..new }));
     }
     Ok(copied)
 }

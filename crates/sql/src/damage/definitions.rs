@@ -5,9 +5,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use ishigaki_device::Directory;
+use ishigaki_page::State;
 use ishigaki_txn::{Progress, Salvage, TableId};
 
-use crate::catalog::{self, CATALOG, Relation, VIEWS};
+use crate::catalog::{self, CATALOG, PAGE_STATES, Relation, States, VIEWS};
 use crate::table::{Location, TableDefinition};
 use crate::view::ViewDefinition;
 use crate::{Error, Result};
@@ -23,6 +24,8 @@ pub(super) struct Definitions {
     /// Tables of rows, by the engine's table of their rows.
     pub(super) rows: BTreeMap<TableId, Arc<TableDefinition>>,
     pub(super) paged: Vec<Arc<TableDefinition>>,
+    /// What is noted of page files.
+    pub(super) states: States,
     /// The engine's table of views.
     pub(super) catalog_of_views: Option<TableId>,
     pub(super) views: Vec<Arc<ViewDefinition>>,
@@ -37,14 +40,18 @@ pub(super) struct Definitions {
 impl Definitions {
     /// Reads the catalog of a database, and keeps no other row in memory.
     pub(super) fn read(tables: &dyn Directory, log: &dyn Directory) -> Result<Self> {
-        // The tables that a database gets first; one that is older than views has them later, and another table there.
-        let first = (TableId(NAMES.0 + 1), TableId(NAMES.0 + 4));
-        let read = |(catalog, views): (TableId, TableId)| {
-            Salvage::read_some(tables, log, &Progress::default(), |table| table == catalog || table == views)
+        // The tables that a database gets first; one that is older than views or than notes of page files has them later, and
+        // other tables there.
+        let first = [1, 4, 5].map(|number| TableId(NAMES.0 + number));
+        let read = |wanted: [TableId; 3]| {
+            Salvage::read_some(tables, log, &Progress::default(), |table| wanted.contains(&table))
         };
         let salvage = read(first)?;
         let all = salvage.tables();
-        let found = (named(&all, CATALOG).unwrap_or(first.0), named(&all, VIEWS).unwrap_or(first.1));
+        let mut found = first;
+        for (name, found) in [CATALOG, VIEWS, PAGE_STATES].into_iter().zip(&mut found) {
+            *found = named(&all, name).unwrap_or(*found);
+        }
         if found == first { Ok(Self::of(&salvage)) } else { Ok(Self::of(&read(found)?)) }
     }
 
@@ -78,8 +85,17 @@ impl Definitions {
                 Err(error) => found.unreadable_views.push(lost(name, &error)),
             }
         }
+        // One that can not be read says nothing: a page file is known by its own words then.
+        let states = named(&engine, PAGE_STATES).into_iter().flat_map(|id| salvage.scan(id, Bound::Unbounded));
+        found.states = states.filter_map(|(key, value)| catalog::decode_state(key, value)).collect();
         found.engine = engine;
         found
+    }
+
+    /// What is noted of the page file that a table has in a location.
+    pub(super) fn state(&self, table: &TableDefinition, location: &Location) -> Option<State> {
+        let position = table.pages()?.locations.iter().position(|other| other == location)?;
+        self.states.get(&(table.name().to_owned(), position as u16)).copied()
     }
 
     /// The names of the views that can be read.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ishigaki_device::{Directory, FileDirectory};
 use ishigaki_txn::Unfinished;
 
+use super::definitions::Definitions;
 use crate::catalog::{Catalog, forget_all};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
@@ -86,21 +87,25 @@ impl Places {
         self.places.get(&location.place).map(String::as_str)
     }
 
-    /// Opens the new database, which checks it, and writes the new places into its catalog. No hidden row id below `row_ids`
-    /// is given out there.
+    /// Opens the new database, which checks it, and writes the new places into its catalog. Of one that was salvaged, no hidden
+    /// row id below `salvaged` is given out, and nothing is noted of its page files, which were made anew.
     pub(super) fn settle(
         &self,
         unfinished: &Unfinished,
         settings: &ishigaki_txn::Settings,
-        paged: &[Arc<TableDefinition>],
-        row_ids: u64,
+        definitions: &Definitions,
+        salvaged: Option<u64>,
     ) -> Result<()> {
         let mut settings = settings.clone();
         settings.checkpoint.automatic = false;
         let database = unfinished.open(settings)?;
         let session = database.session();
+        let (paged, row_ids) = (&definitions.paged, salvaged.unwrap_or(0));
         if !paged.is_empty() || row_ids > 0 {
             let catalog = Catalog::open(&session)?;
+            if salvaged.is_some() {
+                catalog.forget_states(&definitions.states.keys().cloned().collect::<Vec<_>>())?;
+            }
             session.run(|txn| {
                 catalog.reserve_row_ids(txn, row_ids)?;
                 paged.iter().try_for_each(|table| catalog.replace(txn, &self.moved(table)?))

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use ishigaki_device::Directory;
-use ishigaki_page::{Settings as PageSettings, Survey, Writer};
+use ishigaki_page::{Settings as PageSettings, State, Survey, Writer};
 use ishigaki_txn::{Missing, Progress, Salvage, SalvageReport, TableId};
 
 use super::definitions::Definitions;
@@ -92,7 +92,7 @@ pub fn salvage(
     let mut pages = Vec::new();
     for (table, location) in definitions.files() {
         let directory = places.directory(table.name(), location)?;
-        let found = rows(table, location, directory);
+        let found = rows(table, location, definitions.state(table, location), directory);
         pages.push(SalvagedPages {
             table: table.name().to_owned(),
             from: location.place.clone(),
@@ -100,7 +100,7 @@ pub fn salvage(
             found: found?.map_err(|error| error.to_string()),
         });
     }
-    places.settle(&unfinished, settings, &definitions.paged, row_ids)?;
+    places.settle(&unfinished, settings, &definitions, Some(row_ids))?;
     unfinished.finish()?;
     let of_rows = |table: &ishigaki_txn::SalvagedTable| {
         let known = definitions.rows.get(&table.id).map(|known| known.name().to_owned());
@@ -142,7 +142,12 @@ fn last_row_id(salvage: &Salvage, table: TableId) -> Option<u64> {
 }
 
 /// Writes the rows of all whole pages of a file into a new one. The inner error is one of reading.
-fn rows(table: &Arc<TableDefinition>, location: &Location, to: Arc<dyn Directory>) -> Result<Result<Survey, Error>> {
+fn rows(
+    table: &Arc<TableDefinition>,
+    location: &Location,
+    noted: Option<State>,
+    to: Arc<dyn Directory>,
+) -> Result<Result<Survey, Error>> {
     let page_size = table.pages().map(|paged| paged.page_size).unwrap_or_default();
     let settings = PageSettings { page_size, ..PageSettings::default() };
     let mut writer = Writer::create(to, table.name(), Arc::clone(table.schema()), settings)?;
@@ -152,7 +157,7 @@ fn rows(table: &Arc<TableDefinition>, location: &Location, to: Arc<dyn Directory
     };
     let mut append = writer.append()?;
     let mut failed = None;
-    let found = ishigaki_page::survey(&from, table.name(), |batch| {
+    let found = ishigaki_page::survey(&from, table.name(), noted, |batch| {
         append.write(&batch).inspect_err(|error| failed = Some(error.to_string()))
     });
     if failed.is_some() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::Directory;
-use ishigaki_page::Reader;
+use ishigaki_page::{Reader, State};
 use ishigaki_scan::{PageCache, PagedTable, Part};
 use ishigaki_txn::{Damage, Progress, TableId};
 
@@ -106,7 +106,7 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
     for table in &definitions.paged {
         let mut checked = VerifiedTable { name: table.name().to_owned(), rows: 0, pages: Some(0), damaged: 0 };
         for location in table.pages().into_iter().flat_map(|paged| &paged.locations) {
-            let damages = match file(table, location, &mut checked) {
+            let damages = match file(table, location, definitions.state(table, location), &mut checked) {
                 Ok(damages) => damages,
                 Err(error) => {
                     vec![Damage {
@@ -126,9 +126,14 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
 }
 
 /// Reads a page file.
-fn file(table: &Arc<TableDefinition>, location: &Location, checked: &mut VerifiedTable) -> Result<Vec<Damage>> {
+fn file(
+    table: &Arc<TableDefinition>,
+    location: &Location,
+    noted: Option<State>,
+    checked: &mut VerifiedTable,
+) -> Result<Vec<Damage>> {
     let directory = directory_of(table.name(), location)?;
-    let survey = ishigaki_page::survey(&directory, table.name(), |_| Ok(()))?;
+    let survey = ishigaki_page::survey(&directory, table.name(), noted, |_| Ok(()))?;
     checked.rows += survey.rows;
     checked.pages = checked.pages.map(|pages| pages + survey.pages);
     // Whether its columns are the table's.

@@ -200,7 +200,9 @@ impl Inserter {
             // What was read for it comes first.
             context.current.settle()?;
             context.shared.cancel.check()?;
-            block_in_place(|| appender.commit())?;
+            if let Some((position, state)) = block_in_place(|| appender.commit())? {
+                context.current.appended(&self.definition, position, state);
+            }
         }
         Ok(self.rows)
     }

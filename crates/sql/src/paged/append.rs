@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
-use ishigaki_page::{RestingWriter, Settings, Writer};
+use ishigaki_page::{RestingWriter, Settings, State, Writer};
 use parking_lot::Mutex;
 
 use super::sites::{self, Site};
@@ -35,24 +35,32 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct Appender {
     table: String,
+    /// Which of the table's locations.
+    position: usize,
     messages: Option<SyncSender<Message>>,
-    thread: Option<JoinHandle<Result<()>>>,
+    thread: Option<JoinHandle<Result<Option<State>>>>,
     /// False once the append is given up.
     wanted: Arc<AtomicBool>,
 }
 
 impl Appender {
     /// Begins an append; it waits until others to the same file have ended, those of other programs for [`TURN`] at most.
-    pub(super) fn begin(table: &str, location: &Location, idle: Idle) -> Result<Self> {
+    /// A file that does not follow on what is `known` of it is refused.
+    pub(super) fn begin(
+        table: &str,
+        (position, location): (usize, &Location),
+        idle: Idle,
+        known: Option<State>,
+    ) -> Result<Self> {
         let (messages, told) = sync_channel(WAITING);
         let (file, place) = (table.to_owned(), location.clone());
         let wanted = Arc::new(AtomicBool::new(true));
         let is_wanted = Arc::clone(&wanted);
         let thread = std::thread::Builder::new()
             .name("ishigaki-append".to_owned())
-            .spawn(move || append(&file, &place, &idle, &told, &is_wanted))
+            .spawn(move || append((&file, &place), known, &idle, &told, &is_wanted))
             .map_err(|error| Error::file(&location.place, error))?;
-        Ok(Self { table: table.to_owned(), messages: Some(messages), thread: Some(thread), wanted })
+        Ok(Self { table: table.to_owned(), position, messages: Some(messages), thread: Some(thread), wanted })
     }
 
     /// Takes rows in, whose columns have the types of the table's.
@@ -60,11 +68,12 @@ impl Appender {
         self.tell(Message::Batch(batch))
     }
 
-    /// Makes all rows durable, and then visible at once.
-    pub(crate) fn commit(mut self) -> Result<()> {
+    /// Makes all rows durable, and then visible at once. Which of the table's locations has them, and what state its file is
+    /// in then; nothing, if there were none to append.
+    pub(crate) fn commit(mut self) -> Result<Option<(usize, State)>> {
         self.tell(Message::Commit)?;
         self.messages = None;
-        self.end()
+        Ok(self.end()?.map(|state| (self.position, state)))
     }
 
     fn tell(&mut self, message: Message) -> Result<()> {
@@ -74,11 +83,11 @@ impl Appender {
         }
         // It has ended, so it has failed.
         self.messages = None;
-        self.end().and_then(|()| Err(self.vanished()))
+        self.end().and_then(|_| Err(self.vanished()))
     }
 
     /// Waits for the thread's end.
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self) -> Result<Option<State>> {
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
             Some(Err(_)) | None => Err(self.vanished()),
@@ -103,30 +112,31 @@ impl Drop for Appender {
     }
 }
 
-/// What the thread does.
+/// What the thread does. The state of the file when all of it is there.
 fn append(
-    table: &str,
-    location: &Location,
+    (table, location): (&str, &Location),
+    known: Option<State>,
     idle: &Mutex<Option<RestingWriter>>,
     told: &Receiver<Message>,
     wanted: &AtomicBool,
-) -> Result<()> {
+) -> Result<Option<State>> {
     let failed = |source| at(table, location, source);
     let mut idle = idle.lock();
-    let Some(mut writer) = take_turn(table, location, idle.take(), wanted)? else { return Ok(()) };
-    fill(&mut writer, told).map_err(failed)?;
+    let Some(mut writer) = take_turn((table, location), known, idle.take(), wanted)? else { return Ok(None) };
+    let is_there = fill(&mut writer, told).map_err(failed)?;
+    let state = is_there.then(|| writer.state());
     // Kept for the next append, as opening it takes several syncs; but not after a failure, which opening settles. It lets go of
     // the file, so that others have their turn. A connection to a node may be lost unseen while it is idle.
     if !Site::of(table, location)?.is_node() {
         *idle = writer.rest();
     }
-    Ok(())
+    Ok(state)
 }
 
 /// The file for writing, when no other program has it. Nothing: the append is not wanted any more.
 fn take_turn(
-    table: &str,
-    location: &Location,
+    (table, location): (&str, &Location),
+    known: Option<State>,
     mut rested: Option<RestingWriter>,
     wanted: &AtomicBool,
 ) -> Result<Option<Writer>> {
@@ -140,7 +150,7 @@ fn take_turn(
                 Some(known) => Arc::clone(known),
                 None => Arc::clone(directory.insert(sites::to_write(table, location)?)),
             };
-            Writer::open(directory, table, Settings::default())
+            Writer::open_known(directory, table, Settings::default(), known)
         };
         match opened {
             Err(error) if error.is_locked() && begin.elapsed() < TURN => {
@@ -161,14 +171,14 @@ fn take_turn(
     }
 }
 
-/// Appends what is told. Nobody may want it in the end: then nothing of it is left.
-fn fill(writer: &mut Writer, told: &Receiver<Message>) -> ishigaki_page::Result<()> {
+/// Appends what is told. Nobody may want it in the end: then nothing of it is left, and false says so.
+fn fill(writer: &mut Writer, told: &Receiver<Message>) -> ishigaki_page::Result<bool> {
     let mut append = writer.append()?;
     while let Ok(message) = told.recv() {
         match message {
             Message::Batch(batch) => append.write(&batch)?,
-            Message::Commit => return append.commit().map(drop),
+            Message::Commit => return append.commit().map(|_| true),
         }
     }
-    Ok(())
+    Ok(false)
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use ishigaki_base::random::Seed;
 use ishigaki_base::{ByteSize, ErrorKind};
-use ishigaki_page::{Reader, RestingWriter, Settings, Writer};
+use ishigaki_page::{Reader, RestingWriter, Settings, State, Writer};
 use ishigaki_scan::{PageCache, PagedTable, Part};
 use parking_lot::Mutex;
 
 use super::Appender;
 use super::sites::{self, Site, Sites};
-use crate::catalog::PageFile;
+use crate::catalog::{PageFile, Place, States};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
 
@@ -30,6 +30,8 @@ pub(crate) struct Store {
     cache: Arc<PageCache>,
     sites: Sites,
     readers: Mutex<HashMap<Key, Arc<Reader>>>,
+    /// Which file each is, and how many appends it had when it was looked at last, or was noted to have.
+    known: Mutex<HashMap<Key, State>>,
     writers: Mutex<HashMap<Key, Idle>>,
     /// Files whose fate hangs on a transaction that has not ended, and how many claim them.
     claimed: Arc<Mutex<HashMap<Key, usize>>>,
@@ -90,8 +92,28 @@ impl Store {
     /// Keeps pages of up to so many bytes in memory.
     pub(crate) fn new(memory: ByteSize) -> Self {
         let cache = Arc::new(PageCache::new(memory));
-        let (readers, writers, claimed) = (Mutex::default(), Mutex::default(), Arc::default());
-        Self { cache, sites: Sites::default(), readers, writers, claimed }
+        let (readers, known) = (Mutex::default(), Mutex::default());
+        let (writers, claimed) = (Mutex::default(), Arc::default());
+        Self { cache, sites: Sites::default(), readers, known, writers, claimed }
+    }
+
+    /// Takes in what is known of a file; what comes later than that stays.
+    pub(crate) fn learn(&self, table: &str, location: &Location, state: State) {
+        let mut known = self.known.lock();
+        let known = known.entry((location.place.clone(), table.to_owned())).or_insert(state);
+        if known.identity == state.identity {
+            known.appends = known.appends.max(state.appends);
+        }
+    }
+
+    /// The same of a file that a new table has, whatever was known of one of its name.
+    fn know(&self, key: &Key, state: State) {
+        self.known.lock().insert(key.clone(), state);
+    }
+
+    /// What is known of a file.
+    pub(crate) fn known(&self, table: &str, location: &Location) -> Option<State> {
+        self.known.lock().get(&(location.place.clone(), table.to_owned())).copied()
     }
 
     /// How many pieces of work storage nodes have refused.
@@ -114,6 +136,8 @@ impl Store {
 
     fn reader(&self, table: &TableDefinition, location: &Location) -> Result<Arc<Reader>> {
         let key = (location.place.clone(), table.name().to_owned());
+        // Before the manifest is read: others may append meanwhile.
+        let least = self.known(table.name(), location);
         let known = self.readers.lock().get(&key).cloned();
         // Who connects only now has no connection that could be an old one.
         let is_known = self.sites.is_known(location);
@@ -129,6 +153,11 @@ impl Store {
             }
             found => found?,
         };
+        if let Some(least) = least {
+            let follows = reader.state().check(table.name(), least);
+            follows.map_err(|source| at(table.name(), location, source))?;
+        }
+        self.learn(table.name(), location, reader.state());
         let reader = Arc::new(reader);
         self.readers.lock().insert(key, Arc::clone(&reader));
         Ok(reader)
@@ -157,8 +186,11 @@ impl Store {
         }
         for (position, location) in paged.locations.iter().enumerate() {
             let prepared = match claims.files[position].seed {
-                Some(seed) => make(table, paged, location, seed),
+                Some(seed) => {
+                    make(table, paged, location, seed).map(|state| self.know(&claims.files[position].key, state))
+                }
                 None => self.find(table, location).and_then(|reader| {
+                    self.know(&claims.files[position].key, reader.state());
                     let part = vec![Part::here(Arc::new(reader))];
                     PagedTable::new(table.name(), table.schema(), part, Arc::clone(&self.cache))
                         .map(drop)
@@ -167,6 +199,7 @@ impl Store {
             };
             if let Err(error) = prepared {
                 let before = Paged { locations: paged.locations[..position].to_vec(), ..paged.clone() };
+                self.known.lock().remove(&claims.files[position].key);
                 self.remove(table.name(), &before, claims);
                 return Err(error);
             }
@@ -214,19 +247,20 @@ impl Store {
 
     /// Begins an append to the file that has the fewest rows.
     pub(crate) fn append(&self, table: &TableDefinition, paged: &Paged) -> Result<Appender> {
-        let mut emptiest: Option<(u64, &Location)> = None;
-        for location in &paged.locations {
+        let mut emptiest: Option<(u64, usize, &Location)> = None;
+        for (position, location) in paged.locations.iter().enumerate() {
             let rows = self.reader(table, location)?.rows();
-            if emptiest.is_none_or(|(least, _)| rows < least) {
-                emptiest = Some((rows, location));
+            if emptiest.is_none_or(|(least, ..)| rows < least) {
+                emptiest = Some((rows, position, location));
             }
         }
-        let Some((_, location)) = emptiest else {
+        let Some((_, position, location)) = emptiest else {
             return Err(Error::corrupt(format!("table {} has no location", table.name())));
         };
         let key = (location.place.clone(), table.name().to_owned());
         let idle = Arc::clone(self.writers.lock().entry(key).or_default());
-        Appender::begin(table.name(), location, idle)
+        let known = self.known(table.name(), location);
+        Appender::begin(table.name(), (position, location), idle, known)
     }
 
     /// Removes the files that were made for a table; those that were there before it stay, and their readers go on. The
@@ -236,6 +270,7 @@ impl Store {
         for location in &paged.locations {
             let key = (location.place.clone(), table.to_owned());
             self.readers.lock().remove(&key);
+            self.known.lock().remove(&key);
             let idle = self.writers.lock().remove(&key);
             // Waits for an append that is under way.
             let writer = idle.map(|idle| idle.lock().take());
@@ -268,20 +303,43 @@ impl Store {
     }
 }
 
-/// Removes what killed appends have left of a table's files that were made for it, where no other program appends now. At a
-/// node the next append does it: to connect could take long.
-pub(crate) fn settle(table: &str, paged: &Paged) {
-    for location in paged.locations.iter().filter(|location| !location.existing) {
+/// Looks at a table's files on this machine, of which `states` is noted, and removes what killed appends have left of those
+/// that were made for it, where no other program appends now. Gives what is to be noted: files with more appends, and such of
+/// which nothing was. At a node the next append does it: to connect could take long.
+pub(crate) fn settle(store: &Store, table: &str, paged: &Paged, states: &States) -> Vec<(Place, State)> {
+    let mut newer = Vec::new();
+    for (position, location) in (0..).zip(&paged.locations) {
+        let place = (table.to_owned(), position);
+        let noted = states.get(&place).copied();
+        if let Some(noted) = noted {
+            store.learn(table, location, noted);
+        }
         if !Site::of(table, location).is_ok_and(|site| !site.is_node()) {
             continue;
         }
         let settled = sites::to_write(table, location).and_then(|directory| {
-            ishigaki_page::settle(directory.as_ref(), table).map_err(|source| at(table, location, source))
+            let state = ishigaki_page::state(directory.as_ref(), table);
+            let state = state.and_then(|state| {
+                noted.map_or(Ok(()), |noted| state.check(table, noted))?;
+                if !location.existing {
+                    ishigaki_page::settle(directory.as_ref(), table, Some(state))?;
+                }
+                Ok(state)
+            });
+            state.map_err(|source| at(table, location, source))
         });
-        if let Err(error) = settled {
-            tracing::warn!(%table, place = %location.place, %error, "what appends have left can not be looked for");
+        match settled {
+            Ok(state) if noted == Some(state) || (location.existing && noted.is_some()) => {}
+            Ok(state) => {
+                store.learn(table, location, state);
+                newer.push((place, state));
+            }
+            Err(error) => {
+                tracing::warn!(%table, place = %location.place, %error, "what appends have left is not looked for, and nothing removed");
+            }
         }
     }
+    newer
 }
 
 /// Removes files that are noted as no table's, where no other program appends now: what a process that was killed was about to
@@ -326,14 +384,14 @@ fn settings_of(paged: &Paged, seed: Seed) -> Settings {
 }
 
 /// Makes a file.
-fn make(table: &TableDefinition, paged: &Paged, location: &Location, seed: Seed) -> Result<()> {
+fn make(table: &TableDefinition, paged: &Paged, location: &Location, seed: Seed) -> Result<State> {
     let directory = sites::to_make_in(table.name(), location)?;
     Writer::create(directory, table.name(), Arc::clone(table.schema()), settings_of(paged, seed))
-        .map(drop)
+        .map(|writer| writer.state())
         .map_err(|source| at(table.name(), location, source))
 }
 
 /// An error with the place where it happened.
-pub(super) fn at(table: &str, location: &Location, source: ishigaki_page::Error) -> Error {
+pub(crate) fn at(table: &str, location: &Location, source: ishigaki_page::Error) -> Error {
     Error::Location { table: table.to_owned(), place: location.place.clone(), source }
 }

@@ -16,7 +16,7 @@ use crate::shell::rows;
 
 const TABLES: [&str; 4] = ["stones", "walls", "notes", "pages"];
 
-fn open(path: &Path) -> Database {
+pub(crate) fn open(path: &Path) -> Database {
     Database::open(path, Settings::default()).expect("it opens")
 }
 
@@ -62,17 +62,17 @@ fn directory(path: &Path) -> FileDirectory {
     FileDirectory::open(path).expect("it is there")
 }
 
-fn verify(path: &Path) -> Verification {
+pub(crate) fn verify(path: &Path) -> Verification {
     let directory = directory(path);
     ishigaki_sql::verify(&directory, &directory, &Progress::default()).expect("it can be listed")
 }
 
-fn salvage(path: &Path, to: &Path) -> Salvaged {
+pub(crate) fn salvage(path: &Path, to: &Path) -> Salvaged {
     let (directory, to) = (directory(path), Target::folder(to).expect("made"));
     ishigaki_sql::salvage(&directory, &directory, &to, &Settings::default().txn, &Progress::default()).expect("saved")
 }
 
-fn backup(path: &Path, to: &Path) -> ishigaki_sql::Result<BackedUp> {
+pub(crate) fn backup(path: &Path, to: &Path) -> ishigaki_sql::Result<BackedUp> {
     let directory = directory(path);
     let _lock = directory.lock().expect("it is not in use");
     let source = Source { tables: &directory, log: &directory, is_in_use: false };
@@ -315,7 +315,7 @@ fn of_a_database_with_one_flipped_bit_everything_else_is_salvaged() {
 }
 
 /// Opens the engine below, and has something done to its tables.
-fn tamper(path: &Path, work: impl Fn(&mut ishigaki_txn::Transaction) -> ishigaki_txn::Result<()>) {
+pub(crate) fn tamper(path: &Path, work: impl Fn(&mut ishigaki_txn::Transaction) -> ishigaki_txn::Result<()>) {
     let engine = ishigaki_txn::Database::open(path, ishigaki_txn::Settings::default()).expect("it opens");
     let session = engine.session();
     session.run(|txn| work(txn)).expect("done");

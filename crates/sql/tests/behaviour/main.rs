@@ -14,6 +14,7 @@ mod numbers;
 mod ordering;
 mod paged;
 mod paged_killed;
+mod paged_swapped;
 mod paged_turns;
 mod plans;
 mod recursion;

@@ -1,0 +1,50 @@
+//! Which page file one is, and how many appends it has: what its owner may know of it from elsewhere.
+//!
+//! A manifest fits its checksum also where it is another file's, or an older copy of the file's own. Only one who has
+//! noted what was current can tell: [`State::check`].
+
+use ishigaki_device::Directory;
+
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::reader::read_manifest;
+
+/// Which page file, with how many appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What tells the file from all others: drawn at random when it was made.
+    pub identity: u64,
+    /// How many appends became current since.
+    pub appends: u64,
+}
+
+impl State {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        Self { identity: manifest.file, appends: manifest.appends }
+    }
+
+    /// Refuses a state of the file of that name that can not follow on one which is known.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Foreign`] if it is another file's, [`Error::Outdated`] if it has fewer appends.
+    pub fn check(self, file: &str, known: Self) -> Result<()> {
+        let file = file.to_owned();
+        if self.identity != known.identity {
+            return Err(Error::Foreign { file, found: self.identity, known: known.identity });
+        }
+        if self.appends < known.appends {
+            return Err(Error::Outdated { file, found: self.appends, known: known.appends });
+        }
+        Ok(())
+    }
+}
+
+/// The state of a file.
+///
+/// # Errors
+///
+/// As [`Reader::open`](crate::Reader::open).
+pub fn state(directory: &dyn Directory, file: &str) -> Result<State> {
+    Ok(State::of(&read_manifest(directory, file)?))
+}
