@@ -32,11 +32,17 @@
 //! the record's true holes. No bitmap is kept: a crash that loses a block's data loses its allocation, too (paper 5, section 2.3.3). While
 //! a stub is in use, memory holds which ranges are missing.
 //!
-//! Parts: `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
+//! **Copied ahead** ([`Settings::ahead`]): while clients still use the source, an engine crawls and takes no mark away. A file of which all is here gets a
+//! record that says so. The next engine, whether it copies ahead once more or begins the migration, finds every directory as a listing that a crash has taken back: what
+//! the source tells now decides on each name. A file stays where number, size and times are those of its record, a directory where the number
+//! is; all else is removed and made anew.
+//!
+//! Parts: `ahead` is what that takes, `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
 //! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `hidden` is the
 //! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
 
+mod ahead;
 mod asking;
 mod attributes;
 mod child;
@@ -63,6 +69,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use self::ahead::LastListing;
 use self::asking::{Absences, Calls};
 use self::error::Doing;
 use self::hidden::Hidden;
@@ -77,12 +84,13 @@ use crate::ranges::RangeSet;
 use crate::record::{Record, State};
 use crate::source::{Cancel, Owner, Source};
 
+pub use ahead::TICK;
 pub use asking::{Absence, Call};
 pub use conflict::Resolution;
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};
-pub use hidden::HIDDEN;
+pub use hidden::{AHEAD, HIDDEN};
 #[cfg(fuzzing)]
 pub use log::fuzz;
 pub use progress::{Problem, Progress};
@@ -107,6 +115,9 @@ pub struct Settings {
     pub give_up: Option<Duration>,
     /// The pause before an absent source is asked again; it doubles up to a hundred times this.
     pub pause: Duration,
+    /// Files are only copied ahead, while clients still use the source: records stay, and the next engine looks at everything anew. Two changes that
+    /// lie so far apart bear different times at the source: [`TICK`] is enough everywhere.
+    pub ahead: Option<Duration>,
     /// The log is written anew when it is longer than this, and than four times what it must say.
     pub log: u64,
     /// Turns the source's owners into the destination's.
@@ -120,6 +131,7 @@ impl Default for Settings {
             unit: 1 << 20,
             give_up: None,
             pause: Duration::from_millis(50),
+            ahead: None,
             log: 1 << 20,
             owners: Arc::new(|owner| owner),
         }
@@ -164,6 +176,7 @@ pub struct Engine<D: Destination> {
     /// Stubs of which the medium may say that more is here than is: they are held in memory.
     doubtful: Mutex<Vec<Arc<node::Node<D>>>>,
     directories: Directories,
+    last_listing: LastListing,
     settling: Settling<D>,
     links: Links,
     queue: Queue,
@@ -186,9 +199,9 @@ impl<D: Destination> Engine<D> {
     /// # Errors
     ///
     /// [`Error::NotEmpty`] if the directory holds anything that no migration has put there; [`Error::Ended`] if a migration into it has ended, and a
-    /// crash had left the last step; [`Error::FewerSources`]; [`Error::Taken`] where a further source can not join; errors of source and destination.
+    /// crash had left the last step; [`Error::Begun`] if files are to be copied ahead of a migration that has begun; [`Error::FewerSources`]; [`Error::Taken`] where a further source can not join; errors of source and destination.
     pub fn open(destination: D, origins: Vec<Origin>, settings: Settings, cancel: &Cancel) -> Result<Arc<Self>> {
-        let (hidden, begun) = Hidden::open(&destination)?;
+        let (hidden, begun) = Hidden::open(&destination, settings.ahead.is_some())?;
         let given = origins.len();
         if let Some(begun) = begun.filter(|begun| *begun > given) {
             return Err(Error::FewerSources { begun, given });
@@ -198,6 +211,7 @@ impl<D: Destination> Engine<D> {
             nodes: Nodes::default(),
             doubtful: Mutex::default(),
             directories: Directories::default(),
+            last_listing: LastListing::default(),
             settling: Settling::default(),
             links: Links::open(&destination, &hidden)?,
             counters: Counters::default(),
@@ -254,6 +268,9 @@ impl<D: Destination> Engine<D> {
         let events = self.queue.take_events();
         self.hidden.write_log(&self.destination, &events)?;
         self.destination.sync_all().doing("syncing the new roots")?;
+        if self.settings.ahead.is_some() {
+            return Ok(());
+        }
         self.hidden.say_begun(&self.destination, self.origins.len())
     }
 

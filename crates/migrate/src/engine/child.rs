@@ -167,7 +167,7 @@ impl<D: Destination> Engine<D> {
         Ok(made)
     }
 
-    /// A file or directory with its record; one that a crash has left is taken, if it has that record.
+    /// A file or directory with its record; one that is there already is taken, if it is the same.
     fn make_stub(
         &self,
         listing: &Listing<'_, D>,
@@ -179,16 +179,7 @@ impl<D: Destination> Engine<D> {
         let directory = listing.directory;
         let mut stub = None;
         if let Some(existing) = existing {
-            if existing.file_type == attributes.file_type {
-                let found = self.destination.lookup(directory, name).doing("looking at a stub")?;
-                if let Some(found) = found
-                    && let Ok(Some((old, _))) = self.record(&found)
-                    && (old.source, &old.location, old.stamp) == (record.source, &record.location, record.stamp)
-                    && !old.modified
-                {
-                    stub = Some(found);
-                }
-            }
+            stub = self.found(directory, &existing, attributes, record)?;
             if stub.is_none() {
                 self.discard(directory, &existing)?;
             }
@@ -209,7 +200,11 @@ impl<D: Destination> Engine<D> {
             }
             self.put_attributes(&stub, attributes, record.source)
         };
-        let done = if is_left { self.keeping_capabilities(&stub, put) } else { put() };
+        let done = match is_left {
+            true if self.has_attributes(&stub, attributes, record.source)? => Ok(()),
+            true => self.keeping_capabilities(&stub, put),
+            false => put(),
+        };
         done.map(|()| stub)
     }
 

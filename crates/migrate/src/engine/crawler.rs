@@ -188,9 +188,11 @@ impl<D: Destination> Engine<D> {
             settled_at: Instant::now(),
             failed: None,
         };
+        // What is listed all at first is waited for once.
+        let passes = if self.settings.ahead.is_some() { Passes::MetadataFirst } else { how.passes };
         let run = Run {
             engine: self,
-            how: *how,
+            how: Crawl { passes, ..*how },
             cancel,
             pace: Pace::new(how.bandwidth),
             state: Mutex::new(state),

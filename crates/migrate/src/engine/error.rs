@@ -93,6 +93,11 @@ pub enum Error {
          takes an empty directory"
     )]
     Ended,
+    /// Files are to be copied ahead of a migration that has begun.
+    #[error(
+        "the migration into this directory has begun, and nothing can be copied ahead of it; `ishigaki migrate serve` goes on with it"
+    )]
+    Begun,
     /// The migration was begun with more sources.
     #[error(
         "the migration has {begun} sources, and {given} are given; start with the same sources, in the same order, and new ones behind them"
@@ -148,6 +153,7 @@ impl Error {
             Self::UnknownSource { .. }
             | Self::NotEmpty(_)
             | Self::Ended
+            | Self::Begun
             | Self::FewerSources { .. }
             | Self::Taken { .. }
             | Self::LeftOut { .. }

@@ -6,6 +6,7 @@
 //!                     links/      a name for each file with several names at the source
 //!                     log.new     a log that was written anew, before it takes the other's place
 //!                     records/    records that extended attributes have no room for
+//!                     ahead       files were copied ahead: what lies here without `state` is looked at anew
 //! ```
 //!
 //! Other files in it are a service's. They go with the rest when the migration ends.
@@ -22,6 +23,8 @@ use crate::source::FileType;
 
 /// The name of the engine's own directory at the destination's root.
 pub const HIDDEN: &str = ".ishigaki-migrate";
+/// Its file that says that files were copied ahead.
+pub const AHEAD: &str = "ahead";
 /// What mkfs puts into a new file system.
 pub(super) const LOST_AND_FOUND: &str = "lost+found";
 /// What `state` says, before the number of sources in decimal digits and a line feed.
@@ -38,6 +41,8 @@ pub(super) struct Hidden<D: Destination> {
     /// How long it was when it was written anew.
     log_base: AtomicU64,
     next_record: AtomicU64,
+    /// Files were copied ahead.
+    is_ahead: bool,
     /// Some record is, or was, in a file: its data is durable by a `syncfs` only.
     long_records: AtomicBool,
 }
@@ -57,6 +62,9 @@ fn refuse_others<D: Destination>(destination: &D, root: &D::Object, directory: O
         return Ok(());
     };
     if let Some(directory) = directory {
+        if destination.lookup(directory, OsStr::new(AHEAD)).doing("looking into .ishigaki-migrate")?.is_some() {
+            return Ok(());
+        }
         // The end removes `links` before `state`, and the beginning makes it before all else.
         let links = destination.lookup(directory, OsStr::new("links")).doing("looking into .ishigaki-migrate")?;
         if links.is_some() && other.file_type == FileType::Directory {
@@ -105,25 +113,42 @@ fn or_gone(removed: io::Result<()>) -> io::Result<()> {
 }
 
 impl<D: Destination> Hidden<D> {
-    /// Opens it, or makes it in an empty directory; with how many sources the migration has begun, if it has.
-    pub(super) fn open(destination: &D) -> Result<(Self, Option<usize>)> {
+    /// Opens it, or makes it in an empty directory; with how many sources the migration has begun, if it has. Before that, nothing counts of what was
+    /// copied ahead but the objects themselves.
+    pub(super) fn open(destination: &D, ahead: bool) -> Result<(Self, Option<usize>)> {
         let root = destination.root();
         let directory = destination.lookup(&root, OsStr::new(HIDDEN)).doing("looking for .ishigaki-migrate")?;
         let begun = begun(destination)?;
         if begun.is_none() {
             refuse_others(destination, &root, directory.as_ref())?;
         }
+        if ahead && begun.is_some() {
+            return Err(Error::Begun);
+        }
         let directory = own(destination, &root, HIDDEN, Make::Directory)?;
+        let mark = destination.lookup(&directory, OsStr::new(AHEAD)).doing("looking into .ishigaki-migrate")?;
+        if ahead && mark.is_none() {
+            own(destination, &directory, AHEAD, Make::File)?;
+            destination.sync_all().doing("making .ishigaki-migrate")?;
+        }
+        let is_ahead = ahead || mark.is_some();
         let links = own(destination, &directory, "links", Make::Directory)?;
         let records = own(destination, &directory, "records", Make::Directory)?;
         let log = own(destination, &directory, "log", Make::File)?;
+        if is_ahead && begun.is_none() {
+            const DOING: &str = "forgetting what was copied ahead";
+            for name in destination.names(&links).doing(DOING)? {
+                destination.unlink(&links, &name.name).doing(DOING)?;
+            }
+            destination.truncate(&log, 0).doing(DOING)?;
+        }
         let end = destination.status(&log).doing("looking at the log")?.size;
         let names = destination.names(&records).doing("reading records")?;
         let last = names.iter().filter_map(|name| name.name.to_str()?.parse::<u64>().ok()).max();
         let (log_end, next_record) = (AtomicU64::new(end), AtomicU64::new(last.map_or(0, |last| last + 1)));
         let long_records = AtomicBool::new(last.is_some());
         let (log, log_base) = (Mutex::new(log), AtomicU64::new(0));
-        Ok((Self { directory, links, records, log, log_end, log_base, next_record, long_records }, begun))
+        Ok((Self { directory, links, records, log, log_end, log_base, next_record, is_ahead, long_records }, begun))
     }
 
     /// From now on a restart goes on with this migration, from so many sources. The text always has the same length: it is whole after a crash.
@@ -132,6 +157,11 @@ impl<D: Destination> Hidden<D> {
         let text = format!("{BEGUN}{sources:0DIGITS$}\n");
         destination.write_at(&state, 0, text.as_bytes()).doing("writing state")?;
         destination.sync_all().doing("writing state")
+    }
+
+    /// Whether objects may be here that were copied ahead.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.is_ahead
     }
 
     /// A number that no file of `records` has.

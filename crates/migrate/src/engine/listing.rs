@@ -196,6 +196,7 @@ impl<D: Destination> Engine<D> {
             files: 0,
             bytes: 0,
         };
+        self.drop_extras(directory)?;
         self.take_all(&mut listing)?;
         for name in std::mem::take(&mut listing.existing).into_values() {
             self.discard(directory, &name)?;
@@ -206,6 +207,7 @@ impl<D: Destination> Engine<D> {
         times.doing("setting the times of a directory")?;
         let Listing { children, directories, files, bytes, .. } = listing;
         self.no_problem(record.source, &record.location.path);
+        self.has_listed();
         let found = directories.len() as u64;
         if self.queue.listed(node, directories, files, bytes) {
             Counters::add(&self.counters.listed, 1);

@@ -278,7 +278,7 @@ mod tests {
 
     fn reopened(bytes: &[u8]) -> Queue {
         let destination = Simulated::new();
-        let (hidden, _) = Hidden::open(&destination).expect("opens");
+        let (hidden, _) = Hidden::open(&destination, false).expect("opens");
         destination.write_at(&hidden.log(), 0, bytes).expect("writes");
         Queue::open(&destination, &hidden).expect("reads whatever it is")
     }

@@ -139,14 +139,16 @@ impl<D: crate::destination::Destination> super::Engine<D> {
         self.queue.problems().into_iter().any(left_out) && self.queue.no_problem(source, path)
     }
 
-    pub(super) fn problem(&self, source: u32, mut problem: Problem) {
+    pub(super) fn problem(&self, source: u32, problem: Problem) {
+        let mut problem = self.told_ahead(problem);
         // The message is shown beside the path, and is often an error's, which names it, too.
         let named = format!("{}: ", problem.path.display());
         while problem.message.starts_with(&named) {
             problem.message.drain(..named.len());
         }
         let (path, message) = (problem.path.clone(), problem.message.clone());
-        if self.queue.problem(source, problem) {
+        // What was not copied ahead is told at the end, and tried again.
+        if self.queue.problem(source, problem) && self.settings.ahead.is_none() {
             tracing::warn!(path = %path.display(), "{message}");
         }
     }

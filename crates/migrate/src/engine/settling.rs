@@ -162,7 +162,10 @@ impl<D: Destination> Engine<D> {
             waiting.done = waiting.done.max(number);
             self.settling.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
         }
-        self.directories.settled(directories.iter().map(|directory| directory.node));
+        // What is copied ahead keeps its mark: memory alone knows that it is listed.
+        if self.settings.ahead.is_none() {
+            self.directories.settled(directories.iter().map(|directory| directory.node));
+        }
         Ok(())
     }
 
@@ -177,6 +180,9 @@ impl<D: Destination> Engine<D> {
             self.destination.sync(&self.hidden.log()).doing(DOING)?;
         } else {
             self.destination.sync_all().doing(DOING)?;
+        }
+        if self.settings.ahead.is_some() {
+            return Ok(());
         }
         for directory in directories {
             self.drop_record(&directory.object, directory.reference)?;
@@ -195,8 +201,13 @@ impl<D: Destination> Engine<D> {
         self.destination.sync_all().doing(DOING)?;
         for node in files {
             let mut stub = node.lock();
-            self.drop_record(&node.object, stub.reference)?;
-            (stub.settled, stub.reference) = (true, None);
+            if self.settings.ahead.is_some() {
+                self.keep_ahead(node, &mut stub)?;
+            } else {
+                self.drop_record(&node.object, stub.reference)?;
+                stub.reference = None;
+            }
+            stub.settled = true;
         }
         if !self.destination.is_ordered() {
             self.destination.sync_all().doing(DOING)?;

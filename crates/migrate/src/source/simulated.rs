@@ -114,6 +114,18 @@ impl Simulated {
         self.tree().names.remove(path);
     }
 
+    /// Gives an object, and all that is below it, another path. No time changes.
+    pub fn rename(&self, from: &Path, to: &Path) {
+        let mut tree = self.tree();
+        let moved: Vec<PathBuf> = tree.names.keys().filter(|path| path.starts_with(from)).cloned().collect();
+        for path in moved {
+            if let (Some(number), Ok(rest)) = (tree.names.remove(&path), path.strip_prefix(from)) {
+                let path = if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) };
+                tree.names.insert(path, number);
+            }
+        }
+    }
+
     /// All paths with their objects.
     pub fn objects(&self) -> Vec<(PathBuf, Object)> {
         let tree = self.tree();

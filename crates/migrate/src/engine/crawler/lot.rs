@@ -9,6 +9,7 @@ use crate::destination::Destination;
 use crate::engine::file::File;
 use crate::engine::log::Place;
 use crate::engine::{Doing, Result};
+use crate::record::State;
 use crate::source::FileType;
 
 /// Names that are looked up by one thread.
@@ -125,6 +126,13 @@ impl<D: Destination> Run<'_, D> {
                 Err(_) => None,
             };
             files.extend(file);
+        }
+        let is_lacking = |file: &File<D>| {
+            let stub = file.node.lock();
+            stub.record.state == State::Dummy || !stub.missing.is_empty()
+        };
+        if files.iter().any(is_lacking) {
+            self.engine.wait_a_tick(self.cancel)?;
         }
         self.engine.bring_attributes_of(&files, self.cancel);
         let (mut well, mut small, mut bytes) = (true, Vec::new(), 0);
