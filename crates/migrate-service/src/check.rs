@@ -64,6 +64,17 @@ impl Check {
         Ok((Self { findings }, opened))
     }
 
+    /// The same, of all but the folder: nothing is to be served yet.
+    pub(crate) fn ahead(config: &Config, cancel: &Cancel) -> Result<(Self, Opened)> {
+        config.validate_sides()?;
+        let mut findings = Vec::new();
+        let opened = sources::look(config, cancel, &mut findings)?;
+        destination::look(config, &mut findings);
+        room::look(config, &mut findings);
+        findings.sort_by_key(|finding| finding.severity);
+        Ok((Self { findings }, opened))
+    }
+
     /// Whether nothing stands in the way.
     pub fn is_fit(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Problem)

@@ -141,9 +141,6 @@ impl Config {
         if self.give_up.is_some_and(|limit| limit.is_zero()) {
             return Err(Error::setting("give_up", "no time is left to wait", "give a longer one, or leave it out"));
         }
-        if self.bandwidth == Some(0) {
-            return Err(Error::setting("bandwidth", "nothing would be copied", "give a larger one, or leave it out"));
-        }
         for path in &self.first {
             values::check_first(path)?;
         }
@@ -160,6 +157,9 @@ impl Config {
             outside(source, "destination", &to)?;
             source.validate()?;
             beside(source, &self.sources[..number])?;
+        }
+        if self.bandwidth == Some(0) {
+            return Err(Error::setting("bandwidth", "nothing would be copied", "give a larger one, or leave it out"));
         }
         values::check_parallel(self.parallel)
     }

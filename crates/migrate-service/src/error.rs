@@ -51,8 +51,8 @@ pub enum Error {
         /// The system's answer.
         cause: io::Error,
     },
-    /// Another process migrates into that destination.
-    #[error("{}: another service migrates into it; `ishigaki migrate status` asks that one", .0.display())]
+    /// Another process migrates into that destination, or copies ahead.
+    #[error("{}: another service migrates into it, or `ishigaki migrate seed` copies into it; `ishigaki migrate status` asks a service", .0.display())]
     InUse(PathBuf),
     /// The migration that the destination holds is another one.
     #[error("{}: it holds a migration from {found}, and not from {wanted}; start with the same sources, in the same order; new ones stand behind them", .to.display())]

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   migrate.toml ──▶ Config ──┬──▶ Check     what would go wrong, before anything is changed
+//!                             ├──▶ Seeding   copies ahead, while clients still use the source
 //!                             ├──▶ Serving   sources, engine, door, crawler; asked through a control socket
 //!                             └──▶ verify    source and destination compared, both ways
 //! ```
 //!
-//! Parts: [`config`] is what a person writes, [`check`] the dry run, [`serving`] the service, [`control`] the questions that it answers, [`status`] how far it
+//! Parts: [`config`] is what a person writes, [`check`] the dry run, [`seed`] copies ahead, [`serving`] is the service, [`control`] the questions that it answers, [`status`] how far it
 //! is, [`verify`] the comparison, `shown` paths as text, `takeover` how another process goes on, `metrics` the status in Prometheus' words.
 
 pub mod check;
@@ -14,6 +15,7 @@ pub mod config;
 pub mod control;
 mod error;
 mod metrics;
+pub mod seed;
 pub mod serving;
 mod shown;
 pub mod status;
@@ -23,5 +25,6 @@ pub mod verify;
 pub use config::Config;
 pub use error::{Error, Result};
 pub use ishigaki_service::Supervisor;
+pub use seed::{NotCopied, Seeded, Seeding};
 pub use serving::Serving;
 pub use status::Status;

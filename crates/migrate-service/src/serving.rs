@@ -15,7 +15,7 @@ pub(crate) mod begun;
 mod core;
 mod crawling;
 mod handing;
-mod opening;
+pub(crate) mod opening;
 mod rate;
 
 use std::net::{SocketAddr, TcpListener};
@@ -333,7 +333,7 @@ fn bind(address: &str) -> Result<TcpListener> {
 }
 
 /// Files that are whole keep a descriptor open until they are settled, and many clients have many files open.
-fn raise_limit() {
+pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
         tracing::warn!(%error, "the limit of open files could not be raised");

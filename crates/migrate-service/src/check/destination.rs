@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::HIDDEN;
+use ishigaki_migrate::engine::{AHEAD, HIDDEN};
 use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
+use crate::config::From;
 use crate::serving::begun;
 use crate::{Config, control};
 
@@ -32,9 +33,24 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
         }
         Ok(_) => {}
     }
+    apart(config, findings);
     if let Err(error) = look_into(config, findings) {
         let message = format!("{}: {error}", to.display());
         findings.push(Finding::problem("to", message, "run it as root, on a directory that can be written"));
+    }
+}
+
+/// The destination and the sources do not lie in each other, whatever symbolic links their paths go through.
+fn apart(config: &Config, findings: &mut Vec<Finding>) {
+    let Ok(to) = fs::canonicalize(&config.to) else { return };
+    for source in &config.sources {
+        let From::Path(path) = &source.from else { continue };
+        let Ok(path) = fs::canonicalize(path) else { continue };
+        if path.starts_with(&to) || to.starts_with(&path) {
+            let message =
+                format!("the source {} and the destination {} lie in each other", path.display(), to.display());
+            findings.push(Finding::problem("from", message, "a source lies outside of the destination"));
+        }
     }
 }
 
@@ -43,11 +59,19 @@ fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
     let names: Vec<_> =
         fs::read_dir(to)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?;
     let is_begun = to.join(HIDDEN).join("state").exists();
+    let is_ahead = !is_begun && to.join(HIDDEN).join(AHEAD).exists();
     if let Some(other) = names.iter().find(|name| *name != HIDDEN && *name != LOST_AND_FOUND)
         && !is_begun
+        && !is_ahead
     {
         let message = format!("{} is not empty: it holds {}", to.display(), other.display());
         findings.push(Finding::problem("to", message, "choose an empty directory"));
+    }
+    if is_ahead {
+        findings.push(match begun::check(config) {
+            Ok(()) => Finding::note("to", format!("{} holds what was copied ahead of the migration", to.display())),
+            Err(error) => Finding::problem("to", error.to_string(), "or choose another destination"),
+        });
     }
     if is_begun {
         findings.push(match begun::check(config) {

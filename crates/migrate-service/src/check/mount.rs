@@ -43,7 +43,7 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The folder, the destination and the sources do not lie in each other, whatever symbolic links their paths go through.
+/// The folder lies neither in the destination or a source, nor around one, whatever symbolic links their paths go through.
 fn outside(config: &Config, at: &Path, findings: &mut Vec<Finding>) {
     let Ok(at) = fs::canonicalize(at) else { return };
     let to = fs::canonicalize(&config.to).ok();
@@ -61,11 +61,6 @@ fn outside(config: &Config, at: &Path, findings: &mut Vec<Finding>) {
         if meet(&at, &source) {
             let message = format!("{} and the source {} lie in each other", at.display(), source.display());
             findings.push(Finding::problem("at", message, "choose a folder outside of the source"));
-        }
-        if let Some(to) = to.as_deref().filter(|to| meet(&source, to)) {
-            let message =
-                format!("the source {} and the destination {} lie in each other", source.display(), to.display());
-            findings.push(Finding::problem("from", message, "a source lies outside of the destination"));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Engine, Origin};
+use ishigaki_migrate::engine::{Engine, Origin, Settings, TICK};
 use ishigaki_migrate::source::Cancel;
 use rustix::fs::FlockOperation;
 
@@ -21,14 +21,14 @@ const DYING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Sources that are open, of a migration that is not yet.
-pub(super) struct Opening {
+pub(crate) struct Opening {
     origins: Vec<Origin>,
 }
 
 impl Opening {
     /// Opens the sources that begin, which must answer; those with which the migration goes on may be away. Changes nothing, so another process may
     /// still serve the destination.
-    pub(super) fn of(config: &Config, mut opened: Opened, cancel: &Cancel) -> Result<Self> {
+    pub(crate) fn of(config: &Config, mut opened: Opened, cancel: &Cancel) -> Result<Self> {
         begun::check(config)?;
         let begun = Engine::begun(&destination(config)?)?;
         let mut open = |(number, source): (usize, &SourceConfig)| -> Result<Origin> {
@@ -44,8 +44,14 @@ impl Opening {
     }
 
     /// Opens the migration that the destination holds, or begins one. The caller has the destination's lock, and no other engine is at work.
-    pub(super) fn engine(self, config: &Config, cancel: &Cancel) -> Result<Arc<Engine<Local>>> {
+    pub(crate) fn engine(self, config: &Config, cancel: &Cancel) -> Result<Arc<Engine<Local>>> {
         Ok(Engine::open(destination(config)?, self.origins, config.settings(), cancel)?)
+    }
+
+    /// The same, to copy ahead of the migration.
+    pub(crate) fn engine_ahead(self, config: &Config, cancel: &Cancel) -> Result<Arc<Engine<Local>>> {
+        let settings = Settings { ahead: Some(TICK), ..config.settings() };
+        Ok(Engine::open(destination(config)?, self.origins, settings, cancel)?)
     }
 }
 
@@ -61,7 +67,7 @@ fn destination(config: &Config) -> Result<Local> {
 }
 
 /// Takes the destination's lock, without waiting for it.
-pub(super) fn lock(config: &Config) -> Result<File> {
+pub(crate) fn lock(config: &Config) -> Result<File> {
     let lock = File::open(&config.to).map_err(failed(config))?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse(config.to.clone())),
@@ -70,7 +76,7 @@ pub(super) fn lock(config: &Config) -> Result<File> {
 }
 
 /// The same where a service has perhaps just died: the kernel closes what it had one by one. `None` where one lives.
-pub(super) fn lock_soon(config: &Config) -> Result<Option<File>> {
+pub(crate) fn lock_soon(config: &Config) -> Result<Option<File>> {
     let began = Instant::now();
     loop {
         match lock(config) {

@@ -1,6 +1,7 @@
 //! A migration from its check to its end, as a person runs it.
 
 mod process;
+mod seed;
 mod stage;
 mod takeover;
 
