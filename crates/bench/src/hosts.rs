@@ -8,8 +8,8 @@
 //! ```
 //!
 //! What runs there is a process of its own that shares nothing with this one but kernel, memory and disk. Takes root, `ip`
-//! and `tc` (iproute2) and `taskset` (util-linux). All of it is gone when this is dropped; what a killed process leaves behind
-//! is called `isg` and its number, and goes with `ip netns delete`.
+//! and `tc` (iproute2) and `taskset` (util-linux). All of it is gone when this is dropped. What a killed process leaves behind
+//! is called `isg` and the process's number, and the next one that makes such hosts deletes it.
 
 use std::fmt;
 use std::fs;
@@ -86,6 +86,7 @@ pub struct Hosts {
 impl Hosts {
     /// Makes them, with a link that is not shaped. What is missing for that is told.
     pub fn new() -> Result<Self> {
+        delete_left();
         let number = std::process::id();
         // Of the addresses that are set aside for measuring networks (RFC 2544), four for each process.
         let [high, low] = ((number % 0x4000) as u16 * 4).to_be_bytes();
@@ -139,6 +140,11 @@ impl Hosts {
     /// What the other host is called by this one.
     pub fn address(&self) -> Ipv4Addr {
         self.there
+    }
+
+    /// What this host is called by the other one.
+    pub fn here(&self) -> Ipv4Addr {
+        self.here
     }
 
     /// A file with a secret for both sides.
@@ -239,6 +245,19 @@ impl Drop for Spinning {
     }
 }
 
+/// Deletes the namespaces of processes that are gone, with their devices and tokens.
+fn delete_left() {
+    let Ok(entries) = fs::read_dir("/run/netns") else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix("isg").and_then(|number| number.parse::<u32>().ok());
+        if number.is_some_and(|number| !Path::new("/proc").join(number.to_string()).exists()) {
+            let _ = run("ip", &["netns", "delete", &name]);
+            let _ = fs::remove_file(std::env::temp_dir().join(format!("{name}.token")));
+        }
+    }
+}
+
 fn bind(processors: &str) -> Result<()> {
     run("taskset", &["-a", "-p", "-c", processors, &std::process::id().to_string()])
 }
@@ -302,6 +321,19 @@ mod tests {
         assert_eq!(halves("0-1"), Some(["0".to_owned(), "1".to_owned()]));
         assert_eq!(halves("0,2-5"), Some(["0,2".to_owned(), "3,4,5".to_owned()]));
         assert_eq!(halves("3"), None);
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_is_deleted() {
+        let mut gone = Command::new("sh").args(["-c", ""]).spawn().expect("runs");
+        gone.wait().expect("ends");
+        let name = format!("isg{}", gone.id());
+        if let Err(error) = run("ip", &["netns", "add", &name]) {
+            eprintln!("SKIPPED: a network namespace needs root and ip: {error}");
+            return;
+        }
+        delete_left();
+        assert!(!Path::new("/run/netns").join(&name).exists());
     }
 
     #[test]
