@@ -22,7 +22,7 @@
 //! - [`tpcc`]: the five transactions of TPC-C on the transaction engine, with the specification's consistency conditions.
 //! - [`ycsb`]: reads and updates of skewed keys on the transaction engine.
 //! - [`oltp`]: what those two have in common: engines to compare, workers that repeat and acknowledge, figures.
-//! - [`migration`]: a file server that is replaced: until clients are served, and until all is here, beside rsync.
+//! - [`migration`]: a file server that is replaced: until clients are served, what they wait for, and until all is here, beside rivals.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod arrivals;

@@ -1,7 +1,7 @@
 //! What stands in for the `ishigaki` program where processes of it are needed: it takes long to build.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+mod told;
+
 use std::time::Duration;
 
 use ishigaki_base::random::Seed;
@@ -10,12 +10,8 @@ use ishigaki_bench::one_log::Host;
 use ishigaki_device::DriveSettings;
 use ishigaki_emulate::EmulatedDisk;
 use ishigaki_logpool_service::{Config, Serving};
-use tokio::signal::unix::{SignalKind, signal};
 
-pub(crate) type Failure = Box<dyn std::error::Error>;
-
-/// Set once somebody has asked to end.
-pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
+pub(crate) use self::told::{Failure, STOP, until_told};
 
 /// Does what it is called for, if it is called as that program would be; else says `false`.
 pub(crate) fn stands_in(arguments: &[&str]) -> Result<bool, Failure> {
@@ -63,26 +59,4 @@ fn serve(config: &Config) -> Result<(), Failure> {
     println!("{}", serde_json::json!({ "data": config.data }));
     end.recv()?;
     Ok(serving.stop()?)
-}
-
-/// Hears SIGINT and SIGTERM from now on.
-pub(crate) fn until_told() -> Result<Receiver<()>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let entered = runtime.enter();
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    drop(entered);
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                STOP.store(true, Ordering::Release);
-                let _ = tell.send(());
-            }
-        });
-    });
-    Ok(told)
 }

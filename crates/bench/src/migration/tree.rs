@@ -101,6 +101,17 @@ pub struct Shrink {
     pub bytes: f64,
 }
 
+/// What a copy must have of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fidelity {
+    /// The bytes of files.
+    Bytes,
+    /// And the times of files and directories.
+    Times,
+    /// And owners and modes.
+    Owners,
+}
+
 /// A tree, before it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
@@ -160,6 +171,29 @@ impl Tree {
         }
     }
 
+    /// A directory in the other, `depth` of them with the root; each holds `width` names, and the first file of each, which has `bytes`, is called `file 0`.
+    pub fn nested(depth: usize, width: usize, bytes: u64, seed: Seed) -> Self {
+        let mut tree = Self { directories: Vec::new(), files: Vec::new(), seed };
+        let mut directory = PathBuf::new();
+        for level in 1..=depth {
+            let files = if level < depth { width.saturating_sub(1).max(1) } else { width };
+            let size = |number| if number == 0 { bytes } else { 16 };
+            tree.files.extend((0..files).map(|number| (directory.join(format!("file {number}")), size(number))));
+            if level < depth {
+                directory = directory.join("directory");
+                tree.directories.push(directory.clone());
+            }
+        }
+        tree
+    }
+
+    /// The same with so many files more in its root, `large 0` and so on.
+    #[must_use]
+    pub fn with_large(mut self, count: usize, bytes: u64) -> Self {
+        self.files.extend((0..count).map(|number| (PathBuf::from(format!("large {number}")), bytes)));
+        self
+    }
+
     /// Of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes).sum()
@@ -171,7 +205,8 @@ impl Tree {
         depths.sum::<usize>() as f64 / self.files.len().max(1) as f64
     }
 
-    fn content(&self, number: usize) -> Vec<u8> {
+    /// What is in a file, by its number.
+    pub fn content(&self, number: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.files[number].1 as usize];
         self.seed.derive(number as u64).generator().fill(&mut bytes);
         bytes
@@ -192,14 +227,15 @@ impl Tree {
         let files = self.files.iter().map(|(file, _)| file);
         for (number, path) in files.chain(self.directories.iter().rev()).enumerate() {
             let path = root.join(path);
-            let time = UNIX_EPOCH + Duration::new(OLDEST + number as u64, number as u32 % 1_000_000_000);
+            // Hundreds of nanoseconds, as SMB has them.
+            let time = UNIX_EPOCH + Duration::new(OLDEST + number as u64, number as u32 % 10_000_000 * 100);
             File::open(&path).and_then(|file| file.set_modified(time)).map_err(|source| failed(&path, source))?;
         }
         Ok(())
     }
 
-    /// Whether all of it is there with the bytes that were written, and modes and times as at the source.
-    pub fn check(&self, source: &Path, copy: &Path) -> std::result::Result<(), String> {
+    /// Whether all of it is there with the bytes that were written, and as much of the rest as its way has.
+    pub fn check(&self, source: &Path, copy: &Path, fidelity: Fidelity) -> std::result::Result<(), String> {
         for (number, (file, _)) in self.files.iter().enumerate() {
             let found = fs::read(copy.join(file)).map_err(|error| format!("{}: {error}", file.display()))?;
             if found != self.content(number) {
@@ -211,7 +247,12 @@ impl Tree {
             let attributes = |root: &Path| {
                 let found = fs::symlink_metadata(root.join(path));
                 let found = found.map_err(|error| format!("{}: {error}", root.join(path).display()))?;
-                Ok::<_, String>((found.mode(), found.uid(), found.gid(), found.mtime(), found.mtime_nsec()))
+                let owner = (found.mode(), found.uid(), found.gid());
+                let time = (found.mtime(), found.mtime_nsec());
+                Ok::<_, String>((
+                    (fidelity == Fidelity::Owners).then_some(owner),
+                    (fidelity != Fidelity::Bytes).then_some(time),
+                ))
             };
             let (theirs, ours) = (attributes(source)?, attributes(copy)?);
             if theirs != ours {
@@ -260,24 +301,38 @@ mod tests {
     }
 
     #[test]
+    fn a_nested_tree_has_as_many_names_in_each_directory() {
+        let tree = Tree::nested(4, 10, 4096, Seed(1));
+        assert_eq!((tree.directories.len(), tree.files.len()), (3, 3 * 9 + 10));
+        let targets = tree.files.iter().filter(|(path, bytes)| path.ends_with("file 0") && *bytes == 4096);
+        let depths: Vec<usize> = targets.map(|(path, _)| path.components().count()).collect();
+        assert_eq!(depths, [1, 2, 3, 4]);
+    }
+
+    #[test]
     fn a_copy_with_a_wrong_byte_or_a_wrong_time_is_told() {
         let held = tempfile::tempdir().expect("a directory");
         let tree = Tree::new(Shape::Office, Shrink { files: 20_000.0, bytes: 1000.0 }, Seed(2));
         tree.write(held.path()).expect("writes");
-        tree.check(held.path(), held.path()).expect("it is its own copy");
+        tree.check(held.path(), held.path(), Fidelity::Owners).expect("it is its own copy");
         let path = held.path().join(&tree.files[5].0);
         let mut bytes = fs::read(&path).expect("reads");
         bytes[0] ^= 1;
         fs::write(&path, bytes).expect("writes");
-        assert!(tree.check(held.path(), held.path()).expect_err("a byte is wrong").contains("other bytes"));
+        assert!(
+            tree.check(held.path(), held.path(), Fidelity::Owners)
+                .expect_err("a byte is wrong")
+                .contains("other bytes")
+        );
 
         let copy = tempfile::tempdir().expect("a directory");
         tree.write(copy.path()).expect("writes");
         let again = tempfile::tempdir().expect("a directory");
         tree.write(again.path()).expect("writes");
-        tree.check(again.path(), copy.path()).expect("of one seed comes one tree");
+        tree.check(again.path(), copy.path(), Fidelity::Owners).expect("of one seed comes one tree");
         let touched = File::open(copy.path().join(&tree.directories[0])).expect("opens");
         touched.set_modified(UNIX_EPOCH + Duration::from_secs(OLDEST - 1)).expect("sets a time");
-        assert!(tree.check(again.path(), copy.path()).is_err(), "a time is another");
+        assert!(tree.check(again.path(), copy.path(), Fidelity::Times).is_err(), "a time is another");
+        tree.check(again.path(), copy.path(), Fidelity::Bytes).expect("the bytes are the same");
     }
 }

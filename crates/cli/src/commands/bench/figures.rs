@@ -184,10 +184,10 @@ struct P4TpccArguments {
     drawn: Drawn,
 }
 
-/// A file server that is replaced (paper 5, chapter 2): until clients are served, and until all is here, beside rsync
+/// A file server that is replaced (paper 5, chapter 2): what clients wait for and get done, and until all is here, beside rivals
 ///
-/// The old server is Debian's NFS-Ganesha in a network namespace of this host. Takes root, nfs-ganesha-vfs, rpcbind and rsync; at full size a good
-/// gigabyte of disk and some ten minutes.
+/// The old server is Debian's NFS-Ganesha and smbd in a network namespace of this host. Takes root, nfs-ganesha-vfs, rpcbind, samba and rsync; rclone is a
+/// rival where it is installed. At full size two gigabytes of disk and some forty minutes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct P5aArguments {
@@ -402,7 +402,9 @@ fn measure_p5a(arguments: &P5aArguments) -> Result<Vec<Line>, Failure> {
     scale.trees = only.clone().unwrap_or(scale.trees);
     scale.shrink.files = fewer.map_or(scale.shrink.files, |fewer| f64::from(fewer.get()));
     scale.shrink.bytes = smaller.map_or(scale.shrink.bytes, |smaller| f64::from(smaller.get()));
-    let settings = p5a::Settings { scale, scratch: scratch.clone(), origin: drawn.report.origin() };
+    // Nothing of it may stay behind.
+    let stop = stop_on_signals()?;
+    let settings = p5a::Settings { scale, scratch: scratch.clone(), origin: drawn.report.origin(), stop };
     let mut bar = Bar::new();
     let lines = p5a::run(&settings, &mut bar);
     bar.0.finish_and_clear();

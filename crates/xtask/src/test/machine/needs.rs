@@ -178,6 +178,14 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
+        what: "rclone",
+        why: "the comparison of a migration with it",
+        means: Means::Programs(&["rclone", "/usr/bin/rclone"]),
+        packages: &["rclone"],
+        without: Without::Skips,
+        installs: false,
+    },
+    Need {
         what: "fusermount3",
         why: "unmounting for users who are not root",
         means: Means::Programs(&["fusermount3"]),

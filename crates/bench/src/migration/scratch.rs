@@ -1,0 +1,146 @@
+//! The directory of a measurement. Everything in it goes with it, and a later measurement removes what a killed one has left.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Error, Result};
+
+/// What such directories are called, before the number of their process.
+const NAME: &str = "ishigaki-migration-";
+/// A file in one whose data is wrong, so that a person can have a closer look.
+const KEPT: &str = "kept-for-a-closer-look";
+
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Scratch {
+    /// A new one there, after those of processes that are gone were removed.
+    pub(super) fn new(below: &Path) -> Result<Self> {
+        remove_left(below);
+        let path = below.join(format!("{NAME}{}", std::process::id()));
+        let failed = |source| Error::Io { path: path.clone(), operation: "making a scratch directory", source };
+        fs::create_dir(&path).map_err(failed)?;
+        Ok(Self { path, keep: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves everything where it is, for longer than this process.
+    pub(super) fn keep(&mut self) {
+        self.keep = true;
+        let _ = fs::write(self.path.join(KEPT), "");
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.keep {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Removes the directories whose process is gone, unless they are kept.
+fn remove_left(below: &Path) {
+    let Ok(entries) = fs::read_dir(below) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
+        let is_left = number.is_some_and(|number| !Path::new("/proc").join(number.to_string()).exists());
+        if is_left && !entry.path().join(KEPT).exists() {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// Unmounts what is mounted below a directory, and removes it. A mount that stays keeps the directory: what it shows is not ours to remove.
+fn remove(directory: &Path) {
+    for mount in mounts_below(directory).into_iter().rev() {
+        let _ = Command::new("umount").arg("--lazy").arg(mount).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    }
+    if mounts_below(directory).is_empty() {
+        let _ = fs::remove_dir_all(directory);
+    }
+}
+
+/// In the order in which they were mounted.
+fn mounts_below(directory: &Path) -> Vec<PathBuf> {
+    let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let path = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(unescaped);
+    mounts.split(|byte| *byte == b'\n').filter_map(path).filter(|path| path.starts_with(&directory)).collect()
+}
+
+/// The kernel writes spaces and the like in a path as a backslash and three octal digits.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let [first, more @ ..] = rest {
+        let octal = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &more[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_measurement_removes_what_a_killed_one_has_left_and_nothing_else() {
+        let held = tempfile::tempdir().expect("a directory");
+        let mut gone = Command::new("sh").args(["-c", ""]).spawn().expect("runs");
+        gone.wait().expect("ends");
+        let left = |name: String| {
+            let path = held.path().join(name);
+            fs::create_dir_all(path.join("to-1/directory")).expect("makes");
+            path
+        };
+        let killed = left(format!("{NAME}{}", gone.id()));
+        let others = [left(format!("{NAME}1")), left("another".to_owned()), left(format!("{NAME}it"))];
+        let scratch = Scratch::new(held.path()).expect("makes");
+        assert!(!killed.exists(), "its process is gone");
+        assert!(others.iter().all(|other| other.join("to-1/directory").exists()));
+        let own = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!own.exists());
+    }
+
+    #[test]
+    fn what_is_kept_stays_for_a_person() {
+        let held = tempfile::tempdir().expect("a directory");
+        let mut scratch = Scratch::new(held.path()).expect("makes");
+        scratch.keep();
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        let mut gone = Command::new("sh").args(["-c", ""]).spawn().expect("runs");
+        gone.wait().expect("ends");
+        let as_of_another = held.path().join(format!("{NAME}{}", gone.id()));
+        fs::rename(&path, &as_of_another).expect("renames");
+        remove_left(held.path());
+        assert!(as_of_another.exists());
+    }
+
+    #[test]
+    fn a_path_of_the_kernel_is_read_as_it_is() {
+        assert_eq!(unescaped(br"/tmp/a\040b\134c"), Path::new(r"/tmp/a b\c"));
+        assert_eq!(unescaped(br"/plain\04"), Path::new(r"/plain\04"));
+    }
+}
