@@ -20,6 +20,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use crate::{Error, Result};
 
 /// How fast a link is in each direction.
@@ -258,8 +262,38 @@ fn delete_left() {
     }
 }
 
+/// Keeps all threads of this process to these processors, and those that they start.
+///
+/// `taskset --all-tasks` does not do: it gives up where a thread has just ended, and does not see one that was just started.
 fn bind(processors: &str) -> Result<()> {
-    run("taskset", &["-a", "-p", "-c", processors, &std::process::id().to_string()])
+    let failed = |reason: String| Error::Hosts { command: format!("binding this process to {processors}"), reason };
+    let mut wanted = CpuSet::new();
+    for number in list(processors) {
+        let number = number as usize;
+        if number >= CpuSet::MAX_CPU {
+            return Err(failed(format!("processors from {} on can not be told apart", CpuSet::MAX_CPU)));
+        }
+        wanted.set(number);
+    }
+    loop {
+        let mut all_are = true;
+        for thread in fs::read_dir("/proc/self/task").map_err(|error| failed(error.to_string()))? {
+            let thread = thread.map_err(|error| failed(error.to_string()))?.file_name();
+            let Some(thread) = thread.to_str().and_then(|name| Pid::from_raw(name.parse().ok()?)) else { continue };
+            match sched_getaffinity(Some(thread)) {
+                Ok(has) if has == wanted => continue,
+                Err(Errno::SRCH) => continue,
+                _ => all_are = false,
+            }
+            match sched_setaffinity(Some(thread), &wanted) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        }
+        if all_are {
+            return Ok(());
+        }
+    }
 }
 
 /// Runs a tool to its end; what it says if it fails.
@@ -302,7 +336,13 @@ fn halves(text: &str) -> Option<[String; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    /// Held by a test that asks for this process's processors, or takes some away.
+    static PROCESSORS: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_speed_reads_as_people_say_it_and_nothing_else() {
@@ -324,6 +364,30 @@ mod tests {
     }
 
     #[test]
+    fn a_process_whose_threads_come_and_go_keeps_to_its_processors() {
+        let _alone = PROCESSORS.lock();
+        let stop = AtomicBool::new(false);
+        let all = allowed().expect("reads");
+        let first = list(&all)[0].to_string();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let _ = std::thread::spawn(|| {}).join();
+                    }
+                });
+            }
+            let bound: Result<()> = (0..50).try_for_each(|_| bind(&first));
+            stop.store(true, Ordering::Relaxed);
+            bound.expect("a thread that has ended needs no processor");
+        });
+        let status = fs::read_to_string("/proc/thread-self/status").expect("reads");
+        assert!(status.contains(&format!("Cpus_allowed_list:\t{first}\n")), "{status}");
+        bind(&all).expect("binds");
+        assert_eq!(allowed().expect("reads"), all);
+    }
+
+    #[test]
     fn what_a_killed_process_has_left_is_deleted() {
         let mut gone = Command::new("sh").args(["-c", ""]).spawn().expect("runs");
         gone.wait().expect("ends");
@@ -338,6 +402,7 @@ mod tests {
 
     #[test]
     fn what_runs_there_is_reached_by_the_link_alone_and_nothing_is_left() {
+        let _alone = PROCESSORS.lock();
         let hosts = match Hosts::new() {
             Ok(hosts) => hosts,
             Err(error) => {
