@@ -8,8 +8,8 @@
 //! ```
 //!
 //! What runs there is a process of its own that shares nothing with this one but kernel, memory and disk. Takes root, `ip`
-//! and `tc` (iproute2) and `taskset` (util-linux). All of it is gone when this is dropped. What a killed process leaves behind
-//! is called `isg` and the process's number, and the next one that makes such hosts deletes it.
+//! and `tc` (iproute2) and `taskset` (util-linux). All of it is gone when this is dropped, or when this process is killed. What is
+//! left where all processes end at once is called `isg` and the process's number, and the next one that makes such hosts deletes it.
 
 use std::fmt;
 use std::fs;
@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::caretaker::Caretaker;
 use crate::{Error, Result};
 
 /// How fast a link is in each direction.
@@ -85,6 +86,8 @@ pub struct Hosts {
     /// All that this process had.
     all_processors: String,
     token: PathBuf,
+    // Sent away when all is gone.
+    _caretaker: Caretaker,
 }
 
 impl Hosts {
@@ -97,6 +100,8 @@ impl Hosts {
         let name = format!("isg{number}");
         let token = std::env::temp_dir().join(format!("{name}.token"));
         let all_processors = allowed()?;
+        let script = r#"ip netns delete "$1"; rm -f "$2""#;
+        let caretaker = Caretaker::start(script, &[name.as_ref(), token.as_ref()])?;
         let hosts = Self {
             name,
             here: Ipv4Addr::new(198, 18, high, low + 1),
@@ -104,6 +109,7 @@ impl Hosts {
             processors: halves(&all_processors),
             all_processors,
             token,
+            _caretaker: caretaker,
         };
         hosts.make()?;
         Ok(hosts)

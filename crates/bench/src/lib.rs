@@ -27,6 +27,7 @@
 
 pub mod arrivals;
 pub mod bank;
+mod caretaker;
 pub mod checkpoint;
 mod columns;
 pub mod commit;

@@ -10,8 +10,8 @@
 //! All sides of a comparison begin with an empty directory on the same file system, alternate, and take the same half of the processors. What has come is
 //! compared with what was written, bytes, and owners, modes and times as far as they come by that way, before there is a figure.
 //!
-//! However a measurement ends, nothing of it stays: its programs end with this process, its namespace and directory go with it, and the next measurement
-//! removes those of one that was killed. Data that is wrong is kept, and the error says where.
+//! However a measurement ends, nothing of it stays: its programs end with this process, its namespace and directory go with it, and a caretaker clears up
+//! after one that is killed. Data that is wrong is kept, and the error says where.
 //!
 //! Parts: [`tree`] draws what the server has, `old_server` is the server, `delay` the longer link, `served` a migration at work, `scratch` the directory,
 //! `call` runs programs; `cut_over`, `total`, `first_access`, `work` with its `mix`, `response` and `limits` are the experiments.

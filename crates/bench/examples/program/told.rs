@@ -10,7 +10,7 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 /// Set once a person has asked to end.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Hears SIGINT and SIGTERM from now on.
+/// Hears SIGINT and SIGTERM from now on. One more ends the process at once, whatever it waits for.
 pub(crate) fn until_told() -> Result<Receiver<()>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
@@ -24,7 +24,9 @@ pub(crate) fn until_told() -> Result<Receiver<()>, Failure> {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
                 }
-                STOP.store(true, Ordering::Release);
+                if STOP.swap(true, Ordering::AcqRel) {
+                    std::process::exit(130);
+                }
                 let _ = tell.send(());
             }
         });

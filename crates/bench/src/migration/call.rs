@@ -1,5 +1,6 @@
 //! Programs that run to their end, and end with this process or when it is told to stop.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -20,6 +21,8 @@ pub(super) fn call(program: &'static str, arguments: &[&str], stop: &AtomicBool)
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Ctrl-C is for this process, which kills it.
+    command.process_group(0);
     let child = command.spawn().map_err(|error| failed(error.to_string()))?;
     let pid = Pid::from_child(&child);
     let (tell, told) = channel();

@@ -1,4 +1,5 @@
-//! The directory of a measurement. Everything in it goes with it, and a later measurement removes what a killed one has left.
+//! The directory of a measurement. Everything in it goes with it, also when this process is killed; a later measurement removes what is left where all
+//! processes have ended at once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::caretaker::Caretaker;
 use crate::{Error, Result};
 
 /// What such directories are called, before the number of their process.
@@ -13,10 +15,25 @@ const NAME: &str = "ishigaki-migration-";
 /// A file in one whose data is wrong, so that a person can have a closer look.
 const KEPT: &str = "kept-for-a-closer-look";
 
+/// Unmounts what a killed process has mounted below a directory, and removes that. The servers that it has started end at the same time, and may write to
+/// the last.
+const CLEAR: &str = r#"
+for turn in $(seq 100); do
+    while read -r _ at _; do
+        at=$(printf '%b' "$at")
+        case $at in "$1"/*) umount --lazy "$at" ;; esac
+    done </proc/self/mounts
+    rm -rf --one-file-system "$1" && exit
+    sleep 0.1
+done
+"#;
+
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
     keep: bool,
+    // Sent away when all is gone, or is to stay.
+    _caretaker: Caretaker,
 }
 
 impl Scratch {
@@ -26,7 +43,9 @@ impl Scratch {
         let path = below.join(format!("{NAME}{}", std::process::id()));
         let failed = |source| Error::Io { path: path.clone(), operation: "making a scratch directory", source };
         fs::create_dir(&path).map_err(failed)?;
-        Ok(Self { path, keep: false })
+        let canonical = fs::canonicalize(&path).map_err(failed)?;
+        let caretaker = Caretaker::start(CLEAR, &[canonical.as_os_str()])?;
+        Ok(Self { path, keep: false, _caretaker: caretaker })
     }
 
     pub(super) fn path(&self) -> &Path {

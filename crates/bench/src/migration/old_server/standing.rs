@@ -3,6 +3,7 @@
 //! However this process ends, its end of the pipe closes, the shell ends, and the kernel kills everything in the shell's namespace.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -36,6 +37,8 @@ impl Standing {
             script,
             "sh",
         ]);
+        // Ctrl-C is for this process, which ends it.
+        command.process_group(0);
         command.arg(home).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take());
