@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fstatfs, openat, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fstatfs, openat, readlinkat, statx};
 use rustix::io::{Errno, Result};
 
 use crate::Error;
@@ -140,7 +140,11 @@ impl Volume {
         }
     }
 
-    /// Whether an object that a client names by its number is in this directory.
+    /// Whether an object that a client names by its number may be in this directory.
+    ///
+    /// A directory is looked for upwards. Of another object the kernel tells the directory only while it knows the object by a name; a name outside
+    /// refuses it. An object that the kernel knows by no name passes, as with other servers of NFS that export a part of a file system: its
+    /// generation, which is random on ext4 and xfs, has been compared by then.
     pub(crate) fn is_inside(&self, place: impl AsFd) -> Result<bool> {
         if self.is_whole {
             return Ok(true);
@@ -153,8 +157,7 @@ impl Volume {
             }
             let above = match openat(&at, c"..", PLACE | OFlags::DIRECTORY, Mode::empty()) {
                 Ok(above) => above,
-                // The file system does not tell this of anything but a directory.
-                Err(Errno::NOTDIR) => return Ok(false),
+                Err(Errno::NOTDIR) => return Ok(!self.is_known_outside(&at, &found)?),
                 Err(errno) => return Err(errno),
             };
             if attributes(&above)?.stx_ino == found.stx_ino {
@@ -162,6 +165,20 @@ impl Volume {
             }
             at = above;
         }
+    }
+
+    /// Whether the kernel knows an object, which has no other name, by a name outside of this directory.
+    fn is_known_outside(&self, object: &OwnedFd, found: &Statx) -> Result<bool> {
+        let named = |place: BorrowedFd<'_>| readlinkat(&self.descriptors, descriptor(place), Vec::new());
+        let (path, root) = (named(object.as_fd())?, named(self.root())?);
+        let below = path.to_bytes().strip_prefix(root.to_bytes());
+        if found.stx_nlink != 1 || below.is_some_and(|rest| rest.starts_with(b"/")) {
+            return Ok(false);
+        }
+        // The path of an object without a known name leads to another one, or nowhere.
+        let Ok(led) = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, ASKED) else { return Ok(false) };
+        let of = |it: &Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
+        Ok(of(&led) == of(found))
     }
 }
 
