@@ -12,7 +12,7 @@
 //!
 //! Parts: `door` mounts and hands over, `door_fs` answers requests, `arrivals` is what it asks before, `migration` the engine that answers, `volume` finds objects by their inode
 //! numbers, `nodes` is what the kernel knows, `opens` what programs have open, `caller` in whose name the destination is changed, `handed` what
-//! is written for a successor.
+//! is written for a successor, `offline` the mark that Samba's clients get of files that are still to come.
 
 mod arrivals;
 mod caller;
@@ -22,6 +22,7 @@ mod error;
 mod handed;
 mod migration;
 mod nodes;
+mod offline;
 mod opens;
 mod places;
 mod volume;

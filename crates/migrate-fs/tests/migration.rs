@@ -14,8 +14,12 @@ use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate_fs::{Door, Migration};
-use rustix::fs::{FallocateFlags, XattrFlags, fallocate, getxattr, listxattr, setxattr};
+use rustix::fs::{FallocateFlags, XattrFlags, fallocate, getxattr, getxattr_query, listxattr, setxattr};
 use stage::{can_open, folders, until};
+
+/// What Samba keeps of a file, and in its second byte of attributes, that the data is not here.
+const DOSATTRIB: &str = "user.DOSATTRIB";
+const OFFLINE: u8 = 0x10;
 
 const CAPABILITY: &str = "security.capability";
 
@@ -212,6 +216,51 @@ fn names_that_are_still_to_be_listed_count_as_links() {
     stage.finish();
     assert_eq!(links("fifth"), 3);
     assert_eq!(links("a/b/file-5"), 1);
+}
+
+#[test]
+fn samba_is_told_of_files_whose_data_is_not_here_and_nothing_of_that_is_stored() {
+    if !can_open("samba_is_told_of_files_whose_data_is_not_here_and_nothing_of_that_is_stored") {
+        return;
+    }
+    // Hidden, with a time when it was made.
+    let hidden = [0, 0, 5, 0, 5, 0, 0, 0, 0x11, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0xd9, 1];
+    let stage = Migrating::new();
+    let stored = stage.old.join("a/b/file-7");
+    setxattr(&stored, DOSATTRIB, &hidden, XattrFlags::empty()).unwrap();
+    let told = |root: &Path, name: &str| {
+        let mut value = vec![0; 64];
+        let length = getxattr(root.join(name), DOSATTRIB, &mut value[..]).ok()?;
+        assert_eq!(getxattr_query(root.join(name), DOSATTRIB).unwrap(), length, "asked for its length");
+        value.truncate(length);
+        Some(value)
+    };
+    let mut marked = hidden;
+    marked[13] |= OFFLINE;
+    assert_eq!(told(&stage.folder, "a/b/file-7").as_deref(), Some(&marked[..]));
+    assert_eq!(told(&stage.folder, "a/b/file-8").unwrap()[13], OFFLINE);
+    assert_eq!(told(&stage.folder, "a/b"), None, "a directory");
+    assert!(getxattr(stage.folder.join("a/b/file-8"), DOSATTRIB, &mut [0; 4][..]).is_err(), "there is no room for it");
+    let mut names = Vec::with_capacity(4096);
+    listxattr(stage.folder.join("a/b/file-8"), rustix::buffer::spare_capacity(&mut names)).unwrap();
+    assert!(!String::from_utf8_lossy(&names).contains(DOSATTRIB), "what is not stored is not listed");
+    assert_eq!(stage.engine.progress().copied, 0, "no data was pulled");
+
+    // Samba writes what it has read, with a change.
+    marked[12] = 0x22;
+    setxattr(stage.folder.join("a/b/file-8"), DOSATTRIB, &marked, XattrFlags::empty()).unwrap();
+    let mut changed = hidden;
+    changed[12] = 0x22;
+    assert_eq!(told(&stage.new, "a/b/file-8").as_deref(), Some(&changed[..]));
+    assert_eq!(told(&stage.folder, "a/b/file-8").as_deref(), Some(&marked[..]));
+
+    stage.crawl();
+    for root in [&stage.folder, &stage.new] {
+        assert_eq!(told(root, "a/b/file-7").as_deref(), Some(&hidden[..]));
+        assert_eq!(told(root, "a/b/file-8").as_deref(), Some(&changed[..]));
+        assert_eq!(told(root, "a/b/file-9"), None);
+    }
+    stage.finish();
 }
 
 #[test]

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::{DoorFs, Place, is_directory};
 use crate::caller;
+use crate::offline;
 use crate::volume::{self, descriptor};
 
 /// Those that only root sees.
@@ -64,6 +65,9 @@ impl DoorFs {
     pub(super) fn read_extra(&self, node: u64, name: &CStr, size: u32) -> io::Result<GetxattrReply> {
         self.refuse_hidden(name)?;
         let place = self.extras(node)?;
+        if name.to_bytes() == offline::NAME && self.is_offline(&place)? {
+            return Self::read_marked(&place, name, size);
+        }
         if size == 0 {
             let length = match fgetxattr_query(&place, name) {
                 // It is a place only.
@@ -78,6 +82,30 @@ impl DoorFs {
             asked => asked?,
         };
         Ok(GetxattrReply::Value(value))
+    }
+
+    /// Whether an object is a file whose data is not all here.
+    fn is_offline(&self, place: &Place<'_>) -> io::Result<bool> {
+        if self.is_whole(place.number) || is_directory(&volume::attributes(place)?) {
+            return Ok(false);
+        }
+        Ok(!self.is_normal(place)?)
+    }
+
+    /// What Samba keeps of a file, with the mark that its data is not here.
+    fn read_marked(place: &Place<'_>, name: &CStr, size: u32) -> io::Result<GetxattrReply> {
+        let mut stored = Vec::with_capacity(LONGEST);
+        let stored = match getxattr(path(place), name, spare_capacity(&mut stored)) {
+            Ok(_) => Some(stored),
+            Err(Errno::NODATA) => None,
+            Err(errno) => return Err(errno.into()),
+        };
+        let value = offline::mark(stored);
+        match size as usize {
+            0 => Ok(GetxattrReply::Count(value.len() as u32)),
+            room if room < value.len() => Err(Errno::RANGE.into()),
+            _ => Ok(GetxattrReply::Value(value)),
+        }
     }
 
     pub(super) fn list_extras(&self, ctx: &Context, node: u64, size: u32) -> io::Result<ListxattrReply> {
@@ -102,13 +130,16 @@ impl DoorFs {
         if self.arrivals.hides_extra(new.name.to_bytes()) {
             return Err(Errno::PERM.into());
         }
+        let is_dosattrib = new.name.to_bytes() == offline::NAME;
+        let unmarked = if is_dosattrib { offline::without_mark(new.value) } else { None };
+        let value = unmarked.as_deref().unwrap_or(new.value);
         caller::root()?;
         let place = self.place(node)?;
         self.change_extras(&place, || {
             if new.clears_set_group_id {
                 caller::writer(ctx, true)?;
             }
-            let done = setxattr(path(&place), new.name, new.value, XattrFlags::from_bits_retain(new.flags));
+            let done = setxattr(path(&place), new.name, value, XattrFlags::from_bits_retain(new.flags));
             caller::root()?;
             Ok(done?)
         })
