@@ -17,6 +17,7 @@ mod paged_killed;
 mod paged_swapped;
 mod paged_turns;
 mod plans;
+mod pushed;
 mod recursion;
 mod row_values;
 mod shell;
