@@ -12,6 +12,7 @@
 //!   sqrt(a), ln(a), …                    ─▶  OneNan       floating-point numbers: a NaN is equal to every other
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   var_pop(a), stddev(a)                ─▶  Spread       states in 256 bits
+//!   ORDER BY a, CASE a WHEN …, a IN (…)  ─▶  OneZero      floating-point numbers: one stands for all that are equal to it
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
 //!   CAST(a AS REAL)                      ─▶  Real, Double of DOUBLE and text: what is finite stays finite
 //!   (SELECT a FROM t)                    ─▶  OnlyRow      a second row is an error
@@ -46,7 +47,9 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
-pub use calls::{difference, double, epoch, microseconds, negation, not_lost, one_nan, only_row, real, round_even};
+pub use calls::{
+    difference, double, epoch, microseconds, negation, not_lost, one_nan, one_zero, only_row, real, round_even,
+};
 pub use extremes::{greatest, least};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
@@ -96,6 +99,7 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         real(),
         double(),
         one_nan(),
+        one_zero(),
         difference(),
         epoch(),
         microseconds(),

@@ -28,7 +28,8 @@ use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
-    Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, Recursion, TextsAsBytes, TextsAsTimes, WideFrames,
+    Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, TextsAsBytes, TextsAsTimes,
+    WideFrames,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -271,6 +272,8 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     analyzers.push(Arc::new(ExactNumbers));
     analyzers.push(Arc::new(JoinedTexts));
     analyzers.push(Arc::new(CountRows));
+    // Also in the windows that count rows.
+    analyzers.push(Arc::new(OneZero));
     analyzers.push(Arc::new(Unnest));
     let mut state = SessionStateBuilder::new()
         .with_config(config)

@@ -21,6 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::Error;
 use crate::interrupt::CancelHandle;
+use crate::rules::OneZeroInJoins;
 use crate::unnest::same;
 
 mod gates;
@@ -79,7 +80,7 @@ pub(crate) fn analyzers(
     std::iter::once(Arc::new(Bounded) as Arc<dyn AnalyzerRule + Send + Sync>).chain(watched).collect()
 }
 
-/// DataFusion's optimizer rules, under watch.
+/// DataFusion's optimizer rules, under watch, and one of ours.
 pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
@@ -90,6 +91,7 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(Bounded));
         }
     }
+    rules.push(Arc::new(OneZeroInJoins));
     rules
 }
 

@@ -3,8 +3,7 @@
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
 //! recursive terms of other types than the first,
 //! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
-//! that have room for them, and [`Intervals`] has intervals compared as there; that no other
-//! arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
+//! that have room for them, [`Intervals`] has intervals compared as there, [`OneZero`] zeros that are equal ordered and found as such; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
 mod arithmetic;
 mod barrier;
@@ -15,6 +14,7 @@ mod intervals;
 mod moments;
 mod one_row;
 mod recursion;
+mod zeros;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result};
@@ -31,6 +31,7 @@ pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 pub(crate) use recursion::Recursion;
+pub(crate) use zeros::{OneZero, OneZeroInJoins};
 
 /// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the
 /// columns that it may refer to.

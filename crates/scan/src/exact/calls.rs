@@ -12,6 +12,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
+use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -74,6 +75,13 @@ pub fn one_nan() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// A number that stands for all that are equal to it: 0 for -0, too, and the one NaN. Where numbers are compared by their bits, by
+/// an order of them or by a table, these are compared.
+pub fn one_zero() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::OneZero.function());
+    Arc::clone(&FUNCTION)
+}
+
 /// The difference of two times as `PostgreSQL` gives it: whole days, and the rest.
 pub fn difference() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Difference.function());
@@ -83,6 +91,7 @@ pub fn difference() -> Arc<ScalarUDF> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Call {
     OneNan,
+    OneZero,
     Difference,
     Negation,
     RoundEven,
@@ -112,6 +121,7 @@ impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
         match self.call {
             Call::OneNan => "exact_one_nan",
+            Call::OneZero => "exact_one_zero",
             Call::Difference => "exact_difference",
             Call::Negation => "exact_minus",
             Call::RoundEven => "exact_whole",
@@ -154,7 +164,9 @@ impl ScalarUDFImpl for Function {
             Call::Difference => DataType::Interval(IntervalUnit::MonthDayNano),
             Call::Epoch => seconds_type(first)?,
             Call::Microseconds => seconds_type(first).map(|_| DataType::Int64)?,
-            Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost | Call::OneNan => first.clone(),
+            Call::Negation | Call::RoundEven | Call::OnlyRow | Call::NotLost | Call::OneNan | Call::OneZero => {
+                first.clone()
+            }
         })
     }
 
@@ -173,6 +185,7 @@ impl ScalarUDFImpl for Function {
         let Some(value) = values.next() else { return exec_err!("{} of nothing", self.name()) };
         match self.call {
             Call::OneNan => each(value, |array| Ok(with_one_nan(array))),
+            Call::OneZero => each(value, |array| Ok(normalize_float_zero(&with_one_nan(array)))),
             Call::Difference => each(value, intervals),
             Call::Negation => each(value, |array| {
                 neg(array).map(|made| with_one_nan(&made)).map_err(|error| match error {

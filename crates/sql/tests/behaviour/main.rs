@@ -31,3 +31,4 @@ mod types;
 mod views;
 mod windows;
 mod wordings;
+mod zeros;
