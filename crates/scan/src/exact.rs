@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Parts: [`arithmetic`], [`rounding`], [`extremes`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
-//! [`calls`], [`spans`] of intervals, [`plain`] texts of times, [`formula`], [`mixed`] with the one type that numbers of several types
+//! [`calls`], [`spans`] of intervals, [`plain`] texts of times, [`numerals`] those of floating-point numbers, [`formula`], [`mixed`] with the one type that numbers of several types
 //! get, and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
@@ -32,6 +32,7 @@ mod frame;
 mod groups;
 mod mixed;
 mod nans;
+mod numerals;
 mod plain;
 mod plan;
 mod rounding;
@@ -54,7 +55,7 @@ pub use extremes::{greatest, least};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
-pub use spans::{moment_text, moment_texts, plain_text, span};
+pub use spans::{moment_texts, plain_spelling, plain_text, span};
 pub use sums::{average, sum};
 
 /// The operators that are replaced.
@@ -106,7 +107,7 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         only_row(),
         not_lost(),
         span(),
-        moment_text(),
+        plain_spelling(),
         plain_text(Moment::Day),
         plain_text(Moment::Time),
     ])

@@ -3,7 +3,8 @@
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
 //! recursive terms of other types than the first,
 //! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
-//! that have room for them, [`Intervals`] has intervals compared as there, [`OneZero`] zeros that are equal ordered and found as such; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
+//! that have room for them, [`Intervals`] has intervals compared as there, [`OneZero`] zeros that are equal ordered and found as such, and
+//! [`TruthsAsLetters`] has BOOLEANs written as there; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
 mod arithmetic;
 mod barrier;
@@ -14,6 +15,7 @@ mod intervals;
 mod moments;
 mod one_row;
 mod recursion;
+mod truths;
 mod zeros;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -31,6 +33,7 @@ pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 pub(crate) use recursion::Recursion;
+pub(crate) use truths::TruthsAsLetters;
 pub(crate) use zeros::{OneZero, OneZeroInJoins};
 
 /// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::numerals;
 use super::plain::Moment;
 
 /// A number by which intervals are compared: microseconds, where a month has 30 days.
@@ -25,8 +26,9 @@ pub fn span() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
-/// An interval, a day or a time as a text: `1 year 2 mons 3 days 04:05:06.5`, `0044-03-15 BC`, `2024-01-01 10:00:00.5`.
-pub fn moment_text() -> Arc<ScalarUDF> {
+/// An interval, a day, a time or a floating-point number as a text: `1 year 2 mons 3 days 04:05:06.5`, `0044-03-15 BC`, `2024-01-01
+/// 10:00:00.5`, `1e+20`.
+pub fn plain_spelling() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Of::Text.function());
     Arc::clone(&FUNCTION)
 }
@@ -64,7 +66,7 @@ impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
         match self.of {
             Of::Span => "exact_span",
-            Of::Text => "exact_moment_text",
+            Of::Text => "exact_text",
             Of::Plain(Moment::Day) => "exact_day_text",
             Of::Plain(Moment::Time) => "exact_time_text",
         }
@@ -92,7 +94,11 @@ impl ScalarUDFImpl for Function {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let made = |array: &ArrayRef| match self.of {
             Of::Span => spans(array),
-            Of::Text => moment_texts(array),
+            Of::Text => Ok(match array.data_type() {
+                DataType::Float32 => numerals::reals(array),
+                DataType::Float64 => numerals::doubles(array),
+                _ => moment_texts(array)?,
+            }),
             Of::Plain(moment) => moment.plain_texts(array),
         };
         match args.args.first() {

@@ -1,7 +1,7 @@
-//! Texts that become times, and times and intervals that become texts.
+//! Texts that become times, and times, intervals and floating-point numbers that become texts.
 //!
 //! Texts are made [plain](Moment::plain) before Arrow reads them, which does not read them as `PostgreSQL` does. And Arrow writes times
-//! with a T, years before the first one as negative ones, and intervals in words of its own.
+//! with a T, years before the first one as negative ones, intervals in words of its own, and 100000 as a DOUBLE with a point.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
@@ -62,21 +62,23 @@ fn plain(text: &Expr, moment: Moment, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
-/// A day, a time or an interval as a text.
+/// A day, a time, an interval or a floating-point number as a text.
 fn written(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expression {
-        Expr::Cast(Cast { expr, field }) if field.data_type().is_string() && is_moment(&expr, schema) => {
-            Transformed::yes(cast(exact::moment_text().call(vec![*expr]), field.data_type().clone()))
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_string() && has_spelling(&expr, schema) => {
+            Transformed::yes(cast(exact::plain_spelling().call(vec![*expr]), field.data_type().clone()))
         }
         other => Transformed::no(other),
     }
 }
 
-fn is_moment(expression: &Expr, schema: &DFSchema) -> bool {
+fn has_spelling(expression: &Expr, schema: &DFSchema) -> bool {
     expression.get_type(schema).is_ok_and(|found| {
         matches!(
             found,
-            DataType::Date32
+            DataType::Float32
+                | DataType::Float64
+                | DataType::Date32
                 | DataType::Timestamp(TimeUnit::Microsecond, None)
                 | DataType::Interval(_)
                 | DataType::Duration(_)

@@ -22,6 +22,7 @@ mod recursion;
 mod row_values;
 mod shell;
 mod silence;
+mod spellings;
 mod spilling;
 mod statements;
 mod subqueries;
