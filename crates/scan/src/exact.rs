@@ -12,6 +12,7 @@
 //!   sqrt(a), ln(a), …                    ─▶  OneNan       floating-point numbers: a NaN is equal to every other
 //!   sum(a), avg(a)                       ─▶  Sum, Average states in 128 bits
 //!   var_pop(a), stddev(a)                ─▶  Spread       states in 256 bits
+//!   bool_and(a), bool_or(a)              ─▶  Truth        frames of windows that leave rows behind
 //!   ORDER BY a, CASE a WHEN …, a IN (…)  ─▶  OneZero      floating-point numbers: one stands for all that are equal to it
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
 //!   CAST(a AS REAL)                      ─▶  Real, Double of DOUBLE and text: what is finite stays finite
@@ -40,6 +41,7 @@ mod spans;
 mod spread;
 mod sums;
 mod times;
+mod truths;
 
 use std::sync::{Arc, LazyLock};
 
@@ -57,6 +59,7 @@ pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
 pub use spans::{moment_texts, plain_spelling, plain_text, span};
 pub use sums::{average, sum};
+pub use truths::{all_true, any_true};
 
 /// The operators that are replaced.
 const OPERATORS: [Operator; 5] =
@@ -128,7 +131,7 @@ pub fn decode_scalar(name: &str, bytes: &[u8]) -> Option<Arc<ScalarUDF>> {
 
 /// All aggregate functions.
 pub fn aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
-    [sum(), average(), least(), greatest()].into_iter().chain(spread::spreads())
+    [sum(), average(), least(), greatest(), all_true(), any_true()].into_iter().chain(spread::spreads())
 }
 
 /// The aggregate function of this name, for plans that are read from their written form.
