@@ -105,9 +105,10 @@ impl Visitor for Check {
                     "leave the number out, and cut digits off with date_trunc",
                 )
             }
-            Expr::SimilarTo { .. } => {
-                refuse("SIMILAR TO a pattern that is not a plain literal", "match a regular expression: x ~ '^(…)$'")
-            }
+            Expr::SimilarTo { .. } => refuse(
+                "SIMILAR TO a pattern that is not a plain literal, or not a valid one",
+                "match a regular expression: x ~ '^(…)$'",
+            ),
             _ => ControlFlow::Continue(()),
         }
     }

@@ -1,8 +1,10 @@
-//! The dialect that statements are written in: `PostgreSQL`'s, but for three things.
+//! The dialect that statements are written in: `PostgreSQL`'s, but for four things.
 //!
 //! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`. `sqlparser` reads `a IS DISTINCT FROM (b AND c)`.
 //!
 //! `a BETWEEN SYMMETRIC b AND c` is a BETWEEN with the bounds in either order, which `sqlparser` does not know.
+//!
+//! `trim(LEADING FROM a)` and `trim(BOTH a, 'x')` are trims, of which `sqlparser` knows some forms alone.
 //!
 //! And `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
 //! name first, and once more when it was none. Calls within calls are then read 2^depth times: half a minute at a depth of
@@ -10,10 +12,11 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, TrimWhereField};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 #[derive(Debug)]
 pub(super) struct Postgres(PostgreSqlDialect);
@@ -36,6 +39,10 @@ impl Dialect for Postgres {
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
         false
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        trim(parser)
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
@@ -143,6 +150,40 @@ fn symmetric(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, Parser
     Some(parser.parse_between(left.clone(), negated).map(either))
 }
 
+/// `trim(LEADING 'x' FROM a)`, with or without any of its parts; `trim(LEADING a, 'x')` means the same.
+fn trim(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+    let is_trim = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::TRIM && word.quote_style.is_none())
+        && parser.peek_nth_token_ref(1).token == Token::LParen;
+    is_trim.then(|| {
+        parser.advance_token();
+        trimmed(parser)
+    })
+}
+
+fn trimmed(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let side = parser.parse_one_of_keywords(&[Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING]);
+    let trim_where = side.map(|side| match side {
+        Keyword::LEADING => TrimWhereField::Leading,
+        Keyword::TRAILING => TrimWhereField::Trailing,
+        _ => TrimWhereField::Both,
+    });
+    let (mut what, mut of) = (None, None);
+    if !parser.parse_keyword(Keyword::FROM) {
+        let first = parser.parse_expr()?;
+        if parser.parse_keyword(Keyword::FROM) { what = Some(first) } else { of = Some(first) }
+    }
+    let expr = match of {
+        Some(of) => of,
+        None => parser.parse_expr()?,
+    };
+    if what.is_none() && parser.consume_token(&Token::Comma) {
+        what = Some(parser.parse_expr()?);
+    }
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Trim { expr: Box::new(expr), trim_where, trim_what: what.map(Box::new), trim_characters: None })
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
@@ -153,6 +194,22 @@ mod tests {
     fn parsed(expression: &str) -> Expr {
         let parser = Parser::new(&POSTGRES).try_with_sql(expression).expect("tokens");
         { parser }.parse_expr().expect("an expression")
+    }
+
+    #[test]
+    fn a_trim_is_read_with_or_without_any_of_its_parts() {
+        for (written, meant) in [
+            ("trim(a)", "TRIM(a)"),
+            ("trim(FROM a)", "TRIM(a)"),
+            ("trim(LEADING FROM a)", "TRIM(LEADING a)"),
+            ("trim(trailing a)", "TRIM(TRAILING a)"),
+            ("trim(BOTH 'x' FROM a || b)", "TRIM(BOTH 'x' FROM a || b)"),
+            ("trim(LEADING a, 'x')", "TRIM(LEADING 'x' FROM a)"),
+            ("trim('x' FROM a)", "TRIM('x' FROM a)"),
+            ("trim(a, 'x')", "TRIM('x' FROM a)"),
+        ] {
+            assert_eq!(parsed(written).to_string(), meant, "{written}");
+        }
     }
 
     #[test]

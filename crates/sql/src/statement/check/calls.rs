@@ -67,6 +67,9 @@ pub(super) fn check(function: &Function) -> Found {
     {
         return refuse("mode other than that of one value", "write mode() WITHIN GROUP (ORDER BY value)");
     }
+    if name == "mode" && function.within_group.iter().any(|by| has_no_type(&by.expr)) {
+        return refuse("mode of a NULL or a text without a type", "CAST it to the type that it is of");
+    }
     if name == "pg_typeof"
         && let Some(FunctionArgExpr::Expr(of)) = arguments(function).next()
         && !says_its_type(of)
@@ -140,6 +143,18 @@ fn says_its_type(expression: &Expr) -> bool {
             };
             matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max" | "age") && arguments(function).all(of)
         }
+        _ => false,
+    }
+}
+
+/// Whether `PostgreSQL` knows no type of an expression before it stands somewhere.
+fn has_no_type(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => has_no_type(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::Null | Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_)
+        ),
         _ => false,
     }
 }

@@ -1,7 +1,12 @@
 //! `SIMILAR TO`, by the regular expression that means the same. DataFusion takes the pattern itself for one, and lets it match
 //! anywhere.
 
+use std::str::Chars;
+
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
+
+/// How often something may be repeated.
+const MOST_TIMES: u16 = 255;
 
 /// Rewrites a match of a literal pattern. Others stay, to be refused.
 pub(super) fn to_regex(expression: &mut Expr) {
@@ -54,12 +59,30 @@ fn translated(pattern: &str, escape: Option<char>) -> Option<String> {
             _ if in_class => literal(char, &mut regex),
             '%' => regex.push_str(".*"),
             '_' => regex.push('.'),
-            '|' | '*' | '+' | '?' | '(' | ')' | '{' | '}' => regex.push(char),
+            '|' | '*' | '+' | '?' | '(' | ')' => regex.push(char),
+            '{' => regex.push_str(&repetition(&mut chars)?),
+            '}' => return None,
             other => literal(other, &mut regex),
         }
     }
     regex.push_str(")$");
     (!in_class).then_some(regex)
+}
+
+/// The rest of `{2}`, `{2,}` or `{2,3}`, and all of it. Nothing if it is none of these.
+fn repetition(chars: &mut Chars<'_>) -> Option<String> {
+    let (bounds, rest) = chars.as_str().split_once('}')?;
+    let times = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u16>().ok().filter(|times| digits && *times <= MOST_TIMES)
+    };
+    let is_valid = match bounds.split_once(',') {
+        None => times(bounds).is_some(),
+        Some((least, "")) => times(least).is_some(),
+        Some((least, most)) => times(least)? <= times(most)?,
+    };
+    *chars = rest.chars();
+    is_valid.then(|| format!("{{{bounds}}}"))
 }
 
 /// A character that stands for itself.
@@ -80,6 +103,11 @@ mod tests {
         assert_eq!(regex("a%_").as_deref(), Some("(?s)^(?:a.*.)$"));
         assert_eq!(regex("(a|b)+.^$").as_deref(), Some(r"(?s)^(?:(a|b)+\.\^\$)$"));
         assert_eq!(regex(r"\%[^a-z%]\_").as_deref(), Some(r"(?s)^(?:\%[^a-z\%]\_)$"));
+        assert_eq!(regex("a{2,3}b{2}(c|d){1,}").as_deref(), Some("(?s)^(?:a{2,3}b{2}(c|d){1,})$"));
+        for unclear in ["a{,3}", "a{3,2}", "a{256}", "a{2", "a}", "a{x}", "a{+2}", "a{2,3,4}", "a{}"] {
+            assert_eq!(regex(unclear), None, "{unclear}");
+        }
+        assert_eq!(regex(r"\{2\}").as_deref(), Some(r"(?s)^(?:\{2\})$"));
         assert_eq!(regex("[a"), None);
         assert_eq!(regex(r"a\"), None);
         assert_eq!(translated(r"a\%", None).as_deref(), Some(r"(?s)^(?:a\\.*)$"));
