@@ -181,6 +181,10 @@ impl Type {
         }
         match self {
             Self::SmallInt | Self::Integer | Self::BigInt => random.i32(-9..13).to_string(),
+            Self::Real | Self::Double if random.u8(..6) == 0 => {
+                let of = if self == Self::Real { "REAL" } else { "DOUBLE PRECISION" };
+                format!("'{}'::{of}", ["0", "-0"][random.usize(..2)])
+            }
             Self::Real => format!("'{}'::REAL", f64::from(random.i32(-40..40)) / 4.0),
             Self::Double => format!("'{}'::DOUBLE PRECISION", f64::from(random.i32(-80..80)) / 8.0),
             Self::Decimal(precision, scale) => decimal(precision, scale, random),

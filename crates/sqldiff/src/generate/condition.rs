@@ -66,7 +66,19 @@ impl Generator<'_> {
     fn like(&mut self, depth: usize) -> Tree {
         let text = self.value(Family::Text, depth);
         let op = self.pick(&[" LIKE ", " NOT LIKE ", " ILIKE ", " SIMILAR TO "]);
-        let pattern = self.pick(&["'%a%'", "'a_'", "'_%'", "'%'", "''", "'a\\%'", "'A%'", "'_'"]);
+        let pattern = self.pick(&[
+            "'%a%'",
+            "'a_'",
+            "'_%'",
+            "'%'",
+            "''",
+            "'a\\%'",
+            "'A%'",
+            "'_'",
+            "'a{1,2}%'",
+            "'(a|b){2}c?'",
+            "'_{2,}'",
+        ]);
         let escape = if op.contains("LIKE") && self.chance(10) { " ESCAPE '!'" } else { "" };
         tree!(TRUTH; "(", text, op, pattern, escape, ")")
     }
@@ -74,7 +86,7 @@ impl Generator<'_> {
     fn in_list(&mut self, depth: usize) -> Tree {
         let family = Family::any(self.random);
         let value = self.value(family, depth);
-        let items = (0..self.random.usize(1..4)).map(|_| self.leaf(family, false)).collect();
+        let items = (0..self.random.usize(1..7)).map(|_| self.leaf(family, false)).collect();
         let list = Part::List { separator: ", ", items, least: 1 };
         tree!(TRUTH; "(", value, self.pick(&[" IN (", " NOT IN ("]), list, "))")
     }

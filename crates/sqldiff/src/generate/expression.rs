@@ -167,6 +167,11 @@ impl Generator<'_> {
             5 => tree!(sort; "replace(", text, ", ", self.value(family, 0), ", 'x')"),
             6 => tree!(sort; self.pick(&["left(", "right("]), text, format!(", {})", self.random.i8(-2..4))),
             7 => tree!(sort; self.pick(&["lpad(", "rpad("]), text, format!(", {}, 'xy')", self.random.i8(-2..6))),
+            8 if self.chance(50) => {
+                let families = [Family::Boolean, Family::Integer, Family::Decimal, Family::Date];
+                let of = families[self.random.usize(..families.len())];
+                tree!(sort; self.pick(&["concat(", "concat_ws('-', "]), text, ", ", self.value(of, 0), ")")
+            }
             8 => tree!(sort; "concat(", text, ", ", self.value(family, 0), ")"),
             9 => {
                 let families = [Family::Integer, Family::Boolean, Family::Date, Family::Decimal, Family::Timestamp];

@@ -7,7 +7,7 @@ use super::{Drawn, Generator};
 use crate::compare::Terms;
 use crate::generate::schema::Table;
 use crate::kind::{Family, Type};
-use crate::tree::{Sort, Tree, tree};
+use crate::tree::{Part, Sort, Tree, tree};
 
 impl Generator<'_> {
     pub(super) fn strict(&mut self) -> Drawn {
@@ -35,7 +35,7 @@ impl Generator<'_> {
             _ => family,
         };
         let name = table.name.clone();
-        let tree = match self.random.u8(..11) {
+        let tree = match self.random.u8(..14) {
             0..=2 => tree!(Sort::Query(2); "SELECT id, ", value, format!(" FROM {name}")),
             3 => {
                 let (op, than) = (self.pick(&[" < ", " = ", " >= ", " <> "]), self.constant(family, false));
@@ -76,6 +76,8 @@ impl Generator<'_> {
                 let function = self.pick(&["min(", "max("]);
                 tree!(Sort::Query(2); format!("SELECT {by}, {function}"), value, format!(") FROM {name} GROUP BY {by}"))
             }
+            // Values meet others in a table of them, in an order and in parts.
+            10..=12 => self.looked_up(&name, &value, family),
             _ => match self.assignment(&table, value.clone(), family) {
                 Some(tree) => {
                     return Drawn {
@@ -90,6 +92,28 @@ impl Generator<'_> {
             },
         };
         Drawn { tree, terms: terms(self.inexact), changes: Vec::new(), controls: false, is_look: false }
+    }
+
+    /// Rows that are told apart by what a value is equal to.
+    fn looked_up(&mut self, table: &str, value: &Tree, family: Family) -> Tree {
+        match self.random.u8(..4) {
+            0 => {
+                let (one, two) = (self.constant(family, false), self.constant(family, false));
+                let case = tree!(Sort::Value(Family::Integer); "CASE ", value.clone(), " WHEN ", one, " THEN 1 WHEN ", two, " THEN 2 ELSE 3 END");
+                tree!(Sort::Query(2); "SELECT id, ", case, format!(" FROM {table}"))
+            }
+            1 => {
+                let items = (0..self.random.usize(1..9)).map(|_| self.constant(family, false)).collect();
+                let list = Part::List { separator: ", ", items, least: 1 };
+                let op = self.pick(&[" IN (", " NOT IN ("]);
+                tree!(Sort::Query(1); format!("SELECT id FROM {table} WHERE "), value.clone(), op, list, ")")
+            }
+            2 => {
+                let windows = tree!(Sort::Words; "count(*) OVER (PARTITION BY ", value.clone(), "), rank() OVER (ORDER BY ", value.clone(), ")");
+                tree!(Sort::Query(3); "SELECT id, ", windows, format!(" FROM {table}"))
+            }
+            _ => tree!(Sort::Query(1); "SELECT count(DISTINCT ", value.clone(), format!(") FROM {table}")),
+        }
     }
 
     /// `UPDATE t SET column = value` for a column of the family.

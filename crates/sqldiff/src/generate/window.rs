@@ -89,7 +89,14 @@ impl Generator<'_> {
                     }
                 }
             }
-            Family::Boolean | Family::Bytes => return None,
+            Family::Boolean => {
+                let (of, total) = (self.reference_here(family)?, self.total_order()?);
+                let frames =
+                    ["", " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", " ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING"];
+                let function = self.pick(&["bool_and(", "bool_or(", "every("]);
+                tree!(sort; function, of, ") OVER (", partition, total, self.pick(&frames), ")")
+            }
+            Family::Bytes => return None,
         })
     }
 

@@ -107,6 +107,7 @@ impl Generator<'_> {
                     (Family::Integer, "BIGINT"),
                     (Family::Float, "REAL"),
                     (Family::Float, "DOUBLE PRECISION"),
+                    (Family::Text, "TEXT"),
                 ],
             ),
         }
@@ -143,7 +144,7 @@ impl Generator<'_> {
 
     fn edge_of_texts(&mut self, column: Tree) -> Tree {
         let sort = Sort::Value(Family::Text);
-        match self.random.u8(..4) {
+        match self.random.u8(..5) {
             0 => tree!(sort; "CAST(", column, format!(" AS VARCHAR({}))", self.random.u8(1..4))),
             1 => self.cast(
                 column,
@@ -154,7 +155,10 @@ impl Generator<'_> {
                     (Family::Decimal, "DECIMAL(5,2)"),
                 ],
             ),
-            2 => tree!(sort; "repeat(", column, format!(", {})", self.random.i8(-1..3))),
+            2 => {
+                tree!(sort; self.pick(&["trim(LEADING FROM ", "trim(TRAILING 'a' FROM ", "trim(BOTH FROM ", "trim('a' FROM "]), column, ")")
+            }
+            3 => tree!(sort; "repeat(", column, format!(", {})", self.random.i8(-1..3))),
             _ => {
                 tree!(sort; self.pick(&["substr(", "left(", "right("]), column, format!(", {})", self.random.i8(-3..5)))
             }
