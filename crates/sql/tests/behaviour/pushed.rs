@@ -79,7 +79,7 @@ fn filters_that_are_found_while_a_query_runs_hold_for_the_columns_that_they_are_
             "1, 2",
         ),
         (
-            "SELECT * FROM (SELECT k, v FROM b UNION ALL SELECT v, k FROM b) AS u WHERE k + v > 40 ORDER BY k LIMIT 3",
+            "SELECT * FROM (SELECT k, v FROM b UNION ALL SELECT v, k FROM b) AS u WHERE k + v > 40 ORDER BY k, v LIMIT 3",
             "4|40, 4|41, 40|4",
         ),
         (
