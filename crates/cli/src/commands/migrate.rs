@@ -1,8 +1,9 @@
 //! `ishigaki migrate`: replacing a file server. The service itself is `ishigaki-migrate-service`; a running one is asked by its control socket.
 //!
-//! [`serve`] is the service, [`status`] how far it is, [`asked`] what else it can be told, [`verify`] the comparison of both sides.
+//! [`seed`] copies ahead, [`serve`] is the service, [`status`] how far it is, [`asked`] what else it can be told, [`verify`] the comparison of both sides.
 
 mod asked;
+mod seed;
 mod serve;
 mod status;
 mod verify;
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
+  ishigaki migrate seed --from nfs://old/home --to /srv/home-data                    copies ahead, if you like
   ishigaki migrate serve --from nfs://old/home --to /srv/home-data --at /srv/home    clients use /srv/home from here on
   ishigaki migrate status --to /srv/home-data --watch                                how far it is
   ishigaki migrate verify --from nfs://old/home --to /srv/home-data                  whether everything has arrived
@@ -34,6 +36,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Seed(seed::Arguments),
     Serve(Box<serve::Arguments>),
     Status(status::Arguments),
     Pause(asked::Pause),
@@ -48,6 +51,7 @@ enum Command {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
+        Command::Seed(arguments) => seed::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Pause(arguments) => asked::pause(&arguments),

@@ -33,6 +33,7 @@ fn help_shows_examples_and_exit_codes() {
         &["log", "add"],
         &["log", "rebuild"],
         &["log", "verify"],
+        &["migrate", "seed"],
         &["migrate", "serve"],
         &["migrate", "status"],
         &["migrate", "verify"],

@@ -1,5 +1,7 @@
 //! A file server's migration by commands: checked, served, asked, ended, gone on with, verified, finished.
 
+mod seed;
+
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -252,7 +254,14 @@ fn a_configuration_says_what_is_migrated_and_what_is_wrong_with_it_is_told_with_
     let answer = check("to = \"missing\"\nat = \"at\"\n[[source]]\nfrom = \"old\"\n").fails_with(1);
     assert!(answer.stdout.contains("problem  to: "), "{}", answer.stdout);
     assert!(answer.stderr.contains("can not begin"), "{}", answer.stderr);
-    for words in [&["status"][..], &["pause"], &["finish"], &["serve", "--from", "a"], &["verify", "--to", "b"]] {
+    for words in [
+        &["status"][..],
+        &["pause"],
+        &["finish"],
+        &["serve", "--from", "a"],
+        &["verify", "--to", "b"],
+        &["seed", "--to", "b"],
+    ] {
         let mut arguments = vec![OsStr::new("migrate")];
         arguments.extend(words.iter().map(OsStr::new));
         Program::new().args(arguments).fails_with(2);

@@ -282,7 +282,7 @@ fn of_arguments(arguments: &Arguments) -> Result<Config, Failure> {
 }
 
 /// What was found: of a dry run that is what was asked for, else it is by the way.
-fn tell(check: &Check, dry_run: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn tell(check: &Check, dry_run: bool, json: bool) -> Result<(), Failure> {
     let mut text = String::new();
     for finding in &check.findings {
         if json && dry_run {
