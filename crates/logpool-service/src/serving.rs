@@ -21,11 +21,13 @@ use crate::progress::{Progress, Voice};
 use crate::status::{LogStatus, MemberStatus, owner, problem};
 use crate::{Config, Error, MemberConfig, Result, Status, added, config, restart, takeover, warning};
 use ishigaki_service::door::Door;
+use untouched::Untouched;
 
 mod handing;
 mod keeping;
 mod limits;
 mod mending;
+mod untouched;
 
 pub use limits::LimitsSet;
 
@@ -109,8 +111,22 @@ impl Serving {
     }
 
     /// Begins with mounts that were handed over, and with the ticket that they hold with, if there is one. A voice is raised until the
-    /// pool is open.
+    /// pool is open. A failure leaves nothing of a new pool.
     fn begin(
+        config: &Config,
+        inheritance: Inheritance,
+        ticket: Option<&str>,
+        voice: Option<(Progress, Voice)>,
+    ) -> Result<Self> {
+        let untouched = Untouched::of(&config.data);
+        Self::begin_in(config, inheritance, ticket, voice).inspect_err(|_| {
+            if let Some(untouched) = untouched {
+                untouched.take_back();
+            }
+        })
+    }
+
+    fn begin_in(
         config: &Config,
         inheritance: Inheritance,
         ticket: Option<&str>,
