@@ -29,6 +29,8 @@ pub enum ReadLock {
     Shared(DirectoryLock),
     /// This process can write nothing there, and there is no lock to be taken, since none was ever made.
     Nothing,
+    /// The same two, of a directory that is opened for reading alone although this process could write there.
+    Reader(Option<DirectoryLock>),
 }
 
 /// A flat set of named devices.

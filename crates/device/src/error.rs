@@ -104,7 +104,55 @@ fn user(holder: Option<&str>) -> String {
     }
 }
 
+/// What a reader that failed learns of the bytes it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFault {
+    /// They are not as they were left: see [`Error::is_damage`].
+    Damage,
+    /// The medium failed to read them. Others beside them may be read.
+    Medium,
+    /// Nothing: the operating system gave no access. A permission is missing, the connection is lost, or this process has no
+    /// memory or no descriptor left.
+    Refusal,
+}
+
 impl Error {
+    /// What it says of the bytes, where it is the answer to an opening or a read.
+    pub fn read_fault(&self) -> ReadFault {
+        /// This process, or the host, has as many files open as it may.
+        const TOO_MANY_FILES: [i32; 2] = [23, 24];
+        match self {
+            error if error.is_damage() => ReadFault::Damage,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied
+                | io::ErrorKind::OutOfMemory
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::NotConnected
+                | io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable => ReadFault::Refusal,
+                _ if source.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code)) => ReadFault::Refusal,
+                _ => ReadFault::Medium,
+            },
+            _ => ReadFault::Refusal,
+        }
+    }
+
+    /// The same error for a second caller.
+    pub(crate) fn again(&self) -> Self {
+        let (name, operation, source) = match self {
+            Self::Io { name, operation, source } | Self::ReadOnly { name, operation, source } => {
+                let again = source.raw_os_error().map(io::Error::from_raw_os_error);
+                (name.clone(), *operation, again.unwrap_or_else(|| io::Error::new(source.kind(), source.to_string())))
+            }
+            Self::PowerCut { name } => return Self::PowerCut { name: name.clone() },
+            other => ("device".to_owned(), "read", io::Error::other(other.to_string())),
+        };
+        Self::Io { name, operation, source }
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {

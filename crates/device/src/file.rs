@@ -86,6 +86,15 @@ impl FileDirectory {
         Self::open_cached(path, Caching::Avoided, transfer)
     }
 
+    /// Opens a directory that is there already, to read what lies in it: every file is opened for reading alone, and nothing in the
+    /// directory is changed, its lock file included.
+    pub fn to_read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| refused(path, "open", 0, errno))?;
+        Ok(Self::of(path, handle, Caching::Avoided, (Access::ReadOnly, false), Arc::new(Calls)))
+    }
+
     fn open_cached(path: &Path, caching: Caching, transfer: Arc<dyn Transfer>) -> Result<Self> {
         make_directory(path).map_err(|source| failed(path, "create directory", source))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -315,10 +324,14 @@ impl Directory for FileDirectory {
     }
 
     fn lock_to_read(&self) -> Result<ReadLock> {
-        if self.is_writable() {
+        let is_writable = self.is_writable();
+        if is_writable && self.shared.access == Access::ReadWrite {
             return self.lock().map(ReadLock::Sole);
         }
         let lock = lock::FileLock::share(&self.shared.handle, &self.shared.path)?;
+        if is_writable {
+            return Ok(ReadLock::Reader(lock.map(DirectoryLock::new)));
+        }
         Ok(lock.map_or(ReadLock::Nothing, |lock| ReadLock::Shared(DirectoryLock::new(lock))))
     }
 }

@@ -24,6 +24,7 @@ mod model;
 mod place;
 mod probe;
 mod raw;
+mod reading;
 mod request;
 mod ring;
 mod sim;
@@ -32,7 +33,7 @@ mod vigilant;
 pub use buffer::AlignedBuffer;
 pub use device::{Device, MAX_BLOCK_SIZE, Promise, SECTOR};
 pub use directory::{Directory, DirectoryLock, ReadLock};
-pub use error::{Error, Result};
+pub use error::{Error, ReadFault, Result};
 pub use file::{Access, FileDevice, FileDirectory};
 pub use memory::{MemoryDevice, MemoryDirectory, MemorySettings};
 pub use model::{
@@ -44,6 +45,7 @@ pub use probe::{ProbeCase, ProbeReport, ProbeRun, ProbeSettings, ProbeStep, prob
 pub use raw::RawDirectory;
 #[cfg(fuzzing)]
 pub use raw::fuzz;
+pub use reading::{ReadingDirectory, Unread};
 pub use request::{check_name, check_transfer};
 pub use ring::{Landed, Reads, RingDevice, RingDirectory};
 pub use sim::{Fault, SimDevice, SimDirectory, SimSettings};

@@ -66,6 +66,19 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Opens a directory that is there already, for reading alone: nothing of it is changed.
+    pub fn open_to_read(&self) -> Result<Arc<dyn Directory>> {
+        Ok(match self {
+            Self::File(path) | Self::Ring(path) => Arc::new(FileDirectory::to_read(path)?),
+            Self::Raw(path) | Self::RawRing(path) => {
+                Arc::new(RawDirectory::open(Arc::new(FileDevice::open_path_to_read(path)?))?)
+            }
+            Self::Memory | Self::Modelled(_) => self.open()?,
+        })
+    }
+}
+
 impl FromStr for Place {
     type Err = Error;
 

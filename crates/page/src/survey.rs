@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use ishigaki_device::{AlignedBuffer, Directory};
+use ishigaki_device::{AlignedBuffer, Directory, ReadFault};
 
 use crate::blocks;
 use crate::error::{Error, Result};
@@ -43,6 +43,8 @@ pub struct FileDamage {
     pub pages: Option<(u64, u64)>,
     /// What is wrong.
     pub what: String,
+    /// Nothing is known of the bytes: the medium failed to read them.
+    pub is_unread: bool,
 }
 
 /// Reads every page of a file, and its zone maps. `give` gets the rows of each page that is whole, also of a segment that was cut
@@ -53,7 +55,7 @@ pub struct FileDamage {
 /// # Errors
 ///
 /// [`Error::Damaged`] or [`Error::NotFound`] if the manifest can not be read, for without it no page can be found;
-/// [`Error::Foreign`] if it is another file's; and what `give` fails with.
+/// [`Error::Foreign`] if it is another file's; [`Error::Device`] if this process may not read a part of it; and what `give` fails with.
 pub fn survey(
     directory: &Arc<dyn Directory>,
     file: &str,
@@ -84,29 +86,34 @@ pub fn survey(
                 if let Err(error) = rest {
                     let what = format!("page {number}: {}; its rows fit their checksums", reason(&error));
                     let (device, offset) = (address.device, Some(address.offset));
-                    found.damages.push(FileDamage { device, offset, pages: None, what });
+                    found.damages.push(FileDamage { device, offset, pages: None, what, is_unread: false });
                 }
             }
-            Err(error) => found.lose(number, address.device, address.offset, reason(&error)),
+            Err(error) => {
+                let is_unread = is_unread(&error);
+                found.lose(number, (address.device, address.offset), reason(&passed(error)?), is_unread);
+            }
         }
     }
-    let mut damage = |device: &str, what: String| {
-        found.damages.push(FileDamage { device: device.to_owned(), offset: None, pages: None, what });
+    let mut damage = |device: &str, what: String, is_unread| {
+        found.damages.push(FileDamage { device: device.to_owned(), offset: None, pages: None, what, is_unread });
     };
     for fault in fault.into_iter().chain(outdated) {
-        damage(&name::manifest(file), fault);
+        damage(&name::manifest(file), fault, false);
     }
     for (device, fault, zones) in reader.faults() {
         if let Some(fault) = fault {
-            damage(&device, fault.to_owned());
+            damage(&device, fault.to_owned(), false);
         }
         if let Some(error) = zones {
-            damage(&device, format!("its zone maps: {}", reason(&error)));
+            let is_unread = is_unread(&error);
+            damage(&device, format!("its zone maps: {}", reason(&passed(error)?)), is_unread);
         }
     }
     if found.damages.is_empty() && found.rows != found.expected_rows {
         let what = format!("it says {} rows, and its pages have {}", found.expected_rows, found.rows);
-        found.damages.push(FileDamage { device: name::manifest(file), offset: None, pages: None, what });
+        let device = name::manifest(file);
+        found.damages.push(FileDamage { device, offset: None, pages: None, what, is_unread: false });
     }
     Ok(found)
 }
@@ -118,15 +125,31 @@ impl Survey {
     }
 
     /// Notes a page that can not be read; several in a row for the same reason are one damage.
-    fn lose(&mut self, page: u64, device: String, offset: u64, what: String) {
+    fn lose(&mut self, page: u64, (device, offset): (String, u64), what: String, is_unread: bool) {
         match self.damages.last_mut() {
             Some(FileDamage { device: same, pages: Some((_, last)), what: known, .. })
                 if *last + 1 == page && *same == device && *known == what =>
             {
                 *last = page;
             }
-            _ => self.damages.push(FileDamage { device, offset: Some(offset), pages: Some((page, page)), what }),
+            _ => {
+                let (offset, pages) = (Some(offset), Some((page, page)));
+                self.damages.push(FileDamage { device, offset, pages, what, is_unread });
+            }
         }
+    }
+}
+
+/// Whether the medium failed to read.
+fn is_unread(error: &Error) -> bool {
+    matches!(error, Error::Device(error) if error.read_fault() == ReadFault::Medium)
+}
+
+/// The error, if it is one that reading goes on behind: none by which the operating system refuses to read.
+fn passed(error: Error) -> Result<Error> {
+    match error {
+        Error::Device(error) if error.read_fault() == ReadFault::Refusal => Err(Error::Device(error)),
+        error => Ok(error),
     }
 }
 
@@ -134,6 +157,7 @@ impl Survey {
 fn reason(error: &Error) -> String {
     match error {
         Error::Damaged { reason, .. } => (*reason).to_owned(),
+        Error::Device(ishigaki_device::Error::Io { operation, source, .. }) => format!("{operation} failed: {source}"),
         other => other.to_string(),
     }
 }

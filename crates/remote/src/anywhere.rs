@@ -44,6 +44,14 @@ impl Anywhere {
             Self::Pool(path) => Ok(Arc::new(ShmDirectory::connect(path)?)),
         }
     }
+
+    /// Opens a directory that is there already, for reading alone. A node, or a pool, opens it as it does for others.
+    pub fn open_to_read(&self) -> Result<Arc<dyn Directory>> {
+        match self {
+            Self::Here(place) => Ok(place.open_to_read()?),
+            Self::Node(_) | Self::Pool(_) => self.open(),
+        }
+    }
 }
 
 impl FromStr for Anywhere {

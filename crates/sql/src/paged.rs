@@ -33,7 +33,7 @@ pub(crate) use files::Files;
 pub(crate) use options::{Wish, of as options_of};
 pub(crate) use store::{Store, at, remove_noted, settle};
 
-/// The directory of a table's page file, which is there.
+/// The directory of a table's page file, which is there, for reading alone.
 pub(crate) fn directory_of(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {
-    sites::to_write(table, location)
+    sites::to_copy(table, location)
 }

@@ -15,6 +15,7 @@ use ishigaki_device::{AlignedBuffer, Directory, Error as DeviceError};
 use ishigaki_wal::Progress;
 
 use crate::checkpoint::{Manifest, files, leftovers};
+use crate::unread::Sources;
 use crate::{Database, Error, Result, Unfinished};
 
 /// How often a backup begins again because a checkpoint came in between.
@@ -85,6 +86,15 @@ impl Database {
 }
 
 fn copy(source: Source<'_>, to: &Unfinished, progress: &Progress, attempts: usize) -> Result<BackupReport> {
+    let sources = Sources::new(source.tables, source.log);
+    let source = Source { tables: &sources.tables, log: &sources.log, ..source };
+    attempt(source, to, progress, attempts).map_err(|error| match error {
+        Error::BackupOvertaken => error,
+        error => sources.cause(error),
+    })
+}
+
+fn attempt(source: Source<'_>, to: &Unfinished, progress: &Progress, attempts: usize) -> Result<BackupReport> {
     let copying = Copying { source, to: to.directory().as_ref(), progress };
     for again in 0..attempts {
         let manifest = files::current(source.tables)?;

@@ -50,6 +50,7 @@ mod table;
 mod ticket;
 mod transaction;
 mod unfinished;
+mod unread;
 mod verify;
 mod version;
 mod write_set;

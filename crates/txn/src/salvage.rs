@@ -37,6 +37,7 @@ use crate::checkpoint::leftovers::{self, Gap, Leftovers, Manifests};
 use crate::ending;
 use crate::redo::Decoder;
 use crate::table::TableId;
+use crate::unread::Sources;
 use crate::{Error, Result};
 use rows::Rows;
 
@@ -67,7 +68,8 @@ impl Salvage {
     ///
     /// # Errors
     ///
-    /// [`Error::Device`] if a directory can not be listed. Damage is no error: the report has it.
+    /// [`Error::Device`] if a directory can not be listed, or a file not be opened for want of a permission. Damage is no error, and
+    /// neither is what the medium fails to read: the report has both.
     pub fn read(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) -> Result<Self> {
         Self::read_some(tables, log, progress, |_| true)
     }
@@ -80,6 +82,8 @@ impl Salvage {
         progress: &Progress,
         wanted: impl Fn(TableId) -> bool,
     ) -> Result<Self> {
+        let sources = Sources::new(tables, log);
+        let (tables, log): (&dyn Directory, &dyn Directory) = (&sources.tables, &sources.log);
         let manifests = Manifests::of(tables)?;
         let hint = manifests.log().or_else(|| apart::made_log(tables));
         let survey = Survey::of(log, hint, progress)?;
@@ -98,6 +102,7 @@ impl Salvage {
         let log_end = ending::of(tables, &manifests, &survey, rescued.end);
         report.judge(&ground.gaps, ground.can_fill, ground.start, ground.end, &rescued);
         report.judge_end(log_end, ground.end);
+        report.tell_apart(&sources)?;
         rows.settle();
         report.count(&rows);
         Ok(Self { rows: rows.owned(), report })

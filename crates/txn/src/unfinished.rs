@@ -26,8 +26,20 @@ impl Unfinished {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSetting`] if anything is in the directory.
+    /// As [`check`](Self::check).
     pub fn begin(directory: Arc<dyn Directory>) -> Result<Self> {
+        Self::check(directory.as_ref())?;
+        directory.create(MARK, 1)?;
+        directory.sync()?;
+        Ok(Self { directory })
+    }
+
+    /// Whether one can be begun there. Nothing is made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSetting`] if anything is in the directory.
+    pub fn check(directory: &dyn Directory) -> Result<()> {
         let names = directory.list()?;
         if let Some(name) = names.first() {
             let reason = if names.iter().any(|name| name == MARK) {
@@ -37,9 +49,7 @@ impl Unfinished {
             };
             return Err(Error::InvalidSetting { reason });
         }
-        directory.create(MARK, 1)?;
-        directory.sync()?;
-        Ok(Self { directory })
+        Ok(())
     }
 
     /// Where it is.

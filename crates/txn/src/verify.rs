@@ -9,6 +9,7 @@ use crate::checkpoint::leftovers::{self, Manifests};
 use crate::ending;
 use crate::redo::{Decoder, Operation};
 use crate::table::TableId;
+use crate::unread::Sources;
 use crate::{Error, Result};
 
 /// What a database's files hold, and where they are damaged.
@@ -28,12 +29,14 @@ pub struct Verification {
     pub log_end: LogEnd,
     /// Every damage that was found.
     pub damages: Vec<Damage>,
+    /// What the medium failed to read: nothing is known of these bytes.
+    pub unread: Vec<Damage>,
 }
 
 impl Verification {
     /// Whether all is as it was written.
     pub fn is_sound(&self) -> bool {
-        self.damages.is_empty()
+        self.damages.is_empty() && self.unread.is_empty()
     }
 }
 
@@ -43,7 +46,8 @@ impl Verification {
 ///
 /// # Errors
 ///
-/// [`Error::Device`] if a directory can not be listed. Damage is no error.
+/// [`Error::Device`] if a directory can not be listed, or a file not be opened for want of a permission. Damage is no error, and
+/// neither is what the medium fails to read.
 pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) -> Result<Verification> {
     verify_rows(tables, log, progress, |_, _, _| ())
 }
@@ -60,6 +64,8 @@ pub fn verify_rows(
     progress: &Progress,
     mut show: impl FnMut(TableId, &[u8], &[u8]),
 ) -> Result<Verification> {
+    let sources = Sources::new(tables, log);
+    let (tables, log): (&dyn Directory, &dyn Directory) = (&sources.tables, &sources.log);
     let manifests = Manifests::of(tables)?;
     let (current, previous) = (manifests.current.as_ref(), manifests.previous.as_ref());
     let survey = Survey::of(log, manifests.log().or_else(|| apart::made_log(tables)), progress)?;
@@ -72,6 +78,7 @@ pub fn verify_rows(
         end: Lsn::ZERO,
         log_end: survey.end().clone(),
         damages: manifests.damages.clone(),
+        unread: Vec::new(),
     };
     for manifest in [current, previous].into_iter().flatten() {
         let pages = leftovers::read(tables, manifest, |table, _, key, value| show(table, key, value));
@@ -128,5 +135,6 @@ pub fn verify_rows(
     if let (LogEnd::Unknown(why), true) = (&found.log_end, found.damages.is_empty()) {
         found.damages.push(Damage { file: "wal-control".to_owned(), offset: None, what: why.clone() });
     }
+    found.unread = sources.settle(&mut found.damages)?;
     Ok(found)
 }

@@ -5,6 +5,8 @@
 mod kit;
 #[path = "damage/random.rs"]
 mod random;
+#[path = "damage/unread.rs"]
+mod unread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The files of a database that a command reads without opening it: where they are, and whether they are in use.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -108,14 +108,20 @@ impl Files {
 /// Says on stderr what keeps others from writing where this process can not write.
 fn noted(lock: ReadLock, name: &str) -> ReadLock {
     let note = match &lock {
-        ReadLock::Sole(_) => return lock,
-        ReadLock::Shared(_) => "other processes may read it meanwhile, and none may open it",
+        ReadLock::Sole(_) | ReadLock::Reader(Some(_)) => return lock,
+        ReadLock::Shared(_) => {
+            "nothing can be written there: other processes may read it meanwhile, and none may open it"
+        }
         ReadLock::Nothing => {
-            "it has no lock file, so it is read without a lock; nothing else should write there meanwhile"
+            "nothing can be written there: it has no lock file, so it is read without a lock; nothing else should write \
+             there meanwhile"
+        }
+        ReadLock::Reader(None) => {
+            "it has no lock file, so it is read without a lock; no other process should open it meanwhile"
         }
     };
     // Where stderr is closed there is nobody left to tell.
-    let _ = writeln!(std::io::stderr(), "note: {name}: nothing can be written there: {note}");
+    let _ = writeln!(std::io::stderr(), "note: {name}: {note}");
     lock
 }
 
@@ -148,12 +154,21 @@ pub(super) fn target(path: &Path) -> Result<Target, Failure> {
 
 /// One line for each damage.
 pub(super) fn damage_lines<'a>(damages: impl Iterator<Item = &'a Damage>) -> String {
-    let mut lines = String::new();
-    for damage in damages {
+    lines("damaged", damages)
+}
+
+/// One line for each place that could not be read.
+pub(super) fn unread_lines<'a>(unread: impl Iterator<Item = &'a Damage>) -> String {
+    lines("unread", unread)
+}
+
+/// A line for each of `things`, with what happened to it in front.
+fn lines<T: Display>(what: &str, things: impl Iterator<Item = T>) -> String {
+    things.fold(String::new(), |mut text, thing| {
         // Writing to a string does not fail.
-        let _ = writeln!(lines, "damaged  {damage}");
-    }
-    lines
+        let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{what:<8} {thing}\n"));
+        text
+    })
 }
 
 pub(super) fn damage_json(damage: &Damage) -> Value {
@@ -173,8 +188,12 @@ pub(super) fn log_end_json(log_end: &LogEnd) -> Value {
 pub(super) fn there(place: &Anywhere) -> Result<(Arc<dyn Directory>, String), Failure> {
     let name = match place {
         Anywhere::Here(Place::File(path) | Place::Ring(path)) => {
-            if !path.is_dir() {
-                return Err(Failure::invalid(format!("{}: there is no such directory", path.display())));
+            match path.metadata() {
+                Ok(found) if found.is_dir() => {}
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    return Err(Failure::of(ErrorKind::Unavailable, format_args!("{}: {error}", path.display())));
+                }
+                _ => return Err(Failure::invalid(format!("{}: there is no such directory", path.display()))),
             }
             path.display().to_string()
         }
@@ -184,5 +203,5 @@ pub(super) fn there(place: &Anywhere) -> Result<(Arc<dyn Directory>, String), Fa
 }
 
 fn open(place: &Anywhere) -> Result<Arc<dyn Directory>, Failure> {
-    place.open().map_err(|error| Failure::of(error.kind(), error))
+    place.open_to_read().map_err(|error| Failure::of(error.kind(), error))
 }

@@ -10,7 +10,7 @@ use ishigaki_sql::{Salvaged, SalvagedPages, Settings, salvage};
 use ishigaki_txn::LogEnd;
 use serde_json::{Value, json};
 
-use super::database::{Which, damage_json, damage_lines, log_end_json, target};
+use super::database::{Which, damage_json, damage_lines, log_end_json, target, unread_lines};
 use super::progress::watched;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::counted;
@@ -57,8 +57,8 @@ pub(crate) fn run(Arguments { which, to, memory, json }: &Arguments) -> Result<(
         return Ok(());
     }
     let message = format!("{}: not everything could be read; the rest is in {}", files.name, to.display());
-    Err(Failure::of(ErrorKind::Corrupt, message)
-        .with_hint("a copy that `ishigaki backup` has made may have what is missing"))
+    let kind = if saved.is_only_unread() { ErrorKind::Unavailable } else { ErrorKind::Corrupt };
+    Err(Failure::of(kind, message).with_hint("a copy that `ishigaki backup` has made may have what is missing"))
 }
 
 fn text(saved: &Salvaged) -> String {
@@ -76,7 +76,7 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
         writeln!(text, "saved    {} as table `{name}` of the engine, whose definition is lost", counted(*rows, "row"))?;
     }
     for pages in &saved.pages {
-        let SalvagedPages { table, from, to, found } = pages;
+        let SalvagedPages { table, from, to, found, is_unread: _ } = pages;
         match found {
             Ok(found) => {
                 let (rows, expected) = (counted(found.rows, "row"), found.expected_rows);
@@ -89,6 +89,7 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
         writeln!(text, "saved    view {view}")?;
     }
     text.push_str(&damage_lines(saved.engine.damages.iter()));
+    text.push_str(&unread_lines(saved.engine.unread.iter()));
     for pages in &saved.pages {
         for damage in pages.found.iter().flat_map(|found| &found.damages) {
             let offset = damage.offset.map(|offset| format!(", byte {offset}")).unwrap_or_default();
@@ -97,7 +98,8 @@ fn summary(text: &mut String, saved: &Salvaged) -> std::fmt::Result {
                 Some((page, _)) => format!("page {page}: "),
                 None => String::new(),
             };
-            writeln!(text, "damaged  {}/{}{offset}: {which}{}", pages.from, damage.device, damage.what)?;
+            let how = if damage.is_unread { "unread   " } else { "damaged  " };
+            writeln!(text, "{how}{}/{}{offset}: {which}{}", pages.from, damage.device, damage.what)?;
         }
     }
     for missing in &saved.missing {
@@ -137,7 +139,7 @@ fn unknown_end(log_end: &LogEnd) -> String {
 fn object(saved: &Salvaged) -> String {
     let table = |(name, rows): &(String, u64)| json!({"name": name, "rows": rows});
     let pages = |pages: &SalvagedPages| -> Value {
-        let damage = |damage: &ishigaki_page::FileDamage| json!({"file": damage.device, "offset": damage.offset, "pages": damage.pages, "what": damage.what});
+        let damage = |damage: &ishigaki_page::FileDamage| json!({"file": damage.device, "offset": damage.offset, "pages": damage.pages, "what": damage.what, "unread": damage.is_unread});
         let found = pages.found.as_ref();
         json!({
             "table": pages.table,
@@ -157,6 +159,7 @@ fn object(saved: &Salvaged) -> String {
         "nameless": saved.nameless.iter().map(table).collect::<Vec<_>>(),
         "pages": saved.pages.iter().map(pages).collect::<Vec<_>>(),
         "damages": saved.engine.damages.iter().map(damage_json).collect::<Vec<_>>(),
+        "unread": saved.engine.unread.iter().map(damage_json).collect::<Vec<_>>(),
         "missing": saved.missing,
         "lost_definitions": saved.unreadable.iter().map(|(name, why)| json!({"table": name, "why": why})).collect::<Vec<_>>(),
         "lost_views": saved.unreadable_views.iter().map(|(name, why)| json!({"view": name, "why": why})).collect::<Vec<_>>(),

@@ -9,7 +9,7 @@ use ishigaki_sql::{Verification, verify};
 use ishigaki_txn::LogEnd;
 use serde_json::json;
 
-use super::database::{Which, damage_json, damage_lines, log_end_json};
+use super::database::{Which, damage_json, damage_lines, log_end_json, unread_lines};
 use super::progress::watched;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, counted};
@@ -42,6 +42,14 @@ pub(crate) fn run(Arguments { which, json }: &Arguments) -> Result<(), Failure> 
     if found.is_sound() {
         return Ok(());
     }
+    if found.all_damages().next().is_none() {
+        let unread = counted(found.all_unread().count() as u64, "place");
+        let message = format!("{}: {unread} could not be read, and nothing else is damaged", files.name);
+        return Err(Failure::of(ErrorKind::Unavailable, message).with_hint(
+            "when the medium or the node reads again, verify once more; `ishigaki salvage DIR --to DIR2` gets everything out \
+             that can be read",
+        ));
+    }
     let damages = counted(found.all_damages().count() as u64, "damage");
     Err(Failure::of(ErrorKind::Corrupt, format!("{}: the database is damaged: {damages}", files.name)).with_hint(
         "`ishigaki salvage DIR --to DIR2` gets everything out that can be read; or restore a copy that `ishigaki backup` has \
@@ -53,7 +61,7 @@ fn text(found: &Verification) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = summary(&mut text, found);
-    text + &damage_lines(found.all_damages())
+    text + &damage_lines(found.all_damages()) + &unread_lines(found.all_unread())
 }
 
 fn summary(text: &mut String, found: &Verification) -> std::fmt::Result {
@@ -109,6 +117,7 @@ fn object(found: &Verification) -> String {
         "tables": found.tables.iter().map(table).collect::<Vec<_>>(),
         "views": found.views,
         "damages": found.all_damages().map(damage_json).collect::<Vec<_>>(),
+        "unread": found.all_unread().map(damage_json).collect::<Vec<_>>(),
     });
     format!("{object}\n")
 }

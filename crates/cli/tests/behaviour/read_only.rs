@@ -52,6 +52,30 @@ fn bytes(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// When each file and directory was written or changed last.
+fn times(directory: &Path) -> BTreeMap<PathBuf, (i64, i64, i64, i64)> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        let of = fs::metadata(&path).unwrap();
+        found.insert(path, (of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec()));
+    }
+    found
+}
+
+/// The program as a user who may not do everything: root could read what it is not allowed to, unless it gives that up.
+fn as_a_plain_user() -> Program {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if is_root {
+        Program::of("setpriv").arg("--bounding-set=-dac_override,-dac_read_search").arg(env!("CARGO_BIN_EXE_ishigaki"))
+    } else {
+        Program::new()
+    }
+}
+
 /// Stones, and a paged table beside them.
 fn quarry() -> tempfile::TempDir {
     let directory = stones();
@@ -138,18 +162,69 @@ fn a_database_whose_files_this_user_may_only_read_is_verified_salvaged_and_copie
         }
     };
     chmod(0o500, 0o400);
-    // Root may write where it is not allowed to, unless it gives that up.
-    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    let program = || {
-        if is_root {
-            Program::of("setpriv")
-                .arg("--bounding-set=-dac_override,-dac_read_search")
-                .arg(env!("CARGO_BIN_EXE_ishigaki"))
-        } else {
-            Program::new()
-        }
-    };
-    is_read(program, directory.path(), "other processes may read it meanwhile");
+    is_read(as_a_plain_user, directory.path(), "other processes may read it meanwhile");
     chmod(0o700, 0o600);
     sql(directory.path()).args(["-c", COUNT]).succeeds();
+}
+
+#[test]
+fn those_that_only_read_change_no_byte_and_no_time_where_they_could() {
+    let (directory, saved, copy) = (quarry(), database(), database());
+    let before = (bytes(directory.path()), times(directory.path()));
+    let data = directory.path();
+    Program::new().arg("verify").arg(data).succeeds();
+    Program::new().arg("salvage").arg(data).arg("--to").arg(saved.path()).succeeds();
+    Program::new().arg("backup").arg(data).arg("--to").arg(copy.path()).succeeds();
+    Program::new().args(["log", "inspect"]).arg(data).succeeds();
+    assert!(bytes(data) == before.0);
+    assert_eq!(times(data), before.1);
+    sql(data).args(["-c", COUNT]).succeeds();
+}
+
+#[test]
+fn what_this_user_may_not_read_is_told_as_that_and_not_as_damage() {
+    let directory = quarry();
+    let data = directory.path();
+    let names: Vec<PathBuf> = bytes(data).into_keys().collect();
+    let one = |prefix: &str| {
+        let found = names.iter().filter(|path| path.strip_prefix(data).unwrap().to_string_lossy().starts_with(prefix));
+        found.min().unwrap_or_else(|| panic!("no {prefix} in {names:?}")).clone()
+    };
+    let mut closed = vec![data.join("checkpoint"), data.join("wal-control"), data.join("pages/paged.pages")];
+    closed.extend([one("checkpoint-"), one("wal-00"), one("pages/paged-"), data.join("pages"), data.to_owned()]);
+    for path in closed {
+        let mode = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
+        for command in ["verify", "salvage", "backup"] {
+            let to = database();
+            let program = as_a_plain_user().arg(command).arg(data);
+            let program = if command == "verify" { program } else { program.arg("--to").arg(to.path()) };
+            let refused = program.fails_with(3);
+            assert!(refused.stderr.contains("Permission denied"), "{command} {path:?}: {}", refused.stderr);
+            assert!(!refused.stderr.contains("damage"), "{command} {path:?}: {}", refused.stderr);
+            assert_eq!(refused.stdout, "", "{command} {path:?}");
+            if command == "salvage" {
+                assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "{path:?}");
+            }
+        }
+        fs::set_permissions(&path, mode).unwrap();
+    }
+    as_a_plain_user().arg("verify").arg(data).succeeds();
+}
+
+#[test]
+fn no_copy_is_made_in_a_databases_own_directory() {
+    let directory = quarry();
+    let before = times(directory.path());
+    for place in ["copy", "pages/copy", "a/b"] {
+        let copy = directory.path().join(place);
+        for command in ["backup", "salvage"] {
+            let refused = Program::new().arg(command).arg(directory.path()).arg("--to").arg(&copy).fails_with(1);
+            assert!(refused.stderr.contains("is the directory of a database"), "{}", refused.stderr);
+        }
+    }
+    assert_eq!(times(directory.path()), before);
+    let inside = format!(".backup {}\n", directory.path().join("copy").display());
+    let refused = sql(directory.path()).args(["-"]).stdin(&inside).fails_with(1);
+    assert!(refused.stderr.contains("is the directory of a database"), "{}", refused.stderr);
 }

@@ -128,7 +128,8 @@ pub(super) fn promise_of_file(file: &OwnedFd, length: u64, caching: Caching) -> 
             tried_alignment(|| rustix::io::pread(file, &mut sector[..], offset))?
         }
     };
-    Ok(promise(file, block_size, caching, can_punch(file, length)))
+    // The trial would change when the file was written last.
+    Ok(promise(file, block_size, caching, !only_reads(file) && can_punch(file, length)))
 }
 
 /// What a raw block device promises.

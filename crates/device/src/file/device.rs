@@ -58,8 +58,17 @@ impl FileDevice {
         Self::open_with(path.as_ref(), Arc::new(Calls))
     }
 
+    /// The same for a user who only reads: it is opened for reading alone.
+    pub fn open_path_to_read(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_as(path.as_ref(), Access::ReadOnly, Arc::new(Calls))
+    }
+
     /// The same with another way for the bytes.
     pub(crate) fn open_with(path: &Path, transfer: Arc<dyn Transfer>) -> Result<Self> {
+        Self::open_as(path, Access::ReadWrite, transfer)
+    }
+
+    fn open_as(path: &Path, wanted: Access, transfer: Arc<dyn Transfer>) -> Result<Self> {
         let status = rustix::fs::stat(path).map_err(|errno| refused(path, "open", 0, errno))?;
         // On a block device alone, `O_EXCL` means: not while it is in use.
         let flags = match FileType::from_raw_mode(status.st_mode) {
@@ -67,7 +76,7 @@ impl FileDevice {
             _ => OFlags::empty(),
         };
         let open = |access| access::open(CWD, path, flags, access, Caching::Avoided);
-        let opened = match open(Access::ReadWrite) {
+        let opened = match open(wanted) {
             // What lies where nothing can be written is there to be read.
             Err(errno) if access::is_read_only(errno) => open(Access::ReadOnly),
             opened => opened,
@@ -191,6 +200,13 @@ impl FileDevice {
         self.synchronous_writes.load(Ordering::Relaxed) && (count == 1 || self.writes_through == Some(true))
     }
 
+    fn is_shorter_than(&self, end: u64) -> bool {
+        let status = rustix::fs::fstat(&self.file);
+        status.is_ok_and(|status| {
+            FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && status.st_size.cast_unsigned() < end
+        })
+    }
+
     fn check_writable(&self, operation: &'static str) -> Result<()> {
         if self.only_reads { Err(read_only(Path::new(&self.name), operation, Errno::ROFS)) } else { Ok(()) }
     }
@@ -217,8 +233,10 @@ impl Device for FileDevice {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.bounds().check_transfer(offset, buffer)?;
         self.transfer.read(&self.file, offset, buffer).map_err(|errno| match errno {
-            // Somebody has cut the file short.
-            Errno::NODATA => self.failed("read", io::ErrorKind::UnexpectedEof),
+            // Another process has cut the file short. Of a file that is long enough the kernel says by it that the medium failed.
+            Errno::NODATA if self.is_shorter_than(offset + buffer.len() as u64) => {
+                self.failed("read", io::ErrorKind::UnexpectedEof)
+            }
             errno => self.failed("read", errno),
         })
     }

@@ -77,10 +77,11 @@ impl Drop for FileLock {
     }
 }
 
-/// Who wrote the lock file, if it can be read.
+/// The process that wrote the lock file, if it can be read and the process lives: one that only reads holds the lock without
+/// writing its number.
 fn holder(file: &OwnedFd) -> Option<String> {
     let mut text = [0; 32];
     let length = rustix::io::pread(file, &mut text, 0).ok()?;
     let pid: u32 = std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()?;
-    Some(format!("pid {pid}"))
+    Path::new("/proc").join(pid.to_string()).exists().then(|| format!("pid {pid}"))
 }

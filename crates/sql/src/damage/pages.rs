@@ -1,7 +1,7 @@
 //! Where a new database's page files lie, and the new catalog that says so.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ishigaki_device::{Directory, FileDirectory};
@@ -11,6 +11,9 @@ use super::definitions::Definitions;
 use crate::catalog::{Catalog, forget_all};
 use crate::table::{Location, Paged, TableDefinition};
 use crate::{Error, Result};
+
+/// Files of which each database has one.
+const FILES: [&str; 3] = ["wal-control", "checkpoint", "log-place"];
 
 /// The folder of page files in a database's own.
 const FOLDER: &str = "pages";
@@ -29,21 +32,45 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// If it lies in a database's directory, where the database would take its files for its own; and what the file system says.
     pub fn folder(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
+        if let Some(database) = database_around(&path) {
+            let reason = format!(
+                "lies in {}, which is the directory of a database; name a directory outside of it",
+                database.display()
+            );
+            return Err(Error::File { path, reason, source: None });
+        }
         let directory = FileDirectory::open(&path).map_err(ishigaki_txn::Error::from)?;
         Ok(Self { directory: Arc::new(directory), path: Some(path) })
     }
 
-    /// Begins a database there.
-    pub(super) fn begin(&self) -> Result<Unfinished> {
+    /// Whether a database can be made there. Nothing is made.
+    pub(super) fn check(&self) -> Result<()> {
         if let Some(folder) = self.path.as_ref().map(|path| path.join(FOLDER)).filter(|folder| folder.exists()) {
             let reason = "is in the way: a database is made in an empty directory; name another one".to_owned();
             return Err(Error::File { path: folder, reason, source: None });
         }
+        Ok(Unfinished::check(self.directory.as_ref())?)
+    }
+
+    /// Begins a database there.
+    pub(super) fn begin(&self) -> Result<Unfinished> {
+        self.check()?;
         Ok(Unfinished::begin(self.directory.clone())?)
     }
+}
+
+/// The directory above a path that has a database's files, if one has.
+fn database_around(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    // Links in the part that is there lead elsewhere.
+    let there = path.ancestors().find(|part| part.exists())?;
+    let is_itself = there == path;
+    let there = there.canonicalize().ok()?;
+    let is_database = |folder: &&Path| FILES.iter().any(|name| folder.join(name).is_file());
+    there.ancestors().skip(usize::from(is_itself)).find(is_database).map(Path::to_owned)
 }
 
 /// The new place of each page file.

@@ -3,11 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use ishigaki_device::Directory;
+use ishigaki_device::{Directory, ReadFault};
 use ishigaki_page::{Settings as PageSettings, State, Survey, Writer};
 use ishigaki_txn::{Missing, Progress, Salvage, SalvageReport, TableId};
 
 use super::definitions::Definitions;
+use super::fault_of;
 use super::pages::{Places, Target};
 use crate::catalog::{CATALOG, ROWS, VIEWS, rows_of};
 use crate::paged::directory_of;
@@ -48,6 +49,8 @@ pub struct SalvagedPages {
     pub to: String,
     /// What was read; or why nothing was.
     pub found: Result<Survey, String>,
+    /// Nothing was read because a medium or a node failed: the file may be as it was.
+    pub is_unread: bool,
 }
 
 impl Salvaged {
@@ -63,6 +66,16 @@ impl Salvaged {
             && self.broken_views.is_empty()
             && self.pages.iter().all(is_whole)
     }
+
+    /// Whether all that is missing could only not be read, by a medium or a node: no byte that was read is damaged.
+    pub fn is_only_unread(&self) -> bool {
+        let mut of_files = self.pages.iter().flat_map(|pages| pages.found.iter().flat_map(|found| &found.damages));
+        let is_read = |pages: &SalvagedPages| pages.found.is_ok() || pages.is_unread;
+        let is_sound = self.engine.damages.is_empty() && self.pages.iter().all(is_read);
+        let is_unread = !self.engine.unread.is_empty()
+            || self.engine.is_complete() && self.nameless.is_empty() && self.unreadable.is_empty();
+        !self.is_complete() && is_sound && is_unread && of_files.all(|damage| damage.is_unread)
+    }
 }
 
 /// Makes a new database of every row that can be read of the one in `tables`, whose log lies in `log`; both are locked by the
@@ -72,7 +85,8 @@ impl Salvaged {
 ///
 /// # Errors
 ///
-/// If a directory can not be listed, and what writing the new database fails with. Damage is no error.
+/// If a directory can not be listed, or this process may not read a file; and what writing the new database fails with. Damage is no
+/// error, and neither is what a medium or a node fails to read.
 pub fn salvage(
     tables: &dyn Directory,
     log: &dyn Directory,
@@ -80,9 +94,17 @@ pub fn salvage(
     settings: &ishigaki_txn::Settings,
     progress: &Progress,
 ) -> Result<Salvaged> {
-    let unfinished = to.begin()?;
+    to.check()?;
     let mut salvage = Salvage::read(tables, log, progress)?;
     let definitions = Definitions::of(&salvage);
+    for (table, location) in definitions.files() {
+        let looked_at = directory_of(table.name(), location)
+            .and_then(|directory| Ok(ishigaki_page::state(directory.as_ref(), table.name())?));
+        if let Some(error) = looked_at.err().filter(|error| fault_of(error) == ReadFault::Refusal) {
+            return Err(error);
+        }
+    }
+    let unfinished = to.begin()?;
     name(&mut salvage, &definitions);
     let missing = salvage.report().missing.iter().map(|missing| words(missing, &definitions)).collect();
     let row_ids = definitions.rows.values().filter(|table| table.has_row_id());
@@ -92,12 +114,14 @@ pub fn salvage(
     let mut pages = Vec::new();
     for (table, location) in definitions.files() {
         let directory = places.directory(table.name(), location)?;
-        let found = rows(table, location, definitions.state(table, location), directory);
+        let found = rows(table, location, definitions.state(table, location), directory)?;
+        let is_unread = found.as_ref().is_err_and(|error| fault_of(error) == ReadFault::Medium);
         pages.push(SalvagedPages {
             table: table.name().to_owned(),
             from: location.place.clone(),
             to: places.of(location).unwrap_or_default().to_owned(),
-            found: found?.map_err(|error| error.to_string()),
+            found: found.map_err(|error| error.to_string()),
+            is_unread,
         });
     }
     places.settle(&unfinished, settings, &definitions, Some(row_ids))?;
@@ -164,7 +188,10 @@ fn rows(
         return Err(found.map(drop).err().map_or_else(|| Error::corrupt("pages could not be written"), Error::from));
     }
     append.commit()?;
-    Ok(found.map_err(Error::from))
+    match found.map_err(Error::from) {
+        Err(error) if fault_of(&error) == ReadFault::Refusal => Err(error),
+        found => Ok(found),
+    }
 }
 
 /// Which rows may be missing.

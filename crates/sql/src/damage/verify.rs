@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
-use ishigaki_device::Directory;
+use ishigaki_device::{Directory, ReadFault};
 use ishigaki_page::{Reader, State};
 use ishigaki_scan::{PageCache, PagedTable, Part};
 use ishigaki_txn::{Damage, Progress, TableId};
 
 use super::definitions::Definitions;
+use super::fault_of;
 use crate::catalog::rows_of;
 use crate::paged::directory_of;
 use crate::row::RowDecoder;
@@ -33,6 +34,8 @@ pub struct Verification {
     pub views: Vec<String>,
     /// Damages of the catalog, of rows and of page files.
     pub damages: Vec<Damage>,
+    /// Page files, or pages, that a medium or a node failed to read: nothing is known of them.
+    pub unread: Vec<Damage>,
 }
 
 /// A table that was verified.
@@ -52,12 +55,17 @@ pub struct VerifiedTable {
 impl Verification {
     /// Whether all is as it was written.
     pub fn is_sound(&self) -> bool {
-        self.engine.is_sound() && self.damages.is_empty()
+        self.engine.is_sound() && self.damages.is_empty() && self.unread.is_empty()
     }
 
     /// Every damage.
     pub fn all_damages(&self) -> impl Iterator<Item = &Damage> {
         self.engine.damages.iter().chain(&self.damages)
+    }
+
+    /// All that could not be read.
+    pub fn all_unread(&self) -> impl Iterator<Item = &Damage> {
+        self.engine.unread.iter().chain(&self.unread)
     }
 }
 
@@ -66,7 +74,8 @@ impl Verification {
 ///
 /// # Errors
 ///
-/// If a directory can not be listed. Damage is no error.
+/// If a directory can not be listed, or this process may not read a file. Damage is no error, and neither is what a medium or a
+/// node fails to read.
 pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) -> Result<Verification> {
     let definitions = Definitions::read(tables, log)?;
     let mut checks: BTreeMap<TableId, RowCheck> =
@@ -76,7 +85,13 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
             check.take(key, value);
         }
     })?;
-    let mut found = Verification { engine, tables: Vec::new(), views: definitions.view_names(), damages: Vec::new() };
+    let mut found = Verification {
+        engine,
+        tables: Vec::new(),
+        views: definitions.view_names(),
+        damages: Vec::new(),
+        unread: Vec::new(),
+    };
     let mut damage = |file: &str, what: String| {
         found.damages.push(Damage { file: file.to_owned(), offset: None, what });
     };
@@ -106,18 +121,26 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
     for table in &definitions.paged {
         let mut checked = VerifiedTable { name: table.name().to_owned(), rows: 0, pages: Some(0), damaged: 0 };
         for location in table.pages().into_iter().flat_map(|paged| &paged.locations) {
-            let damages = match file(table, location, definitions.state(table, location), &mut checked) {
-                Ok(damages) => damages,
+            let faults = match file(table, location, definitions.state(table, location), &mut checked) {
+                Ok(faults) => faults,
                 Err(error) => {
-                    vec![Damage {
-                        file: format!("{}/{}", location.place, table.name()),
-                        offset: None,
-                        what: error.to_string(),
-                    }]
+                    let is_unread = match fault_of(&error) {
+                        ReadFault::Damage => false,
+                        ReadFault::Medium => true,
+                        ReadFault::Refusal => return Err(error),
+                    };
+                    let file = format!("{}/{}", location.place, table.name());
+                    vec![(Damage { file, offset: None, what: error.to_string() }, is_unread)]
                 }
             };
-            checked.damaged += damages.len() as u64;
-            found.damages.extend(damages);
+            for (damage, is_unread) in faults {
+                if is_unread {
+                    found.unread.push(damage);
+                } else {
+                    checked.damaged += 1;
+                    found.damages.push(damage);
+                }
+            }
         }
         found.tables.push(checked);
     }
@@ -125,13 +148,13 @@ pub fn verify(tables: &dyn Directory, log: &dyn Directory, progress: &Progress) 
     Ok(found)
 }
 
-/// Reads a page file.
+/// Reads a page file. What is wrong with it, and of each whether it only could not be read.
 fn file(
     table: &Arc<TableDefinition>,
     location: &Location,
     noted: Option<State>,
     checked: &mut VerifiedTable,
-) -> Result<Vec<Damage>> {
+) -> Result<Vec<(Damage, bool)>> {
     let directory = directory_of(table.name(), location)?;
     let survey = ishigaki_page::survey(&directory, table.name(), noted, |_| Ok(()))?;
     checked.rows += survey.rows;
@@ -146,14 +169,14 @@ fn file(
         Err(_) if !survey.is_sound() => {}
         Err(error) => return Err(error.into()),
     }
-    let damage = |damage: ishigaki_page::FileDamage| Damage {
-        file: format!("{}/{}", location.place, damage.device),
-        offset: damage.offset,
-        what: match damage.pages {
+    let damage = |damage: ishigaki_page::FileDamage| {
+        let what = match damage.pages {
             Some((first, last)) if first < last => format!("pages {first} to {last}: {}", damage.what),
             Some((page, _)) => format!("page {page}: {}", damage.what),
             None => damage.what,
-        },
+        };
+        let file = format!("{}/{}", location.place, damage.device);
+        (Damage { file, offset: damage.offset, what }, damage.is_unread)
     };
     Ok(survey.damages.into_iter().map(damage).collect())
 }

@@ -100,9 +100,18 @@ impl Sites {
 
 /// A directory that is there, to write in.
 pub(super) fn to_write(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {
+    open(table, location, Access::ReadWrite)
+}
+
+/// A directory that is there, in which nothing is changed. A node opens its files as it does for others.
+pub(super) fn to_copy(table: &str, location: &Location) -> Result<Arc<dyn Directory>> {
+    open(table, location, Access::ReadOnly)
+}
+
+fn open(table: &str, location: &Location, access: Access) -> Result<Arc<dyn Directory>> {
     match Site::of(table, location)? {
         Site::Here => {
-            let directory = FileDirectory::confined(&location.place, Access::ReadWrite);
+            let directory = FileDirectory::confined(&location.place, access);
             Ok(Arc::new(directory.map_err(|source| at(table, location, source.into()))?))
         }
         Site::Node(node) => Ok(Arc::new(node.connect().map_err(|source| unreachable(table, location, source))?)),

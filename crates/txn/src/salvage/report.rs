@@ -4,8 +4,10 @@ use ishigaki_base::Lsn;
 use ishigaki_wal::{Damage, LogEnd, Rescued, Start};
 
 use super::rows::Rows;
+use crate::Result;
 use crate::checkpoint::leftovers::{Gap, Place};
 use crate::table::TableId;
+use crate::unread::Sources;
 
 /// What was found in a damaged database.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub struct SalvageReport {
     pub tables: Vec<SalvagedTable>,
     /// Every damage that was found.
     pub damages: Vec<Damage>,
+    /// What the medium failed to read: nothing is known of these bytes.
+    pub unread: Vec<Damage>,
     /// What could not be read, and is nowhere else.
     pub missing: Vec<Missing>,
     /// Commits that were in damaged places of the log: first and last LSN of each run. Not every LSN in it need have been a
@@ -59,6 +63,7 @@ impl Default for SalvageReport {
             checkpoint: None,
             tables: Vec::new(),
             damages: Vec::new(),
+            unread: Vec::new(),
             missing: Vec::new(),
             lost: Vec::new(),
             lost_behind: None,
@@ -117,6 +122,20 @@ impl SalvageReport {
             }
         }
         self.log_end = log_end;
+    }
+
+    /// Tells what the medium failed to read apart from damage.
+    pub(super) fn tell_apart(&mut self, sources: &Sources<'_>) -> Result<()> {
+        let before = self.damages.clone();
+        self.unread = sources.settle(&mut self.damages)?;
+        for missing in &mut self.missing {
+            let said = &missing.damage;
+            if before.contains(said) && !self.damages.contains(said) {
+                let unread = self.unread.iter().find(|unread| unread.file == said.file);
+                missing.damage = unread.unwrap_or(said).clone();
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn count(&mut self, rows: &Rows<'_>) {

@@ -79,3 +79,23 @@ fn a_command_line_that_can_not_be_followed_is_refused() {
     // None of them has made anything.
     assert!(!site.path("missing").exists());
 }
+
+#[test]
+fn a_new_pool_that_is_refused_leaves_nothing() {
+    let site = Site::new(&["one", "full", "empty"]);
+    fs::write(site.path("full/something"), "").expect("written");
+    let member = |mount: &str| format!("one:generic:{}", site.path(mount).display());
+    let full = member("full");
+    for (data, code, arguments) in [
+        ("new/data", 6, vec!["--log", "4PiB"]),
+        ("new", 3, vec!["--metrics", "192.0.2.1:1"]),
+        ("new", 1, vec!["--member", &full]),
+        ("empty", 6, vec!["--log", "4PiB"]),
+    ] {
+        let data = site.path(data);
+        let answer = Program::new().args(["log", "serve", "--data"]).arg(&data).args(&arguments).fails_with(code);
+        assert!(answer.stderr.starts_with("error: "), "{arguments:?}: {}", answer.stderr);
+        assert!(!site.path("new").exists(), "{arguments:?}: {:?}", super::tree(&site.path("new")));
+        assert_eq!(fs::read_dir(site.path("empty")).expect("it was there").count(), 0, "{arguments:?}");
+    }
+}
