@@ -20,7 +20,7 @@ use crate::answers::Answers;
 use crate::beside::Nothing;
 use crate::channel::{Channel, End};
 use crate::crew::Crew;
-use crate::{Beside, Connection, Error, Result, session};
+use crate::{Beside, Connection, Error, Result, layers, session};
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ const SLACK: NonZeroU64 = NonZeroU64::MIN;
 /// A mounted file system.
 ///
 /// *Drop* unmounts: programs that have files open get `ENOTCONN` from then on. *A crash* of the process leaves a folder that
-/// answers so to everybody; the next mount on it puts that right.
+/// answers so to everybody; the next mount on it covers that one, so that no program finds the bare folder meanwhile, and *drop* takes both away.
 ///
 /// A mount outlives its process when its device is [handed over](Self::hand_over): requests wait in the kernel until another
 /// process [goes on](Self::go_on), and no program notices anything but the time.
@@ -59,14 +59,15 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Sees whether a file system can be mounted on that folder, and takes away what a process that died has left there.
+    /// Sees whether a file system can be mounted on that folder. What a process that died has left there is no obstacle to root; for another user
+    /// it is taken away.
     ///
     /// # Errors
     ///
     /// Where something else is mounted, or the folder is not empty; also where a process keeps the device of a mount open and none
     /// answers for it, which is found out in some seconds.
     pub fn prepare(path: impl AsRef<Path>) -> Result<()> {
-        prepare_in_time(path.as_ref(), PATIENCE)
+        prepare_in_time(path.as_ref(), PATIENCE).map(drop)
     }
 
     /// Mounts a file system on an empty folder.
@@ -88,8 +89,13 @@ impl Mount {
         F: FileSystem + Send + Sync + 'static,
     {
         let path = path.as_ref();
-        Self::prepare(path)?;
-        let device = session::mount(path, settings.name)?;
+        let device = match prepare_in_time(path, PATIENCE)? {
+            Found::Empty => session::mount(path, settings.name)?,
+            Found::Dead => {
+                layers::keep_one(path, settings.name, is_dead);
+                session::mount_over(path, settings.name)?
+            }
+        };
         let mount = Self::answering(fs, beside, device, path, settings)?;
         tracing::info!(path = %path.display(), "mounted");
         Ok(mount)
@@ -238,7 +244,8 @@ impl std::fmt::Debug for Mount {
 
 /// Ends a mount whose device another process has handed over, and with which no process goes on.
 pub fn give_up(path: &Path, device: OwnedFd) -> std::io::Result<()> {
-    session::unmount(path, device.into())
+    session::unmount(path, device.into())?;
+    Ok(take_away_if_dead(path)?)
 }
 
 /// Has the kernel send again what a process has taken from a mount and will never answer, because it has died.
@@ -259,8 +266,17 @@ pub fn is_mounted(device: &OwnedFd) -> bool {
     is_fuse().unwrap_or(false) && !session::is_gone(device)
 }
 
+/// What is mounted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// A folder that can be mounted on.
+    Empty,
+    /// The mount of a process that died. The bare folder below stays covered.
+    Dead,
+}
+
 /// [Prepares](prepare) in a thread of its own, which waits for as long as no process answers.
-fn prepare_in_time(path: &Path, patience: Duration) -> Result<()> {
+fn prepare_in_time(path: &Path, patience: Duration) -> Result<Found> {
     let (tell, told) = mpsc::channel();
     let folder = path.to_owned();
     let work = move || drop(tell.send(prepare(&folder)));
@@ -277,9 +293,12 @@ fn prepare_in_time(path: &Path, patience: Duration) -> Result<()> {
     })
 }
 
-/// Takes away what a process that died has left, and sees whether the folder is empty.
-fn prepare(path: &Path) -> Result<()> {
+/// Sees whether a process that died has left something, or the folder is empty.
+fn prepare(path: &Path) -> Result<Found> {
     let refuse = |reason: String| Error::Folder { path: path.to_owned(), reason };
+    if rustix::process::geteuid().is_root() && is_dead(path) {
+        return Ok(Found::Dead);
+    }
     take_away_if_dead(path).map_err(|errno| {
         refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
     })?;
@@ -291,13 +310,18 @@ fn prepare(path: &Path) -> Result<()> {
     if inside.next().is_some() {
         return Err(refuse("it is not empty; what is in it would not be seen any more".to_owned()));
     }
-    Ok(())
+    Ok(Found::Empty)
+}
+
+/// Whether nobody answers for what is mounted there.
+fn is_dead(path: &Path) -> bool {
+    // Attributes may be known to the kernel for an hour; this question goes to who serves.
+    rustix::fs::statfs(path).err() == Some(Errno::NOTCONN)
 }
 
 /// Unmounts what nobody answers for.
 fn take_away_if_dead(path: &Path) -> rustix::io::Result<()> {
-    // Attributes may be known to the kernel for an hour; this question goes to who serves.
-    while rustix::fs::statfs(path).err() == Some(Errno::NOTCONN) {
+    while is_dead(path) {
         tracing::info!(path = %path.display(), "a mount that nobody answers for is taken away");
         unmount(path, UnmountFlags::DETACH)?;
     }

@@ -3,17 +3,18 @@
 //! The library's `FuseSession` mounts, and unmounts when it is dropped. A mount of ours may outlive its process, so the session
 //! is let go at once, and its device kept.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 
-use fuse_backend_rs::transport::FuseSession;
+use fuse_backend_rs::transport::{Error as TransportError, FuseSession};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::{Error, Result};
 
@@ -32,6 +33,29 @@ pub(crate) fn mount(path: &Path, name: &str) -> Result<File> {
     let device = device.ok_or_else(|| not_started(io::Error::other("the library has no device")))?;
     let_go(session).map_err(not_started)?;
     Ok(device)
+}
+
+/// Mounts over the mount of a process that died, as root. The library would first ask that one for its attributes.
+pub(crate) fn mount_over(path: &Path, name: &str) -> Result<File> {
+    let refused = |errno: Errno| Error::Mount {
+        path: path.to_owned(),
+        cause: TransportError::SessionFailure(format!("over the mount of a process that died: {errno}")),
+    };
+    let not_started = |cause| Error::Thread { path: path.to_owned(), cause };
+    let session = FuseSession::new(Path::new("/"), name, "", false);
+    let session = session.map_err(|cause| Error::Mount { path: path.to_owned(), cause })?;
+    let longest = session.bufsize();
+    let_go(session).map_err(not_started)?;
+    let access = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let device = rustix::fs::open(DEVICE, access, rustix::fs::Mode::empty()).map_err(refused)?;
+    let options = format!(
+        "default_permissions,fd={},rootmode=40000,user_id=0,group_id=0,max_read={longest},allow_other",
+        device.as_raw_fd()
+    );
+    let options = CString::new(options).map_err(|_| refused(Errno::INVAL))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    rustix::mount::mount(name, path, "fuse", flags, options.as_c_str()).map_err(refused)?;
+    Ok(device.into())
 }
 
 /// A channel of this process' own to the mount. Requests that were taken by it and not answered end with `ECONNABORTED` when

@@ -8,12 +8,13 @@
 //! What the service itself keeps is in the migration's hidden directory: the control socket, and `sources`, which says from where the migration was
 //! begun, so that a later start with other sources is refused.
 //!
-//! Parts: `crawling` runs the crawler, `core` answers questions, `begun` remembers the sources, `opening` begins,
-//! `handing` leaves everything to the next process, `rate` measures.
+//! Parts: `crawling` runs the crawler, `core` answers questions, `begun` remembers the sources, `opening` begins, `folder` keeps
+//! programs from the bare folder, `handing` leaves everything to the next process, `rate` measures.
 
 pub(crate) mod begun;
 mod core;
 mod crawling;
+mod folder;
 mod handing;
 pub(crate) mod opening;
 mod rate;
@@ -88,7 +89,11 @@ impl Serving {
         let listener = control::listen(&config.to)?;
         let own = Own { lock, listener };
         let open = |migration: Arc<Migration>| {
+            let bare = folder::before(&config.at);
             let door = Door::open(&config.to, &config.at, migration)?;
+            if let Some(bare) = bare {
+                folder::close(&bare, &config.at);
+            }
             if config.set_ids_and_devices {
                 door.allow_set_ids_and_devices()?;
             }
@@ -309,6 +314,9 @@ impl Serving {
         }
         // Unmounts.
         drop(self.core.door.lock().take());
+        if self.is_finished() && !self.is_replaced() {
+            folder::open(&self.core.config.at);
+        }
         if !self.is_open || self.is_finished() || self.is_replaced() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
+use ishigaki_migrate::engine::HIDDEN;
 use rustix::io::Errno;
 
 use super::Finding;
@@ -17,7 +18,7 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
     match fs::read_dir(at) {
         Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
             let message =
-                format!("{}: a service that died has left its mount there; the start takes it away", at.display());
+                format!("{}: a service that died has left its mount there; the start covers it", at.display());
             findings.push(Finding::note("at", message));
         }
         Err(error) => {
@@ -27,7 +28,12 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
         Ok(mut names) => {
             if names.next().is_some() {
                 let message = format!("{} is not empty: what it holds would be hidden", at.display());
-                findings.push(Finding::problem("at", message, "choose an empty directory"));
+                let remedy = if config.to.join(HIDDEN).exists() {
+                    "clients have written there while no service ran: move that away (`chattr -i` lets you), start, and copy it in through the folder"
+                } else {
+                    "choose an empty directory"
+                };
+                findings.push(Finding::problem("at", message, remedy));
             }
             outside(config, at, findings);
         }

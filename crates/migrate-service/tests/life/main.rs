@@ -1,5 +1,6 @@
 //! A migration from its check to its end, as a person runs it.
 
+mod folder;
 mod process;
 mod seed;
 mod stage;

@@ -48,6 +48,16 @@ fn skip(test: &str, reason: &str) -> Option<Stage> {
     None
 }
 
+impl Drop for Stage {
+    /// A migration that has not ended leaves a folder that can not be removed.
+    fn drop(&mut self) {
+        let Ok(folder) = File::open(&self.at) else { return };
+        if let Ok(flags) = rustix::fs::ioctl_getflags(&folder) {
+            let _ = rustix::fs::ioctl_setflags(&folder, flags - rustix::fs::IFlags::IMMUTABLE);
+        }
+    }
+}
+
 impl Stage {
     pub(crate) fn new(test: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
