@@ -90,6 +90,22 @@ pub(crate) fn mover(ctx: &Context) -> Result<()> {
     }
 }
 
+/// The thread gives an object, which is that group's, to others for a program. A set-group-ID bit goes where it would for the program itself: where that is neither
+/// root nor of the group.
+pub(crate) fn giver(ctx: &Context, group: u32) -> Result<()> {
+    if ctx.uid == 0 || is_in_group(ctx.pid, group) {
+        return root();
+    }
+    take(Name { group: ctx.gid, without: CapabilitySet::FSETID, ..ROOT })
+}
+
+/// Whether a group is one of the further groups of a program, which waits for this request.
+fn is_in_group(program: i32, group: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{program}/status")) else { return false };
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    line.is_some_and(|groups| groups.split_whitespace().any(|one| one.parse() == Ok(group)))
+}
+
 /// The thread changes bytes for a program. `clears` says that set-user-ID and set-group-ID bits go.
 pub(crate) fn writer(ctx: &Context, clears: bool) -> Result<()> {
     let mut without = if ctx.uid == 0 { CapabilitySet::empty() } else { CapabilitySet::SYS_RESOURCE };

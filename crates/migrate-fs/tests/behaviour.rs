@@ -330,6 +330,10 @@ fn a_user_may_do_what_modes_groups_and_lists_say_and_owns_what_it_makes() {
         make("private", 0o600, 0, 0);
         make("by-group", 0o660, 0, 4242);
         make("set-id", 0o6777, 0, 0);
+        for (name, group) in [("given", 4242), ("given-too", 4243)] {
+            make(name, 0o2644, 4001, group);
+            make(&format!("{name}-run"), 0o6755, 4001, group);
+        }
         make("open", 0o1_000_777, 0, 0);
         make("of-group", 0o1_002_770, 0, 4242);
         make("sticky", 0o1_001_777, 0, 0);
@@ -346,6 +350,7 @@ fn a_user_may_do_what_modes_groups_and_lists_say_and_owns_what_it_makes() {
             "chown 4001 by-group",
             "chgrp 4242 open/file && stat -c %g open/file",
             "ln by-group open/linked && rm open/linked",
+            "chgrp 4001 given*; stat -c '%a %g' given*",
         ];
         lines.map(|line| as_user(folder, line))
     });

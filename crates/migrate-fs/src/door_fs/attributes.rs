@@ -66,7 +66,7 @@ impl DoorFs {
         }
         if valid.intersects(OTHERS) {
             caller::root()?;
-            self.change_extras(&place, || self.set_attributes(&place, new, valid))?;
+            self.change_extras(&place, || self.set_attributes(ctx, &place, new, valid))?;
         }
         let found = volume::attributes(&place)?;
         let seen = self.seen(&place, found)?;
@@ -74,11 +74,13 @@ impl DoorFs {
     }
 
     /// Sets all but the size.
-    fn set_attributes(&self, place: &Place<'_>, new: &stat64, valid: SetattrValid) -> io::Result<()> {
+    fn set_attributes(&self, ctx: &Context, place: &Place<'_>, new: &stat64, valid: SetattrValid) -> io::Result<()> {
         if valid.intersects(SetattrValid::UID | SetattrValid::GID) {
             let user = valid.contains(SetattrValid::UID).then(|| Uid::from_raw(new.st_uid));
             let group = valid.contains(SetattrValid::GID).then(|| Gid::from_raw(new.st_gid));
+            caller::giver(ctx, volume::attributes(place)?.stx_gid)?;
             chownat(place, c"", user, group, AtFlags::EMPTY_PATH)?;
+            caller::root()?;
         }
         if valid.contains(SetattrValid::MODE) {
             let path = descriptor(place.as_fd());
