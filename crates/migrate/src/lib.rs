@@ -14,6 +14,7 @@
 //! Parts: [`source`] is the seam to the old server, [`destination`] that to the new one's file system, [`record`] what a stub knows,
 //! [`ranges`] parts of a file, [`engine`] copies on demand.
 
+pub mod access_list;
 pub mod destination;
 pub mod engine;
 pub mod ranges;

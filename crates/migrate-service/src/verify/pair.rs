@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use ishigaki_migrate::access_list::mapped;
 use ishigaki_migrate::source::{Attributes, Error as SourceError, ErrorKind, FileType, Location, Source, Timestamp};
 
 use super::report::{Difference, Kind};
@@ -103,7 +104,9 @@ impl Comparison<'_> {
     /// Extended attributes and access lists. A server that has access lists only can not tell what else is missing there.
     fn extended(&self, source: usize, path: &Path, old: Vec<(OsString, Vec<u8>)>, new: Vec<(OsString, Vec<u8>)>) {
         let tells_all = matches!(self.config.sources[source].from, From::Path(_));
-        let old: BTreeMap<_, _> = old.into_iter().filter(|(name, _)| *name != self.mark).collect();
+        let owners = |owner| self.config.ids.map(owner);
+        let old = old.into_iter().filter(|(name, _)| *name != self.mark);
+        let old: BTreeMap<_, _> = old.map(|(name, value)| (name.clone(), mapped(&name, value, &owners))).collect();
         let new: BTreeMap<_, _> = new.into_iter().collect();
         let show = |name: &OsStr, value: Option<&Vec<u8>>| {
             value.map_or(String::new(), |value| format!("{} ({} bytes)", shown(Path::new(name)), value.len()))

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::listing::Listing;
 use super::{Doing, Engine, Error, HIDDEN, Problem, Result};
+use crate::access_list::mapped;
 use crate::destination::{Destination, Make, Name};
 use crate::ranges::RangeSet;
 use crate::record::{Record, State};
@@ -44,11 +45,7 @@ impl<D: Destination> Engine<D> {
             .or((root && entry.name == HIDDEN).then_some("is the name of the migration's own directory"))
             .or((root && self.is_origin(&entry.name)).then_some("is where another source goes"));
         if let Some(why) = why {
-            let message = format!(
-                "{}: the name `{}` {why}; it is left out",
-                record.location.path.display(),
-                entry.name.display()
-            );
+            let message = format!("the name `{}` {why}; it is left out", entry.name.display());
             self.problem(record.source, Problem { path, message, conflict: false, left_out: true });
             return Ok(());
         }
@@ -69,7 +66,7 @@ impl<D: Destination> Engine<D> {
                 Ok(())
             }
             Err(Error::Destination { what, error }) if error.kind() == std::io::ErrorKind::InvalidFilename => {
-                let message = format!("{}: {what}: {error}", location.path.display());
+                let message = format!("{what}: {error}");
                 self.problem(record.source, Problem { path: location.path, message, conflict: false, left_out: true });
                 Ok(())
             }
@@ -227,13 +224,10 @@ impl<D: Destination> Engine<D> {
             if self.is_own_attribute(name) {
                 continue;
             }
-            if let Err(error) = self.destination.set_xattr(object, name, value) {
+            let value = mapped(name, value.clone(), &*self.settings.owners);
+            if let Err(error) = self.destination.set_xattr(object, name, &value) {
                 let path = record.location.path.clone();
-                let message = format!(
-                    "{}: the destination does not take the attribute {}: {error}",
-                    path.display(),
-                    name.display()
-                );
+                let message = format!("the destination does not take the attribute {}: {error}", name.display());
                 self.problem(record.source, Problem { path, message, conflict: false, left_out: false });
             }
         }

@@ -225,6 +225,9 @@ fn check(cancel: &Cancel) -> Result<()> {
     if cancel.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
 }
 
+/// By these names xfs shows access lists once more.
+const LISTS_OF_XFS: [&[u8]; 2] = [b"trusted.SGI_ACL_FILE", b"trusted.SGI_ACL_DEFAULT"];
+
 /// All extended attributes that this process sees.
 ///
 /// The kernel gives none of a descriptor that was opened without reading, but it does by the name that the descriptor has in `/proc`,
@@ -239,7 +242,7 @@ fn extended(object: &OwnedFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
     };
     let names = buffer[..size].to_vec();
     let mut found = Vec::new();
-    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !LISTS_OF_XFS.contains(name)) {
         match rustix::fs::getxattr(&path, name, &mut buffer[..]) {
             Ok(size) => found.push((OsString::from_vec(name.to_vec()), buffer[..size].to_vec())),
             // It was removed meanwhile, or is listed for others only.
