@@ -98,8 +98,19 @@ fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
         let message = format!("names may have {} bytes there, and elsewhere 255", room.f_namemax);
         findings.push(Finding::warning("to", message, "look for longer names at the source, and shorten them"));
     }
+    // A migration has proved it, and goes on where no room is left to try anything.
+    if is_begun {
+        return Ok(());
+    }
     if let Err(error) = Local::open(to)?.check(&config.settings().attribute) {
-        findings.push(Finding::problem("to", error.to_string(), "run as root, on ext4, xfs or btrfs"));
+        let remedy = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "make the file system larger, or give it more inodes, or remove files from it"
+            }
+            _ => "run as root, on ext4, xfs or btrfs",
+        };
+        let message = format!("{}: {error}", to.display());
+        findings.push(Finding::problem("to", message, remedy));
         return Ok(());
     }
     if let Err(error) = give_away(to) {

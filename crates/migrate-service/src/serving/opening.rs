@@ -60,9 +60,12 @@ fn failed(config: &Config) -> impl Fn(io::Error) -> Error {
     move |cause| Error::Destination { path: path.clone(), cause }
 }
 
+/// Opens the destination, and tries it unless it holds a migration: that one has proved it, and must go on where no room is left to try anything.
 fn destination(config: &Config) -> Result<Local> {
     let destination = Local::open(&config.to).map_err(failed(config))?;
-    destination.check(&config.settings().attribute).map_err(failed(config))?;
+    if Engine::begun(&destination)? == 0 {
+        destination.check(&config.settings().attribute).map_err(failed(config))?;
+    }
     Ok(destination)
 }
 

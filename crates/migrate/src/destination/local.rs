@@ -78,6 +78,9 @@ impl Local {
             Err(error) => return Err(error.into()),
         };
         match self.set_xattr(&file, attribute, &[1; 100]) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                return Err(error);
+            }
             Err(error) => return refuse(&format!("it does not take the attribute {}: {error}", attribute.display())),
             Ok(()) => self.remove_xattr(&file, attribute)?,
         }
