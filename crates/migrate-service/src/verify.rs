@@ -20,6 +20,7 @@ mod pair;
 mod report;
 mod tree;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -103,12 +104,18 @@ impl Comparison<'_> {
         self.report.lock().differences.push(difference);
     }
 
+    /// What the migration keeps for itself at the destination: nothing of a source may take its place.
+    fn leave_out(&self, path: &Path, what: &str) {
+        self.report.lock().left_out.push(Difference::new(path, Kind::LeftOut, what, ""));
+    }
+
     fn end(self) -> Report {
         let mut report = self.report.into_inner();
         let progress = self.progress;
         (report.directories, report.files, report.bytes) = (progress.directories(), progress.files(), progress.bytes());
         report.differences.extend(self.links.into_inner().differences());
         report.differences.sort();
+        report.left_out.sort();
         report
     }
 }

@@ -227,3 +227,26 @@ fn a_comparison_ends_when_it_is_cancelled() {
     let error = verify(&pair.config, &cancel, &Progress::default()).unwrap_err();
     assert_eq!(error.kind(), ishigaki_base::ErrorKind::Cancelled);
 }
+
+#[test]
+fn lists_that_xfs_shows_once_more_are_passed_over() {
+    let pair = pair();
+    for (side, name) in [(&pair.old, "trusted.SGI_ACL_FILE"), (&pair.new, "trusted.SGI_ACL_DEFAULT")] {
+        if let Err(error) = setxattr(side.join("a/file"), name, b"x", XattrFlags::empty()) {
+            eprintln!("SKIPPED: lists_that_xfs_shows_once_more_are_passed_over: {error}");
+            return;
+        }
+    }
+    assert!(pair.verify().is_equal(), "{:?}", pair.verify());
+}
+
+#[test]
+fn a_name_that_the_migration_keeps_for_itself_is_told_and_is_no_difference() {
+    let pair = pair();
+    fs::create_dir_all(pair.old.join(".ishigaki-migrate/inside")).unwrap();
+    fs::create_dir(pair.new.join(".ishigaki-migrate")).unwrap();
+    let left_out = pair.verify().left_out;
+    let found: Vec<_> = left_out.iter().map(|it| (it.path.as_str(), it.kind, it.source.as_str())).collect();
+    assert_eq!(found, [(".ishigaki-migrate", Kind::LeftOut, "directory")]);
+    assert_eq!(pair.differences(), []);
+}

@@ -41,6 +41,8 @@ pub enum Kind {
     Links,
     /// A side could not be read.
     Unreadable,
+    /// The source has a name that the migration keeps for itself, and leaves out. That is no difference, but told.
+    LeftOut,
 }
 
 impl Kind {
@@ -62,6 +64,7 @@ impl Kind {
             Self::Attribute => "attribute",
             Self::Links => "links",
             Self::Unreadable => "unreadable",
+            Self::LeftOut => "left_out",
         }
     }
 }
@@ -96,6 +99,9 @@ pub struct Report {
     pub bytes: u64,
     /// By path.
     pub differences: Vec<Difference>,
+    /// What the migration leaves out, with all that is in it, because it keeps the name for itself.
+    #[serde(default)]
+    pub left_out: Vec<Difference>,
 }
 
 impl Report {
@@ -110,14 +116,14 @@ impl Report {
     ///
     /// Of the writer.
     pub fn write_json(&self, to: &mut dyn Write) -> io::Result<()> {
-        for difference in &self.differences {
+        for difference in self.differences.iter().chain(&self.left_out) {
             serde_json::to_writer(&mut *to, difference)?;
             writeln!(to)?;
         }
         let (directories, files, bytes) = (self.directories, self.files, self.bytes);
-        let differences = self.differences.len();
+        let (differences, left_out) = (self.differences.len(), self.left_out.len());
         let counts = serde_json::json!({
-            "directories": directories, "files": files, "bytes": bytes, "differences": differences
+            "directories": directories, "files": files, "bytes": bytes, "differences": differences, "left_out": left_out
         });
         writeln!(to, "{counts}")
     }
@@ -129,7 +135,7 @@ impl Report {
     /// Of the writer.
     pub fn write_csv(&self, to: &mut dyn Write) -> io::Result<()> {
         write!(to, "path,kind,source,here\r\n")?;
-        for Difference { path, kind, source, here } in &self.differences {
+        for Difference { path, kind, source, here } in self.differences.iter().chain(&self.left_out) {
             write!(to, "{},{},{},{}\r\n", field(path), kind.word(), field(source), field(here))?;
         }
         Ok(())
@@ -154,25 +160,29 @@ mod tests {
                 Difference::new(Path::new("a,\"b\""), Kind::Size, "1", "2"),
                 Difference::new(Path::new("c"), Kind::OnlyHere, "", "file"),
             ],
+            left_out: vec![Difference::new(Path::new("d"), Kind::LeftOut, "directory", "")],
         };
         let mut csv = Vec::new();
         report.write_csv(&mut csv).unwrap();
-        let expected = "path,kind,source,here\r\n\"a,\"\"b\"\"\",size,1,2\r\nc,only_here,,file\r\n";
+        let expected =
+            "path,kind,source,here\r\n\"a,\"\"b\"\"\",size,1,2\r\nc,only_here,,file\r\nd,left_out,directory,\r\n";
         assert_eq!(String::from_utf8(csv).unwrap(), expected);
         let mut json = Vec::new();
         report.write_json(&mut json).unwrap();
         let lines: Vec<serde_json::Value> =
             json.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.len(), 4);
         assert_eq!((&lines[0]["kind"], &lines[0]["path"]), (&"size".into(), &"a,\"b\"".into()));
-        assert_eq!(lines[2]["differences"], 2);
+        assert_eq!((&lines[3]["differences"], &lines[3]["left_out"]), (&2.into(), &1.into()));
         let back: Difference = serde_json::from_value(lines[1].clone()).unwrap();
         assert_eq!(back, report.differences[1]);
     }
 
     #[test]
     fn the_words_of_tables_are_those_of_json() {
-        for kind in [Kind::OnlyAtSource, Kind::OnlyHere, Kind::NotYetHere, Kind::Hidden, Kind::Unreadable] {
+        for kind in
+            [Kind::OnlyAtSource, Kind::OnlyHere, Kind::NotYetHere, Kind::Hidden, Kind::Unreadable, Kind::LeftOut]
+        {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.word());
         }
     }

@@ -158,6 +158,11 @@ impl Comparison<'_> {
                 return Err(Error::Cancelled);
             }
             let path = path.join(&name);
+            if path == Path::new(HIDDEN) {
+                self.leave_out(&path, kind_of(&entry));
+                new.remove(&name);
+                continue;
+            }
             let counterpart = new.remove(&name);
             if self.is_others(*source, &path) {
                 self.tell(Difference::new(&path, Kind::Hidden, kind_of(&entry), ""));

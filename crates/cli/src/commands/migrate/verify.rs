@@ -130,7 +130,7 @@ fn write(out: &mut dyn Write, report: &Report, arguments: &Arguments) -> io::Res
     if arguments.csv {
         return report.write_csv(out);
     }
-    for difference in &report.differences {
+    for difference in report.differences.iter().chain(&report.left_out) {
         write!(out, "{:<12} {}", difference.kind.word(), difference.path)?;
         match (difference.source.as_str(), difference.here.as_str()) {
             ("", "") => writeln!(out)?,
@@ -148,7 +148,11 @@ fn summary(report: &Report) -> String {
         0 => "nothing differs".to_owned(),
         number => counted(number, "difference"),
     };
-    format!("Compared {directories}, {files}, {}: {found}.", size(report.bytes))
+    let left_out = match report.left_out.len() as u64 {
+        0 => String::new(),
+        number => format!(" {} left out: the migration keeps that name for itself.", counted(number, "object")),
+    };
+    format!("Compared {directories}, {files}, {}: {found}.{left_out}", size(report.bytes))
 }
 
 fn counted_directories(number: u64) -> String {
