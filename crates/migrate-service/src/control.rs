@@ -18,7 +18,7 @@ use ishigaki_migrate::engine::HIDDEN;
 use ishigaki_service::asking::until_taken;
 use serde::{Deserialize, Serialize};
 
-use crate::status::{Problem, Status};
+use crate::status::{Conflict, Status};
 use crate::takeover::Heading;
 use crate::{Error, Result};
 
@@ -51,14 +51,14 @@ pub enum Request {
     Conflicts {},
     /// To decide on one of them; or, with [`Keep::Here`], to accept that an object was left out, as a problem of the status says.
     Resolve {
-        /// Where it is now, below the destination, written as in [`Problem::path`].
+        /// Where it is now, below the destination, written as in [`Problem::path`](crate::status::Problem::path).
         path: String,
         /// Which version stays.
         keep: Keep,
     },
     /// To have the crawler take what is below a path before everything else, until the service ends.
     First {
-        /// Below the destination, as it was when the migration began, written as in [`Problem::path`].
+        /// Below the destination, as it was when the migration began, written as in [`Problem::path`](crate::status::Problem::path).
         path: String,
     },
     /// To hand over what is served to the process that asks, and end.
@@ -86,7 +86,7 @@ pub enum Reply {
     /// It is done.
     Done {},
     /// The files that have changed at the source.
-    Conflicts(Vec<Problem>),
+    Conflicts(Vec<Conflict>),
     /// What is served follows.
     HandingOver(Heading),
     /// It can not be.

@@ -70,6 +70,14 @@ pub enum Error {
     /// There is nothing to decide on.
     #[error("`{0}` is no file in conflict; `ishigaki migrate conflicts` lists them")]
     NoConflict(String),
+    /// The file in conflict is elsewhere by now.
+    #[error("`{path}` is where that file was at the source; now it is `{now}`: decide on it by that path")]
+    Moved {
+        /// Where it was.
+        path: String,
+        /// Where it is.
+        now: String,
+    },
     /// No service answers for that destination.
     #[error("{}: no service migrates into it; `ishigaki migrate serve` starts one", .0.display())]
     NotServed(PathBuf),
@@ -141,6 +149,7 @@ impl Error {
             | Self::OtherSources { .. }
             | Self::AtWork(_)
             | Self::NoConflict(_)
+            | Self::Moved { .. }
             | Self::Forbidden(_) => ErrorKind::Invalid,
             Self::Source { error, .. } => match error.kind {
                 source::ErrorKind::Cancelled => ErrorKind::Cancelled,

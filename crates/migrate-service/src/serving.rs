@@ -39,7 +39,7 @@ use self::rate::Rate;
 use crate::check::Opened;
 use crate::config::Minute;
 use crate::control::{self, Keep};
-use crate::status::{Problem, Status};
+use crate::status::{Conflict, Status};
 use crate::takeover::{self, Inheritance, Own};
 use crate::{Config, Error, Result};
 
@@ -255,8 +255,12 @@ impl Serving {
         self.core.metrics
     }
 
-    /// The files that have changed at the source.
-    pub fn conflicts(&self) -> Vec<Problem> {
+    /// The files that have changed at the source, where they are now.
+    ///
+    /// # Errors
+    ///
+    /// Of the engine.
+    pub fn conflicts(&self) -> Result<Vec<Conflict>> {
         self.core.conflicts()
     }
 
@@ -264,7 +268,7 @@ impl Serving {
     ///
     /// # Errors
     ///
-    /// [`Error::NoConflict`] if that is none; those of the engine.
+    /// [`Error::NoConflict`] if that is none, [`Error::Moved`] if it was moved; those of the engine.
     pub fn resolve(&self, path: &str, keep: Keep) -> Result<()> {
         self.core.resolve(path, keep)
     }

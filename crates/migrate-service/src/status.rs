@@ -27,6 +27,18 @@ pub struct Problem {
     pub message: String,
 }
 
+/// A file that has changed at the source, or was removed there, and is not yet here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Where it is now, below the destination, written as [`Problem::path`]: by this it is decided on.
+    pub path: String,
+    /// Where it was when the migration began, if a client has moved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_source: Option<String>,
+    /// What and why, without the path.
+    pub message: String,
+}
+
 /// How far a migration is. Files and bytes are those of directories that are listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {

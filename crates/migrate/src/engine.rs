@@ -86,7 +86,7 @@ use crate::source::{Cancel, Owner, Source};
 
 pub use ahead::TICK;
 pub use asking::{Absence, Call};
-pub use conflict::Resolution;
+pub use conflict::{AtSource, Resolution};
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};

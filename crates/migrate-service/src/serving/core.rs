@@ -25,7 +25,7 @@ use crate::config::{check_first, parallel};
 use crate::control::{Keep, Reply, Request};
 use crate::metrics::{self, Beside};
 use crate::shown::{self, shown};
-use crate::status::{Phase, Problem, Status, Wait};
+use crate::status::{Conflict, Phase, Problem, Status, Wait};
 use crate::takeover::Own;
 use crate::{Config, Error, Result};
 
@@ -145,7 +145,7 @@ impl Core {
                 Reply::Done {}
             }
             Request::Throttle { bandwidth, parallel } => done(self.throttle(bandwidth, parallel)),
-            Request::Conflicts {} => Reply::Conflicts(self.conflicts()),
+            Request::Conflicts {} => Reply::of(self.conflicts().map(Reply::Conflicts)),
             Request::Resolve { path, keep } => done(self.resolve(&path, keep)),
             Request::First { path } => done(self.first(&path)),
             Request::Finish {} => done(self.finish()),
@@ -276,8 +276,20 @@ impl Core {
         .collect()
     }
 
-    pub(super) fn conflicts(&self) -> Vec<Problem> {
-        self.problems().into_iter().filter_map(|(is_conflict, problem)| is_conflict.then_some(problem)).collect()
+    pub(super) fn conflicts(&self) -> Result<Vec<Conflict>> {
+        let all = self.engine().problems_by_source().into_iter().filter(|(_, problem)| problem.conflict);
+        let all: Vec<_> = all.map(|(source, problem)| ((source, problem.path), problem.message)).collect();
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut places = self.engine().conflict_places(all.iter().map(|(key, _)| key.clone()).collect())?;
+        let told = all.into_iter().map(|(key, message)| {
+            let was = self.into(key.0).join(&key.1);
+            let path = places.remove(&key).unwrap_or_else(|| was.clone());
+            let at_source = (path != was).then(|| shown(&was));
+            Conflict { path: shown(&path), at_source, message }
+        });
+        Ok(told.collect())
     }
 
     /// A person accepts that an object was left out, which has nothing here to decide on; whether there is such a problem.
@@ -311,10 +323,30 @@ impl Core {
         if self.is_replaced.load(Ordering::SeqCst) {
             return Err(Error::Replaced(self.config.to.clone()));
         }
-        if keep == Keep::Here && self.accept(path) {
-            self.crawling.again();
-            return Ok(());
+        let how = match keep {
+            Keep::Here => Resolution::KeepHere,
+            Keep::Source => Resolution::TakeSource,
+        };
+        match self.in_conflict(path) {
+            Ok((number, file)) => {
+                file.resolve(how, &self.cancel)?;
+                if let Some(door) = &*self.door.lock() {
+                    door.has_changed(number);
+                }
+            }
+            Err(Error::NoConflict(_)) if keep == Keep::Here && self.accept(path) => {}
+            Err(error @ Error::NoConflict(_)) => {
+                let moved = self.conflicts()?.into_iter().find(|conflict| conflict.at_source.as_deref() == Some(path));
+                return Err(moved.map_or(error, |now| Error::Moved { path: path.to_owned(), now: now.path }));
+            }
+            Err(error) => return Err(error),
         }
+        self.crawling.again();
+        Ok(())
+    }
+
+    /// The file in conflict that is there now, and its inode's number.
+    fn in_conflict(&self, path: &str) -> Result<(u64, ishigaki_migrate::engine::File<Local>)> {
         let none = || Error::NoConflict(path.to_owned());
         let engine = self.engine();
         let destination = engine.destination();
@@ -334,16 +366,7 @@ impl Core {
             return Err(none());
         }
         let file = engine.file(&object)?.filter(ishigaki_migrate::engine::File::is_in_conflict).ok_or_else(none)?;
-        let how = match keep {
-            Keep::Here => Resolution::KeepHere,
-            Keep::Source => Resolution::TakeSource,
-        };
-        file.resolve(how, &self.cancel)?;
-        if let Some(door) = &*self.door.lock() {
-            door.has_changed(destination.id(&object).0);
-        }
-        self.crawling.again();
-        Ok(())
+        Ok((destination.id(&object).0, file))
     }
 
     pub(super) fn finish(&self) -> Result<()> {
@@ -353,8 +376,9 @@ impl Core {
         if let Some((_, problem)) = self.problems().into_iter().next() {
             let count = self.problems().len();
             let Problem { path, message } = problem;
+            let objects = if count == 1 { "object" } else { "objects" };
             let reason =
-                format!("{count} objects could not be copied: {path}: {message}; see `ishigaki migrate status`");
+                format!("{count} {objects} could not be copied: {path}: {message}; see `ishigaki migrate status`");
             return Err(Error::AtWork(reason));
         }
         if !self.crawling.hold() {

@@ -1,6 +1,8 @@
 //! A migration from its check to its end, as a person runs it.
 
 mod folder;
+mod full;
+mod moved;
 mod process;
 mod seed;
 mod stage;
@@ -305,7 +307,7 @@ fn what_was_left_out_keeps_the_migration_from_ending_until_it_is_accepted() {
     let status = stage.until_done();
     assert_eq!((status.problems, status.first_problems[0].path.as_str()), (1, HIDDEN), "after a restart, too");
     let refused = stage.refused(&Request::Finish {});
-    assert!(refused.contains("1 objects could not be copied") && refused.contains(HIDDEN), "{refused}");
+    assert!(refused.contains("1 object could not be copied") && refused.contains(HIDDEN), "{refused}");
     stage.order(&Request::Resolve { path: HIDDEN.to_owned(), keep: Keep::Here });
     stage.until(|status| status.phase == Phase::Done && status.problems == 0);
     stage.order(&Request::Finish {});

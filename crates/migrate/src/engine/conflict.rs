@@ -1,8 +1,13 @@
 //! Decides on files that have changed at the source after the migration began.
 
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
 use super::file::File;
 use super::progress::Counters;
-use super::{Doing, Error, Result};
+use super::sweep::path_of;
+use super::{Doing, Engine, Error, Result};
 use crate::destination::Destination;
 use crate::ranges::RangeSet;
 use crate::record::State;
@@ -25,6 +30,63 @@ fn kind(file_type: FileType) -> &'static str {
         FileType::BlockDevice | FileType::CharDevice => "device",
         FileType::Fifo => "pipe",
         FileType::Socket => "socket",
+    }
+}
+
+/// The source of a file, and its path there.
+pub type AtSource = (u32, PathBuf);
+
+impl<D: Destination> Engine<D> {
+    /// Where files in conflict are now, below the destination: clients may have moved them. Those that were removed are not told, and of several names one is. Looks
+    /// through the whole destination unless all are where they were.
+    ///
+    /// # Errors
+    ///
+    /// Of the destination.
+    pub fn conflict_places(&self, mut wanted: HashSet<AtSource>) -> Result<HashMap<AtSource, PathBuf>> {
+        let mut found = HashMap::new();
+        let mut look = |wanted: &mut HashSet<AtSource>, object: &D::Object, path: PathBuf| -> Result<()> {
+            let Some(node) = self.node(object)? else { return Ok(()) };
+            let stub = node.lock();
+            let key = (stub.record.source, stub.record.location.path.clone());
+            if stub.record.conflict && wanted.remove(&key) {
+                found.insert(key, path);
+            }
+            Ok(())
+        };
+        for (source, path) in wanted.clone() {
+            let Some(origin) = self.origins.get(source as usize) else { continue };
+            let path = origin.at.join(path);
+            if let Some(object) = self.file_at(&path)? {
+                look(&mut wanted, &object, path)?;
+            }
+        }
+        let mut failed = Ok(());
+        if !wanted.is_empty() {
+            self.walk(&mut |place, name, _, object| {
+                if let Some(name) = name {
+                    failed = look(&mut wanted, object, path_of(place).join(name));
+                }
+                failed.is_ok() && !wanted.is_empty()
+            })?;
+        }
+        failed.map(|()| found)
+    }
+
+    /// The file of a path below the destination, if one is there.
+    fn file_at(&self, path: &Path) -> Result<Option<D::Object>> {
+        const DOING: &str = "looking for a file in conflict";
+        let mut object = self.destination.root();
+        for name in path {
+            object = match self.destination.lookup(&object, name) {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+                Err(error) => return Err(error).doing(DOING),
+            };
+        }
+        let is_file = self.destination.status(&object).doing(DOING)?.file_type == FileType::Regular;
+        Ok(is_file.then_some(object))
     }
 }
 

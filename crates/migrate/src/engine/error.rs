@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The source's object is another one than when the migration began.
     #[error(
-        "{}: it changed at the source after the migration began; what is here stays, what is not yet here is not \
+        "{}: it changed at the source after the migration began, or was removed there; what is here stays, what is not yet here is not \
          mixed into it. Decide on it by `ishigaki migrate conflicts`", .0.display()
     )]
     Conflict(PathBuf),

@@ -21,7 +21,8 @@ struct Folder<D: Destination> {
 }
 
 /// Hears of a stub: its directory's place, its name if it is a file, its directory's inode, and itself; whether it wants to hear of more.
-type Tell<'a, D> = dyn FnMut(&Arc<Place>, Option<&OsString>, NodeId, &<D as Destination>::Object) -> bool + 'a;
+pub(super) type Tell<'a, D> =
+    dyn FnMut(&Arc<Place>, Option<&OsString>, NodeId, &<D as Destination>::Object) -> bool + 'a;
 
 pub(super) fn path_of(place: &Place) -> PathBuf {
     let mut names = vec![&place.name];
@@ -68,7 +69,7 @@ impl<D: Destination> Engine<D> {
     }
 
     /// Tells of each stub, until `tell` has enough.
-    fn walk(&self, tell: &mut Tell<'_, D>) -> Result<()> {
+    pub(super) fn walk(&self, tell: &mut Tell<'_, D>) -> Result<()> {
         let root = self.destination.root();
         let place = Arc::new(Place { node: self.destination.id(&root), name: OsString::new(), above: None });
         if self.has_record(&root)? && !tell(&place, None, place.node, &root) {

@@ -107,12 +107,12 @@ pub(super) fn first(First { path, which }: First) -> Result<(), Failure> {
 
 const CONFLICTS_EXAMPLES: &str = "\
 Examples:
-  ishigaki migrate conflicts --to /srv/home-data           files that have changed at the source meanwhile
+  ishigaki migrate conflicts --to /srv/home-data           files that have changed or gone at the source meanwhile
   ishigaki migrate conflicts --to /srv/home-data --json    the same for programs";
 
-/// List the files that have changed at the source since they were listed, and are not yet here
+/// List the files that have changed at the source since they were listed, or were removed there, and are not yet here
 ///
-/// Versions are never mixed: such a file waits until `ishigaki migrate resolve` says which one stays.
+/// Each is told where it is now in the folder, and with its path at the source if a client has moved it. Versions are never mixed: such a file waits until `ishigaki migrate resolve` says which one stays.
 #[derive(Debug, Args)]
 #[command(after_help = CONFLICTS_EXAMPLES, after_long_help = format!("{CONFLICTS_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Conflicts {
@@ -129,7 +129,10 @@ pub(super) fn conflicts(Conflicts { which, json }: &Conflicts) -> Result<(), Fai
     let mut out = io::stdout().lock();
     for conflict in &conflicts {
         if *json {
-            writeln!(out, "{}", json!({ "path": conflict.path, "message": conflict.message }))?;
+            let (path, at_source) = (&conflict.path, &conflict.at_source);
+            writeln!(out, "{}", json!({ "path": path, "at_source": at_source, "message": conflict.message }))?;
+        } else if let Some(at_source) = &conflict.at_source {
+            writeln!(out, "{} (at the source {at_source}): {}", conflict.path, conflict.message)?;
         } else {
             writeln!(out, "{}: {}", conflict.path, conflict.message)?;
         }
@@ -158,7 +161,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RESOLVE_EXAMPLES, after_long_help = format!("{RESOLVE_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Resolve {
-    /// The file, as `ishigaki migrate conflicts` writes it
+    /// Where the file is now, as `ishigaki migrate conflicts` writes it first
     #[arg(value_name = "PATH")]
     path: String,
 
