@@ -63,7 +63,7 @@ pub trait Arrivals: Send + Sync {
     /// A request is about to add a name to a directory, or to take one from it.
     fn names_change(&self, directory: Object<'_>, cancel: &Cancel) -> io::Result<()>;
 
-    /// A request moves a name by `act`.
+    /// A request moves a name by `act`, or gives an object another one.
     fn moving(&self, act: Act<'_>) -> io::Result<()>;
 
     /// What programs see of a file's attributes, where it differs from what the destination has.

@@ -5,7 +5,7 @@
 //! ```text
 //!   lookup, readdir, open of a directory, its attributes       look_into(directory)
 //!   create, link, unlink, rename, rmdir                        before_names_change(directory), each directory concerned
-//!                                                              look_into(victim) if that is a directory; moving() around a rename
+//!                                                              look_into(victim) if that is a directory; moving() around a rename or a link
 //!   open, stat of a file                                       file(object): None, and it is normal for good: nothing more to ask
 //!     a stub: extended attributes, access control lists        File::attributes_needed
 //!             stat                                             File::status
@@ -183,12 +183,14 @@ pub struct Engine<D: Destination> {
     counters: Counters,
     absences: Absences,
     calls: Calls,
-    /// Renames hold it shared; a sweep that must see all holds it alone.
+    /// Renames and links hold it shared; a sweep that must see all holds it alone.
     moving: RwLock<()>,
     moves: AtomicU64,
+    /// How many of them there had been when a sweep found nothing that was missing.
+    swept: AtomicU64,
 }
 
-/// While it is held, a rename may be under way.
+/// While it is held, a rename or a link may be under way.
 pub struct Moving<'a> {
     _held: RwLockReadGuard<'a, ()>,
 }
@@ -218,7 +220,9 @@ impl<D: Destination> Engine<D> {
             absences: Absences::default(),
             calls: Calls::default(),
             moving: RwLock::new(()),
-            moves: AtomicU64::new(0),
+            // Those of clients of the process before, of which nothing tells, count as one.
+            moves: AtomicU64::new(u64::from(begun.is_some())),
+            swept: AtomicU64::new(0),
             destination,
             origins,
             settings,
@@ -345,7 +349,7 @@ impl<D: Destination> Engine<D> {
         self.settle_listed()
     }
 
-    /// Held while a client moves a name from one directory to another.
+    /// Held while a client moves a name from one directory to another, or gives a file another name: with the first one removed, that is a move.
     pub fn moving(&self) -> Moving<'_> {
         let held = self.moving.read();
         self.moves.fetch_add(1, Ordering::Release);

@@ -150,7 +150,7 @@ impl DoorFs {
         caller::any()?;
         let (object, directory) = (self.place(node)?, self.changing(parent, name)?);
         caller::mover(ctx)?;
-        linkat(&object, c"", &directory, name, AtFlags::EMPTY_PATH)?;
+        self.arrivals.moving(&mut || Ok(linkat(&object, c"", &directory, name, AtFlags::EMPTY_PATH)?))?;
         self.give(self.volume.identify(&object)?)
     }
 

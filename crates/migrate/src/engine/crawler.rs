@@ -7,8 +7,8 @@
 //!   all files of a directory whole ─▶ settled ─▶ the log says so
 //! ```
 //!
-//! Work is done on inodes. A name that is not where it was found has been moved or removed by a client: that is remembered, and at the end
-//! a sweep looks everywhere. While clients wait for something, the crawler waits a little before each piece.
+//! Work is done on inodes. Clients move names meanwhile, and a directory that is copied may get a stub from one that is not: then, at the end, a sweep looks
+//! everywhere. What clients of an earlier process have moved is not known, so a process that goes on with a migration sweeps in any case. While clients wait for something, the crawler waits a little before each piece.
 //!
 //! Parts: `lot` copies the files of a directory, `pace` holds the crawler back.
 
@@ -25,7 +25,7 @@ use parking_lot::{Condvar, Mutex};
 use self::lot::Task;
 use self::pace::Pace;
 use super::log::Place;
-use super::{Doing, Engine, Error, Result};
+use super::{Doing, Engine, Error, Progress, Result};
 use crate::destination::{Destination, NodeId};
 use crate::source::{Cancel, ErrorKind, Location};
 
@@ -73,6 +73,8 @@ impl Default for Crawl {
 const SETTLE: Duration = Duration::from_secs(5);
 /// Sweeps that let clients rename meanwhile; the next one holds renames back.
 const PATIENT_SWEEPS: usize = 3;
+/// Sweeps that may lead to nothing because clients move what they find.
+const MOST_SWEEPS: usize = 8;
 
 /// One run of the crawler.
 struct Run<'a, D: Destination> {
@@ -124,25 +126,29 @@ impl<D: Destination> Engine<D> {
     /// [`Error::Cancelled`]; [`Error::GivenUp`] when a source does not answer; errors of the destination.
     pub fn crawl(self: &Arc<Self>, how: &Crawl, cancel: &Cancel) -> Result<()> {
         let mut sweeps = 0;
-        let mut before_queue = None;
+        // How far it was, and how many moves there had been, when the last sweep began.
+        let mut last = None;
         loop {
             self.crawl_queue(how, cancel)?;
-            // What can not be copied is found by each sweep again.
-            let now = self.progress();
-            if before_queue.replace(now) == Some(now) {
+            let now = (self.progress(), self.moves.load(Ordering::Acquire));
+            if !self.queue.was_moved() && self.swept.load(Ordering::Acquire) == now.1 {
                 break;
             }
-            let moves = self.moves.load(Ordering::Acquire);
-            if !self.queue.was_moved() && moves == 0 {
+            // What can not be copied is found by each sweep again; what was moved meanwhile may not have been found.
+            let is_like = |last: (Progress, u64)| last == now || (last.0 == now.0 && sweeps >= MOST_SWEEPS);
+            if last.is_some_and(is_like) {
                 break;
             }
             let held = (sweeps >= PATIENT_SWEEPS).then(|| self.moving.write());
             let before = self.moves.load(Ordering::Acquire);
             let found = self.sweep()?;
+            let is_quiet = self.moves.load(Ordering::Acquire) == before;
             drop(held);
             sweeps += 1;
-            if !found && self.moves.load(Ordering::Acquire) == before {
+            last = Some((now.0, before));
+            if !found && is_quiet {
                 self.queue.nothing_moved();
+                self.swept.store(before, Ordering::Release);
                 break;
             }
         }

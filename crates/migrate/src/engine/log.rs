@@ -1,7 +1,7 @@
 //! Which directories the crawler has still to see, and what could not be copied, across restarts.
 //!
 //! The log in the hidden directory is a sequence of events. A directory's events are written before its mark is taken away, so that what is
-//! not in the log is found again by listing: a restart needs no walk from the root. Bytes are in `docs/format/stub.md`.
+//! not in the log is found again by listing: a restart begins without a walk from the root. Bytes are in `docs/format/stub.md`.
 //!
 //! A directory is found by its names from the root on, as they were when it was found. Where clients have renamed it since, its inode is another
 //! one or none; then the crawler looks for stubs everywhere, once, at its end.

@@ -328,6 +328,7 @@ impl Door {
             Op::Link(from, to) => {
                 let file = self.find(from)?;
                 let (directory, name) = self.above(to)?;
+                let _moving = self.engine.moving();
                 destination.link(&file, &directory, &name)?;
             }
             Op::CreateLinked(path, bytes) => {
