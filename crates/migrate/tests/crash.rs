@@ -189,6 +189,70 @@ fn nothing_synced_is_lost_by_an_end_at_any_change_of_1000_scripts() {
     seeded_runs("nothing_synced_is_lost_by_an_end_at_any_change_of_1000_scripts", 1000, at_every_change);
 }
 
+/// Ends come again and again while a client works on: what one has left is what the next one meets.
+fn again_and_again(seed: Seed) {
+    let mut random = seed.generator();
+    let (objects, plain) = (random.usize(1..6), random.bool());
+    let source = draw_source(&mut random, objects, plain);
+    let perishable = Simulated::perishable(seed);
+    let destination = if random.u8(..4) > 0 { perishable } else { perishable.unordered().zeroing() };
+    let (mut model, mut number) = (Model::of(&source), 0);
+    for _ in 0..random.usize(2..8) {
+        let (mut script, mut done) =
+            (Script { source: source.clone(), steps: Vec::new(), models: vec![model.clone()] }, 0);
+        destination.stop_at(destination.changes() + random.u64(1..100));
+        if let Ok(door) = Door::open(&destination, &source) {
+            while done == script.steps.len() && done < 6 {
+                number += 1;
+                let files = model.paths(|known| known.file_type == FileType::Regular);
+                let step = match random.u8(..20) {
+                    0 => Step::Settle,
+                    1 => Step::Crawl(Passes::Bulk),
+                    2 | 3 if !files.is_empty() => Step::Read(files[random.usize(..files.len())].clone()),
+                    _ => match draw_op(&mut random, &model, number) {
+                        Some(op) => Step::Do(op),
+                        None => continue,
+                    },
+                };
+                if let Step::Do(op) = &step {
+                    model.apply(op);
+                }
+                done += usize::from(perform(&door, &step).is_ok());
+                script.steps.push(step);
+                script.models.push(model.clone());
+            }
+        }
+        if random.u8(..3) == 0 {
+            destination.cut_power();
+        } else {
+            destination.go_on();
+        }
+        // A client that looks at everything leaves few stubs: it looks only where it does not know.
+        if done < script.steps.len() {
+            let door = Door::open(&destination, &source).expect("goes on");
+            model = found(&door, &script, done);
+            destination.sync_all().expect("syncs");
+        }
+    }
+    let door = Door::open(&destination, &source).expect("goes on");
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+    assert_eq!(door.engine.problems(), []);
+    door.engine.finish().expect("nothing is missing");
+    no_trace(&destination);
+    door.check(&model, true).expect("looks");
+}
+
+#[test]
+fn nothing_synced_is_lost_by_ends_that_come_again_and_again() {
+    seeded_runs("nothing_synced_is_lost_by_ends_that_come_again_and_again", 300, again_and_again);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn nothing_synced_is_lost_by_ends_that_come_again_and_again_in_10_000_runs() {
+    seeded_runs("nothing_synced_is_lost_by_ends_that_come_again_and_again_in_10_000_runs", 10_000, again_and_again);
+}
+
 /// Ends at every change of a script that is written for one guard, under several seeds: what a cut leaves is drawn.
 fn at_every_change_of(script: &Script, seeds: u64) {
     let whole = Simulated::perishable(Seed(0));

@@ -4,7 +4,8 @@ mod door;
 
 use std::path::Path;
 
-use door::{Door, Model, Op, no_trace};
+use door::{BLOCK, Door, Model, Op, no_trace};
+use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Passes};
 use ishigaki_migrate::source::FileType;
@@ -60,4 +61,47 @@ fn what_a_client_moves_by_a_link_is_copied_where_it_is_then() {
         }
         end(&door, &model);
     }
+}
+
+/// A process is killed while it makes a file smaller. The next one makes it larger, and is killed, too: what was cut off does not come back.
+#[test]
+fn what_was_cut_off_just_before_a_kill_does_not_come_back_when_the_file_becomes_larger() {
+    let (size, small) = (10 * BLOCK + 77, 3 * BLOCK + 5);
+    let grows = [
+        Op::Truncate("file".into(), size),
+        Op::Write("file".into(), size - 10, vec![7; 10]),
+        Op::Punch("file".into(), size..size + BLOCK),
+        Op::Write("file".into(), size + 2 * BLOCK, vec![7; BLOCK as usize]),
+    ];
+    let mut cut_off = 0;
+    for (grow, change) in grows.iter().flat_map(|grow| (0..12).map(move |change| (grow, change))) {
+        let (source, destination) = (Source::new(), Simulated::new());
+        source.add(Path::new("file"), FileType::Regular, bytes(size as usize));
+        let door = Door::open(&destination, &source).expect("begins");
+        let mut model = Model::of(&source);
+        perform(&door, &mut model, &Op::Mode("file".into(), 0o640));
+        destination.stop_at(destination.changes() + change);
+        let is_told = door.perform(&Op::Truncate("file".into(), small)).is_ok();
+        destination.go_on();
+        drop(door);
+        if is_told {
+            continue;
+        }
+        let door = Door::open(&destination, &source).expect("goes on");
+        let file = door.find(Path::new("file")).expect("it is there");
+        if destination.status(&file).expect("looks").size == small {
+            cut_off += 1;
+            model.apply(&Op::Truncate("file".into(), small));
+        }
+        perform(&door, &mut model, grow);
+        if let Op::Punch(..) = grow {
+            // A door makes the file larger behind the engine's hole.
+            perform(&door, &mut model, &Op::Truncate("file".into(), size));
+        }
+        drop(door);
+        let door = Door::open(&destination, &source).expect("goes on");
+        door.check(&model, true).unwrap_or_else(|error| panic!("{grow:?}, stopped at {change}: {error}"));
+        end(&door, &model);
+    }
+    assert!(cut_off > 0, "some kill came between the size and the record");
 }

@@ -211,7 +211,7 @@ impl<D: Destination> File<D> {
         self.modified(&mut stub)?;
         self.engine.destination.truncate(&self.node.object, size).doing("truncating a stub")?;
         if size < stub.record.minsize {
-            stub.record.minsize = size;
+            (stub.record.minsize, stub.unsaved) = (size, true);
             stub.record.holes.remove(size..u64::MAX);
             self.engine.no_longer_missing(&mut stub, size..u64::MAX);
             self.engine.store_stub(&self.node, &mut stub)?;
@@ -296,12 +296,12 @@ impl<D: Destination> File<D> {
         Ok(self.node.lock())
     }
 
-    /// From the first change on, its times are a client's.
+    /// From the first change on, its times are a client's. What an earlier change has cut off is in the record before the next one.
     fn modified(&self, stub: &mut Stub) -> Result<()> {
-        if !stub.record.modified && !stub.settled {
-            stub.record.modified = true;
+        if (!stub.record.modified || stub.unsaved) && !stub.settled {
+            let before = std::mem::replace(&mut stub.record.modified, true);
             if let Err(error) = self.engine.store_stub(&self.node, stub) {
-                stub.record.modified = false;
+                stub.record.modified = before;
                 return Err(error);
             }
         }

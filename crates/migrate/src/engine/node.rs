@@ -29,6 +29,7 @@ pub(super) struct Node<D: Destination> {
 }
 
 /// Protected by the node's lock. Local writes of the engine are done under it, requests to the source are not.
+#[expect(clippy::struct_excessive_bools, reason = "each is so or not whatever the others are")]
 pub(super) struct Stub {
     pub(super) record: Record,
     /// Where the record is, if not at the inode.
@@ -37,6 +38,9 @@ pub(super) struct Stub {
     pub(super) missing: RangeSet,
     /// What is being copied. Each range belongs to one thread; what others have made present meanwhile, that thread leaves alone.
     pub(super) fetching: Vec<Range<u64>>,
+    /// The record on the medium says less of what was cut off than memory does. It must be written before the file becomes larger: holes behind the old
+    /// end would pass for what is missing.
+    pub(super) unsaved: bool,
     /// Attributes are being fetched.
     pub(super) attributes: bool,
     /// Clients that change the file now. While there are any, the engine neither writes nor truncates.
@@ -134,6 +138,8 @@ impl<D: Destination> Engine<D> {
     /// Sees from the file's blocks and its record what is missing.
     fn load(&self, object: &D::Object, mut record: Record, reference: Option<Reference>) -> Result<Stub> {
         let status = self.destination.status(object).doing("looking at a stub")?;
+        // A kill may have come between a smaller size and the record that tells of it.
+        let unsaved = status.size < record.minsize;
         record.minsize = record.minsize.min(status.size);
         if !record.modified && status.modified != record.stamp.modified {
             // A crash came between a block and the time that goes with it.
@@ -159,6 +165,7 @@ impl<D: Destination> Engine<D> {
             reference,
             missing,
             fetching: Vec::new(),
+            unsaved,
             attributes: false,
             clients: 0,
             waiting: 0,
@@ -173,6 +180,7 @@ impl<D: Destination> Engine<D> {
             return Ok(());
         }
         stub.reference = self.store_again(&node.object, &stub.record, stub.reference)?;
+        stub.unsaved = false;
         Ok(())
     }
 
