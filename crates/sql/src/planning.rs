@@ -25,6 +25,8 @@ use crate::rules::OneZeroInJoins;
 use crate::unnest::same;
 
 mod gates;
+mod keys;
+mod veil;
 
 /// The longest that a statement is planned.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -95,10 +97,11 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules for physical plans, under watch.
+/// DataFusion's rules for physical plans, under watch, and one of ours.
 pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let watched = |rule| Arc::new(Watched(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-    PhysicalOptimizer::new().rules.into_iter().map(watched).collect()
+    let veils = Arc::new(veil::DrawVeils) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+    std::iter::once(veils).chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
 }
 
 /// A rule of DataFusion's that looks up before it works.
@@ -127,11 +130,17 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         look()?;
-        if self.0.name() == "extract_equijoin_predicate" && compares_nulls(&plan) {
-            return Ok(Transformed::no(plan));
-        }
-        if self.0.name() == "single_distinct_aggregation_to_group_by" {
-            return grouped_twice(&self.0, plan, config);
+        match (self.0.name(), &plan) {
+            ("extract_equijoin_predicate", _) if compares_nulls(&plan) => return Ok(Transformed::no(plan)),
+            // A condition that names no column, as `1 = 2`, would go below an aggregate that gives a row even of no rows.
+            ("push_down_filter", LogicalPlan::Filter(filter)) if keys::gives_a_row_of_none(&filter.input) => {
+                return Ok(Transformed::no(plan));
+            }
+            ("eliminate_duplicated_expr", LogicalPlan::Sort(_)) => return Ok(Transformed::no(plan)),
+            ("eliminate_join", LogicalPlan::Join(_)) if keys::are_doubtful(&plan)? => return Ok(Transformed::no(plan)),
+            ("replace_distinct_aggregate", _) => return keys::distinct(&self.0, plan, config),
+            ("single_distinct_aggregation_to_group_by", _) => return grouped_twice(&self.0, plan, config),
+            _ => {}
         }
         let rewritten = self.0.rewrite(plan, config)?;
         match &rewritten.data {

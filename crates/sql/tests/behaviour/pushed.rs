@@ -89,3 +89,76 @@ fn filters_that_are_found_while_a_query_runs_hold_for_the_columns_that_they_are_
         ),
     ]);
 }
+
+#[test]
+fn a_condition_that_names_no_column_stays_above_an_aggregate_that_gives_a_row_of_none() {
+    check(&[
+        ("SELECT count(*) FROM a WHERE 7 IN (SELECT 5 FROM (SELECT count(*) AS n FROM b) AS x)", "0"),
+        ("SELECT count(*) FROM a WHERE 5 IN (SELECT 5 FROM (SELECT count(*) AS n FROM b) AS x)", "4"),
+        ("SELECT count(*) FROM a WHERE NULL::INT IN (SELECT 5 FROM (SELECT max(v) AS n FROM b WHERE v < 0) AS x)", "0"),
+        ("SELECT count(*) FROM a WHERE NOT (7 <> ALL (SELECT 5 FROM (SELECT count(*) AS n FROM b) AS x))", "0"),
+        ("SELECT n FROM (SELECT count(*) AS n FROM b) AS x WHERE 1 = 2", ""),
+        ("SELECT w, n FROM (SELECT w, count(*) AS n FROM b GROUP BY ROLLUP (w)) AS x WHERE w IS NULL", "NULL|5"),
+    ]);
+}
+
+#[test]
+fn a_key_of_one_side_of_a_join_is_no_key_of_its_groups() {
+    let shell = Shell::with(
+        "CREATE TABLE a (x INT PRIMARY KEY, y INT); INSERT INTO a VALUES (1, 1), (2, 2);
+         CREATE TABLE b (z INT NOT NULL); INSERT INTO b VALUES (7), (8)",
+    );
+    for (query, expected) in [
+        ("SELECT DISTINCT x FROM (SELECT DISTINCT x, z FROM a CROSS JOIN b) AS q ORDER BY x", "1, 2"),
+        (
+            "SELECT DISTINCT x FROM (SELECT x, z, count(*) AS n FROM a CROSS JOIN b GROUP BY x, z) AS q ORDER BY x",
+            "1, 2",
+        ),
+        (
+            "SELECT DISTINCT x FROM (SELECT DISTINCT q.x, z FROM (SELECT DISTINCT x FROM a) AS q CROSS JOIN b) AS r ORDER BY x",
+            "1, 2",
+        ),
+        ("SELECT x, z FROM (SELECT DISTINCT x, z FROM a CROSS JOIN b) AS q ORDER BY x, z DESC", "1|8, 1|7, 2|8, 2|7"),
+        (
+            "SELECT x, z FROM (SELECT x, z, count(*) AS n FROM a, b GROUP BY x, z) AS q ORDER BY x, z DESC",
+            "1|8, 1|7, 2|8, 2|7",
+        ),
+        (
+            "SELECT x, sum(n) FROM (SELECT x, z, count(*) AS n FROM a, b GROUP BY x, z) AS q GROUP BY x ORDER BY x",
+            "1|2, 2|2",
+        ),
+        (
+            "SELECT a.x, q.z FROM a JOIN (SELECT x, z FROM a, b GROUP BY x, z) AS q ON a.x = q.x ORDER BY 1, 2",
+            "1|7, 1|8, 2|7, 2|8",
+        ),
+        ("SELECT count(*) FROM a LEFT JOIN (SELECT x, z FROM a, b GROUP BY x, z) AS q ON a.x = q.x", "4"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    shell.refuses(
+        "SELECT DISTINCT ON (x, z) x, z FROM (SELECT DISTINCT x, z FROM a CROSS JOIN b) AS q ORDER BY x, z DESC",
+        &["DISTINCT ON"],
+    );
+}
+
+#[test]
+fn a_constant_of_a_side_of_an_outer_join_is_none_above_it() {
+    check(&[
+        (
+            "SELECT x.c, count(*) OVER (ORDER BY x.c DESC) FROM (SELECT 1 AS c, k FROM a) AS x RIGHT JOIN b USING (k) ORDER BY 2, 1",
+            "NULL|2, NULL|2, 1|5, 1|5, 1|5",
+        ),
+        (
+            "SELECT x.c FROM (SELECT 1 AS c, k FROM a) AS x RIGHT JOIN b USING (k) ORDER BY x.c DESC LIMIT 3",
+            "NULL, NULL, 1",
+        ),
+        (
+            "SELECT x.c FROM a LEFT JOIN (SELECT 1 AS c, k FROM b WHERE k < 3) AS x USING (k) ORDER BY c",
+            "1, 1, NULL, NULL",
+        ),
+        (
+            "SELECT x.w, y.k FROM (SELECT * FROM b WHERE w = 7) AS x FULL JOIN (SELECT 7 AS k) AS y ON x.k = y.k ORDER BY x.w",
+            "7|NULL, NULL|7",
+        ),
+    ]);
+}

@@ -1,0 +1,126 @@
+//! A veil over what an outer join may give NULL for.
+//!
+//! Of a column that is the same in all rows, as a literal or one that a condition sets, DataFusion knows so, and drops it from the
+//! keys of sorts and windows. A row of NULLs that an outer join adds is not the same, which DataFusion does not see. So a [`Veil`]
+//! over that side of the join hides which columns are constant there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinType, Result, Statistics, internal_datafusion_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
+};
+
+/// Draws veils.
+#[derive(Debug)]
+pub(super) struct DrawVeils;
+
+impl PhysicalOptimizerRule for DrawVeils {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let veiled = plan.transform_up(|node| {
+            let Some((left, right)) = join_type(&node).map(gives_nulls_for) else { return Ok(Transformed::no(node)) };
+            let hides = |child: &Arc<dyn ExecutionPlan>, may: bool| {
+                may && !child.properties().equivalence_properties().constants().is_empty()
+            };
+            let [of_left, of_right] = node.children()[..] else { return Ok(Transformed::no(node)) };
+            let (left, right) = (hides(of_left, left), hides(of_right, right));
+            if !left && !right {
+                return Ok(Transformed::no(node));
+            }
+            let veil = |child: &Arc<dyn ExecutionPlan>, is_veiled: bool| {
+                if is_veiled { Veil::over(Arc::clone(child)) } else { Arc::clone(child) }
+            };
+            let children = vec![veil(of_left, left), veil(of_right, right)];
+            replace_children_if_necessary(Arc::clone(&node), children).map(Transformed::yes)
+        });
+        Ok(veiled?.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "draw_veils"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn join_type(plan: &Arc<dyn ExecutionPlan>) -> Option<JoinType> {
+    let hash = plan.downcast_ref::<HashJoinExec>().map(|join| *join.join_type());
+    let merge = || plan.downcast_ref::<SortMergeJoinExec>().map(SortMergeJoinExec::join_type);
+    let loops = || plan.downcast_ref::<NestedLoopJoinExec>().map(|join| *join.join_type());
+    hash.or_else(merge).or_else(loops)
+}
+
+/// Whether a join gives NULL for columns of its left, and of its right side.
+fn gives_nulls_for(join: JoinType) -> (bool, bool) {
+    (matches!(join, JoinType::Right | JoinType::Full), matches!(join, JoinType::Left | JoinType::Full))
+}
+
+/// An operator that gives what the one below it gives, and does not tell what these rows have in common.
+#[derive(Debug)]
+struct Veil {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl Veil {
+    fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let nothing_known = EquivalenceProperties::new(input.schema());
+        let properties = PlanProperties::clone(input.properties()).with_eq_properties(nothing_known);
+        Arc::new(Self { input, properties: Arc::new(properties) })
+    }
+
+    fn on(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let [input] = <[_; 1]>::try_from(inputs)
+            .map_err(|inputs| internal_datafusion_err!("{} inputs of one veil", inputs.len()))?;
+        if Arc::ptr_eq(input.properties(), self.input.properties()) {
+            return Ok(Arc::new(Self { input, properties: Arc::clone(&self.properties) }));
+        }
+        Ok(Self::over(input))
+    }
+}
+
+impl DisplayAs for Veil {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VeilExec")
+    }
+}
+
+impl ExecutionPlan for Veil {
+    fn name(&self) -> &'static str {
+        "VeilExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    ishigaki_scan::operator!(input by on);
+
+    ishigaki_scan::operator!(no expressions);
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        inputs.first().map(Arc::clone).ok_or_else(|| internal_datafusion_err!("a veil without an input"))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}
