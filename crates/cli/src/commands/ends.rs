@@ -34,6 +34,8 @@ pub(super) struct Ends {
     /// SIGUSR1 has come.
     keep: Arc<AtomicBool>,
     /// How many more are told.
+    /// Whether one has come: work that begins afterwards is cancelled too.
+    has_come: AtomicBool,
     told: Arc<AtomicUsize>,
 }
 
@@ -86,7 +88,7 @@ impl Ends {
                 }
             });
         });
-        Ok(Self { signals, restart, keep, told })
+        Ok(Self { has_come: AtomicBool::new(false), signals, restart, keep, told })
     }
 
     /// Waits until the next one comes.
@@ -98,10 +100,14 @@ impl Ends {
     /// Does work that can be cancelled, and cancels it when a signal comes; shows how far it is meanwhile.
     pub(super) fn cancelling<T: Send>(&self, work: impl FnOnce(&Cancel) -> T + Send, mut show: impl FnMut()) -> T {
         let cancel = Cancel::new();
+        if self.has_come.load(Ordering::SeqCst) {
+            cancel.cancel();
+        }
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| work(&cancel));
             while !worker.is_finished() {
                 if self.wait_for(BRIEF) {
+                    self.has_come.store(true, Ordering::SeqCst);
                     cancel.cancel();
                 }
                 show();

@@ -203,7 +203,9 @@ fn what_this_user_may_not_read_is_told_as_that_and_not_as_damage() {
             assert!(refused.stderr.contains("Permission denied"), "{command} {path:?}: {}", refused.stderr);
             assert!(!refused.stderr.contains("damage"), "{command} {path:?}: {}", refused.stderr);
             assert_eq!(refused.stdout, "", "{command} {path:?}");
-            if command == "salvage" {
+            // Page files are read when the target is begun; what is there is marked as unfinished.
+            let is_read_late = path.starts_with(data.join("pages"));
+            if command == "salvage" && !is_read_late {
                 assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "{path:?}");
             }
         }
