@@ -137,7 +137,7 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
                 return Ok(Transformed::no(plan));
             }
             ("eliminate_duplicated_expr", LogicalPlan::Sort(_)) => return Ok(Transformed::no(plan)),
-            ("eliminate_join", LogicalPlan::Join(_)) if keys::are_doubtful(&plan)? => return Ok(Transformed::no(plan)),
+            ("eliminate_join", _) if keys::are_doubtful(&plan)? => return Ok(Transformed::no(plan)),
             ("replace_distinct_aggregate", _) => return keys::distinct(&self.0, plan, config),
             ("single_distinct_aggregation_to_group_by", _) => return grouped_twice(&self.0, plan, config),
             _ => {}

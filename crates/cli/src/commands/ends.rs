@@ -33,9 +33,9 @@ pub(super) struct Ends {
     restart: Arc<AtomicBool>,
     /// SIGUSR1 has come.
     keep: Arc<AtomicBool>,
-    /// How many more are told.
     /// Whether one has come: work that begins afterwards is cancelled too.
     has_come: AtomicBool,
+    /// How many more are told.
     told: Arc<AtomicUsize>,
 }
 
