@@ -313,7 +313,7 @@ fn prepare(path: &Path) -> Result<Found> {
     Ok(Found::Empty)
 }
 
-/// Whether nobody answers for what is mounted there.
+/// Whether no process answers for what is mounted there.
 fn is_dead(path: &Path) -> bool {
     // Attributes may be known to the kernel for an hour; this question goes to who serves.
     rustix::fs::statfs(path).err() == Some(Errno::NOTCONN)

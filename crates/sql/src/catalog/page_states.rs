@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A manifest of another file, or one with fewer appends than are noted, is none that a crash leaves: it was put there. What
-//! is beside it may be all that is left of answered appends, and nobody touches it.
+//! is beside it may be all that is left of answered appends, and no opening touches it.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};

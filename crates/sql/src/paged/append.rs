@@ -171,7 +171,7 @@ fn take_turn(
     }
 }
 
-/// Appends what is told. Nobody may want it in the end: then nothing of it is left, and false says so.
+/// Appends what is told. The caller may not want it in the end: then nothing of it is left, and false says so.
 fn fill(writer: &mut Writer, told: &Receiver<Message>) -> ishigaki_page::Result<bool> {
     let mut append = writer.append()?;
     while let Ok(message) = told.recv() {
