@@ -23,6 +23,7 @@ for turn in $(seq 100); do
         at=$(printf '%b' "$at")
         case $at in "$1"/*) umount --lazy "$at" ;; esac
     done </proc/self/mounts
+    chattr -R -f -i "$1"
     rm -rf --one-file-system "$1" && exit
     sleep 0.1
 done
@@ -86,8 +87,15 @@ fn remove(directory: &Path) {
         let _ = Command::new("umount").arg("--lazy").arg(mount).stdin(Stdio::null()).stderr(Stdio::null()).status();
     }
     if mounts_below(directory).is_empty() {
+        open_again(directory);
         let _ = fs::remove_dir_all(directory);
     }
+}
+
+/// Has folders be removable that a migration was served on: a service that ends before its migration leaves them immutable.
+pub(super) fn open_again(directory: &Path) {
+    let mut change = Command::new("chattr");
+    let _ = change.args(["-R", "-f", "-i"]).arg(directory).stdin(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 /// In the order in which they were mounted.

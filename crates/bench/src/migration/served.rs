@@ -9,7 +9,7 @@ use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::status::{Phase, Status};
 use ishigaki_migrate_service::{Config, Serving};
 
-use super::{Protocol, Running, io, migration, wrong};
+use super::{Protocol, Running, io, migration, scratch, wrong};
 use crate::{Error, Result};
 
 /// How often a status is asked for.
@@ -49,6 +49,7 @@ impl<'a> Running<'a> {
     pub(super) fn end(&self, served: Served<'a>) -> Result<()> {
         let Served { serving, to, at, .. } = served;
         serving.stop().map_err(|error| migration(&error))?;
+        scratch::open_again(&at);
         self.clear(&[&to, &at])
     }
 

@@ -247,15 +247,15 @@ mod tests {
     #[test]
     fn a_value_is_rounded_to_the_digits_of_its_type() {
         for (how, value, places, expected) in [
-            (How::Nearest, 1250, 1, Some(13)),
-            (How::Nearest, -1250, 1, Some(-13)),
-            (How::Nearest, 1249, 1, Some(12)),
+            (How::Nearest, 125, 1, Some(13)),
+            (How::Nearest, -125, 1, Some(-13)),
+            (How::Nearest, 124, 1, Some(12)),
             (How::Nearest, 9_999, 0, Some(100)),
             (How::Nearest, 9_999, -1, Some(100)),
             (How::Nearest, 9_999, -3, Some(0)),
             (How::Nearest, 50_000, -3, Some(1_000)),
             (How::Nearest, i64::MAX, -50, Some(0)),
-            (How::TowardsZero, -1299, 1, Some(-12)),
+            (How::TowardsZero, -129, 1, Some(-12)),
             (How::Down, -50, 0, Some(-1)),
             (How::Down, 50, 0, Some(0)),
             (How::Up, 999, 0, Some(10)),

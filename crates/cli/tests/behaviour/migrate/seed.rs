@@ -1,6 +1,7 @@
 //! Files are copied ahead by commands, while the old server changes; then it is replaced.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use serde_json::Value;
 
@@ -13,10 +14,15 @@ fn counts(stdout: &str) -> Value {
     serde_json::from_str(stdout.lines().last().expect("a line")).expect("JSON")
 }
 
-/// Waits until something of what is copied slowly has come.
-fn until_begun(site: &Site, running: &mut Running) {
+/// How much room the file has that is copied slowly.
+fn arrived(site: &Site) -> u64 {
+    fs::metadata(site.new.join("docs/deep/large")).map_or(0, |found| found.blocks())
+}
+
+/// Waits until more of it has come than had come before.
+fn until_begun(site: &Site, before: u64, running: &mut Running) {
     let began = std::time::Instant::now();
-    while !site.new.join("docs/deep/large").exists() {
+    while arrived(site) <= before {
         assert!(began.elapsed() < LONG && !running.has_ended(), "nothing is copied");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -31,10 +37,11 @@ fn a_server_is_copied_ahead_and_then_replaced() {
     // Killed at any time, and ended by a person.
     let slow = || site.of_both("seed").args(["--bandwidth", "64KiB", "--json"]).start();
     let mut killed = slow();
-    until_begun(&site, &mut killed);
+    until_begun(&site, 0, &mut killed);
     killed.kill();
+    let before = arrived(&site);
     let mut ended = slow();
-    until_begun(&site, &mut ended);
+    until_begun(&site, before, &mut ended);
     assert!(site.of_both("seed").fails_with(3).stderr.contains("copies into it"));
     signal(ended.id(), "INT");
     let ended = ended.ends();
