@@ -125,9 +125,7 @@ impl ClusterExec {
     }
 
     /// The same with another plan.
-    fn over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let [plan] = <[_; 1]>::try_from(children)
-            .map_err(|children| DataFusionError::Internal(format!("a cluster has {} plans", children.len())))?;
+    fn over(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::new(&self.scheduler, &self.nodes, plan)))
     }
 }

@@ -8,7 +8,7 @@
 //! virtio-fs as well, and against [`Beside`] for what the library does not know: files that the kernel reads and writes itself, files without
 //! names, copies within the file system, when something was made.
 //!
-//! Parts: `mount` mounts, hands over and covers what a process that died has left, `layers` is mounts on one another, `session` the kernel's side,
+//! Parts: `mount` mounts, hands over and covers what a process that died has left, `layers` is mounts on one another, `mounted` the kernel's table of all, `session` the kernel's side,
 //! `channel` waits for requests, `answers` has them answered, `crew` is the threads, `beside` what the library does not know, `connection` and
 //! `backing` what a file system asks of the kernel, `statvfs` an answer to fill in.
 
@@ -21,6 +21,7 @@ mod crew;
 mod error;
 mod layers;
 mod mount;
+mod mounted;
 mod session;
 mod statvfs;
 
@@ -29,4 +30,5 @@ pub use connection::{Connection, passed_through};
 pub use crew::waiting;
 pub use error::{Error, Result};
 pub use mount::{Mount, MountSettings, give_up, is_mounted, send_again};
+pub use mounted::{Mounted, mounted};
 pub use statvfs::empty_statvfs;

@@ -315,7 +315,7 @@ fn prepare(path: &Path) -> Result<Found> {
 
 /// Whether no process answers for what is mounted there.
 fn is_dead(path: &Path) -> bool {
-    // Attributes may be known to the kernel for an hour; this question goes to who serves.
+    // Attributes may be known to the kernel for an hour; this question goes to the process that serves.
     rustix::fs::statfs(path).err() == Some(Errno::NOTCONN)
 }
 

@@ -25,6 +25,6 @@ pub mod verify;
 pub use config::Config;
 pub use error::{Error, Result};
 pub use ishigaki_service::Supervisor;
-pub use seed::{NotCopied, Seeded, Seeding};
+pub use seed::{NotCopied, Seeding};
 pub use serving::Serving;
 pub use status::Status;

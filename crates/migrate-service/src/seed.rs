@@ -26,29 +26,6 @@ pub struct Seeding {
     _lock: File,
 }
 
-/// How far it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seeded {
-    /// Directories that are known.
-    pub directories: u64,
-    /// Directories that are listed.
-    pub listed: u64,
-    /// Files that are known.
-    pub files: u64,
-    /// Files that are whole here.
-    pub whole: u64,
-    /// Bytes of the files that are known.
-    pub bytes: u64,
-    /// Bytes that are here.
-    pub here: u64,
-    /// Bytes that this process has copied.
-    pub copied: u64,
-    /// Calls that wait for a source that does not answer.
-    pub waiting: u64,
-    /// Objects that were not copied.
-    pub problems: u64,
-}
-
 /// An object that was not copied, or not all of it. The next seed tries again, and so does the migration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotCopied {
@@ -102,10 +79,8 @@ impl Seeding {
     }
 
     /// How far it is.
-    pub fn progress(&self) -> Seeded {
-        let engine::Progress { directories, listed, files, whole, bytes, here, copied, waiting, problems } =
-            self.engine.progress();
-        Seeded { directories, listed, files, whole, bytes, here, copied, waiting, problems }
+    pub fn progress(&self) -> engine::Progress {
+        self.engine.progress()
     }
 
     /// What was not copied, and why.

@@ -37,6 +37,7 @@ pub use cost::{Estimate, Link, Resource, Scan, Side, Surroundings, choose, estim
 pub use division::{Division, Turn};
 pub use meter::LinkMeter;
 pub use node_side::NodeSide;
+pub use operator::only_input;
 pub use place::{PlaceScans, ScanOptions};
 pub use placement::{Placement, UnknownPlacement, Wish};
 pub use runtime::end_runtime;

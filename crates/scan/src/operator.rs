@@ -1,10 +1,27 @@
 //! What operators of ours tell DataFusion alike.
 
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::ExecutionPlan;
+
+/// The input of an operator that has one.
+///
+/// # Errors
+///
+/// An internal one for any other number.
+#[doc(hidden)]
+pub fn only_input(inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    let [input] = <[_; 1]>::try_from(inputs)
+        .map_err(|inputs| DataFusionError::Internal(format!("{} inputs of an operator that has one", inputs.len())))?;
+    Ok(input)
+}
+
 /// Methods for an `impl ExecutionPlan`: how inputs are replaced, and that there are no expressions.
 ///
 /// ```ignore
 /// ishigaki_scan::operator!(leaf);                       // no inputs
-/// ishigaki_scan::operator!(input by on);                // one, the field `input`; `on` makes the same over others
+/// ishigaki_scan::operator!(input by on);                // one, the field `input`; `on` makes the same over another
 /// ishigaki_scan::operator!(no expressions);
 /// ```
 #[macro_export]
@@ -50,6 +67,6 @@ macro_rules! operator {
             vec![&self.$input]
         }
 
-        $crate::operator!(replaced by |plan, inputs| plan.$on(inputs));
+        $crate::operator!(replaced by |plan, inputs| plan.$on($crate::only_input(inputs)?));
     };
 }

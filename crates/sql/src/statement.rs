@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     CascadeOption, ContextModifier, CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, CreateView,
-    Delete, DescribeAlias, Ident, Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject,
-    TransactionAccessMode, TransactionMode, Truncate, TruncateTableTarget, Update,
+    Delete, DescribeAlias, Expr, Ident, Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject,
+    TransactionAccessMode, TransactionMode, Truncate, TruncateTableTarget, Update, Value,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -371,6 +371,18 @@ fn unsupported(ast: &Ast) -> Error {
         }
     };
     Error::unsupported(words(ast), remedy)
+}
+
+/// Whether `PostgreSQL` knows no type of an expression before it stands somewhere: of NULL, and of a text in quotes.
+fn has_no_type(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => has_no_type(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::Null | Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_)
+        ),
+        _ => false,
+    }
 }
 
 /// The name in an identifier by `PostgreSQL`'s rules: lower case unless it was quoted.

@@ -1,9 +1,7 @@
 //! The directory of a measurement. Everything in it goes with it, also when this process is killed; a later measurement removes what is left where all
 //! processes have ended at once.
 
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -101,29 +99,8 @@ pub(super) fn open_again(directory: &Path) {
 /// In the order in which they were mounted.
 fn mounts_below(directory: &Path) -> Vec<PathBuf> {
     let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let path = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(unescaped);
-    mounts.split(|byte| *byte == b'\n').filter_map(path).filter(|path| path.starts_with(&directory)).collect()
-}
-
-/// The kernel writes spaces and the like in a path as a backslash and three octal digits.
-fn unescaped(text: &[u8]) -> PathBuf {
-    let mut bytes = Vec::new();
-    let mut rest = text;
-    while let [first, more @ ..] = rest {
-        let octal = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) if *first == b'\\' => {
-                bytes.push(byte);
-                rest = &more[3..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(bytes))
+    let points = ishigaki_fuse::mounted().unwrap_or_default().into_iter().map(|mounted| mounted.at);
+    points.filter(|path| path.starts_with(&directory)).collect()
 }
 
 #[cfg(test)]
@@ -163,11 +140,5 @@ mod tests {
         fs::rename(&path, &as_of_another).expect("renames");
         remove_left(held.path());
         assert!(as_of_another.exists());
-    }
-
-    #[test]
-    fn a_path_of_the_kernel_is_read_as_it_is() {
-        assert_eq!(unescaped(br"/tmp/a\040b\134c"), Path::new(r"/tmp/a b\c"));
-        assert_eq!(unescaped(br"/plain\04"), Path::new(r"/plain\04"));
     }
 }

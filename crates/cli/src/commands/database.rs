@@ -1,6 +1,6 @@
 //! The files of a database that a command reads without opening it: where they are, and whether they are in use.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ pub(super) fn unread_lines<'a>(unread: impl Iterator<Item = &'a Damage>) -> Stri
 fn lines<T: Display>(what: &str, things: impl Iterator<Item = T>) -> String {
     things.fold(String::new(), |mut text, thing| {
         // Writing to a string does not fail.
-        let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{what:<8} {thing}\n"));
+        let _ = writeln!(text, "{what:<8} {thing}");
         text
     })
 }

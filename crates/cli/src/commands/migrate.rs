@@ -5,6 +5,7 @@
 mod asked;
 mod seed;
 mod serve;
+mod sides;
 mod status;
 mod verify;
 

@@ -133,13 +133,6 @@ fn give_away(to: &Path) -> io::Result<()> {
 /// Mount points below a directory.
 fn mounted_below(to: &Path) -> io::Result<Vec<PathBuf>> {
     let to = fs::canonicalize(to)?;
-    let table = fs::read_to_string("/proc/self/mountinfo")?;
-    // The fifth word of a line, in which blanks are written as octal numbers.
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| PathBuf::from(unescaped(point)));
+    let points = ishigaki_fuse::mounted()?.into_iter().map(|mounted| mounted.at);
     Ok(points.filter(|point| point.starts_with(&to) && *point != to).collect())
-}
-
-fn unescaped(point: &str) -> String {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.iter().fold(point.to_owned(), |text, (escape, letter)| text.replace(escape, letter))
 }

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use ishigaki_migrate::engine;
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::check::Check;
 use ishigaki_migrate_service::config::SourceConfig;
 use ishigaki_migrate_service::verify::{Kind, Progress, verify};
-use ishigaki_migrate_service::{Config, Error, Seeded, Seeding, Serving};
+use ishigaki_migrate_service::{Config, Error, Seeding, Serving};
 
 use crate::nothing_is_left;
 use crate::stage::Stage;
@@ -20,7 +21,7 @@ fn begin(config: &Config) -> Result<Seeding, Error> {
 }
 
 /// Copies ahead to the end.
-fn seed(config: &Config) -> Seeded {
+fn seed(config: &Config) -> engine::Progress {
     let seeding = begin(config).unwrap();
     seeding.run(&Cancel::new()).unwrap();
     assert_eq!(seeding.not_copied(), []);

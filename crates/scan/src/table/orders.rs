@@ -161,9 +161,7 @@ impl OrdersExec {
     }
 
     /// The same over another input.
-    fn over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let [orders] = <[_; 1]>::try_from(children)
-            .map_err(|children| DataFusionError::Internal(format!("orders have {} inputs", children.len())))?;
+    fn over(&self, orders: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::new(orders, Arc::clone(&self.schema), Arc::clone(&self.nodes))?))
     }
 }

@@ -113,10 +113,7 @@ impl Tally {
     }
 
     /// The same on another input; by DataFusion's operators if that is no scan of pages.
-    fn on(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.into_iter().next() else {
-            return Err(DataFusionError::Internal("a tally has one input".to_owned()));
-        };
+    fn on(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         tallied(rest::over(input, &self.instead_of)?)
     }
 }

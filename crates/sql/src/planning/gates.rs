@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{JoinType, Result, internal_datafusion_err};
+use datafusion::common::{JoinType, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -79,9 +79,8 @@ impl Gate {
         (clear.len() < schema.fields().len()).then_some(Self { input, clear })
     }
 
-    fn on(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = <[_; 1]>::try_from(inputs)
-            .map_err(|inputs| internal_datafusion_err!("{} inputs of one gate", inputs.len()))?;
+    #[expect(clippy::unnecessary_wraps, reason = "other operators over one input may refuse another")]
+    fn on(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self { input, clear: self.clear.clone() }))
     }
 }

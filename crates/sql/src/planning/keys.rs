@@ -5,7 +5,6 @@
 //! a, b`, it says that `id` determines `n` and occurs once. Then a `DISTINCT id` over it was dropped, as was the sort key `n` behind
 //! `id`. So the rules that go by keys are asked with the keys that there are.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -21,62 +20,59 @@ pub(super) fn distinct(
     plan: LogicalPlan,
     config: &dyn OptimizerConfig,
 ) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Distinct(of) = &plan else { return rule.rewrite(plan, config) };
-    let input = Arc::clone(of.input());
-    let sound = sound(LogicalPlan::clone(&input))?;
-    match of {
-        _ if !sound.transformed => rule.rewrite(plan, config),
-        Distinct::All(_) => {
-            let rewritten = rule.rewrite(LogicalPlan::Distinct(Distinct::All(Arc::new(sound.data))), config)?;
-            Ok(match rewritten.data {
-                LogicalPlan::Aggregate(mut aggregate) => {
-                    aggregate.input = input;
-                    Transformed::yes(LogicalPlan::Aggregate(aggregate))
-                }
-                // Its rows are distinct.
-                _ => Transformed::yes(Arc::unwrap_or_clone(input)),
-            })
-        }
-        Distinct::On(_) => Err(Error::unsupported(
+    let LogicalPlan::Distinct(of) = plan else { return rule.rewrite(plan, config) };
+    if !are_doubtful(of.input())? {
+        return rule.rewrite(LogicalPlan::Distinct(of), config);
+    }
+    let Distinct::All(input) = of else {
+        return Err(Error::unsupported(
             "DISTINCT ON over a grouped join",
             "keep the rows of the subquery in a table of its own, or write GROUP BY with min or max",
         )
-        .into()),
-    }
+        .into());
+    };
+    let sound = Arc::new(sound(LogicalPlan::clone(&input))?);
+    let rewritten = rule.rewrite(LogicalPlan::Distinct(Distinct::All(sound)), config)?;
+    Ok(Transformed::yes(match rewritten.data {
+        LogicalPlan::Aggregate(mut aggregate) => {
+            aggregate.input = input;
+            LogicalPlan::Aggregate(aggregate)
+        }
+        // Its rows are distinct.
+        _ => Arc::unwrap_or_clone(input),
+    }))
 }
 
-/// Whether an operator says of columns beneath it that they are a key, and they are none.
+/// Whether an aggregate in a plan says of columns that they are a key, and they are none.
 pub(super) fn are_doubtful(plan: &LogicalPlan) -> Result<bool> {
-    Ok(sound(plan.clone())?.transformed)
+    plan.exists(|node| Ok(matches!(node, LogicalPlan::Aggregate(aggregate) if !has_said_keys(aggregate))))
+}
+
+/// Whether an aggregate says nothing but of its key.
+fn has_said_keys(aggregate: &Aggregate) -> bool {
+    let said = aggregate.schema.functional_dependencies();
+    let keys = keys(aggregate);
+    said.iter().all(|one| keys.iter().any(|key| key == one))
 }
 
 /// The plan with the keys that its aggregates have, and those that follow above.
-fn sound(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let is_changed = Cell::new(false);
-    plan.transform_up(|node| {
+fn sound(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let sound = plan.transform_up(|node| {
         let node = match node {
-            LogicalPlan::Aggregate(aggregate) => return with_keys(aggregate, &is_changed),
-            node if !is_changed.get() => return Ok(Transformed::no(node)),
+            LogicalPlan::Aggregate(mut aggregate) => {
+                let schema = DFSchema::clone(&aggregate.schema);
+                aggregate.schema = Arc::new(schema.with_functional_dependencies(keys(&aggregate))?);
+                LogicalPlan::Aggregate(aggregate)
+            }
             node @ (LogicalPlan::Projection(_)
             | LogicalPlan::SubqueryAlias(_)
             | LogicalPlan::Window(_)
-            | LogicalPlan::Join(_)) => node,
+            | LogicalPlan::Join(_)) => node.recompute_schema()?,
             node => return Ok(Transformed::no(node)),
         };
-        node.recompute_schema().map(Transformed::yes)
-    })
-}
-
-fn with_keys(mut aggregate: Aggregate, is_changed: &Cell<bool>) -> Result<Transformed<LogicalPlan>> {
-    let said = aggregate.schema.functional_dependencies();
-    let keys = keys(&aggregate);
-    if said.iter().all(|key| key.mode == Dependency::Single && keys.iter().any(|sound| sound == key)) {
-        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
-    }
-    is_changed.set(true);
-    let schema = DFSchema::clone(&aggregate.schema).with_functional_dependencies(keys)?;
-    aggregate.schema = Arc::new(schema);
-    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+        Ok(Transformed::yes(node))
+    });
+    Ok(sound?.data)
 }
 
 /// The groups together determine a row, and occur once.

@@ -79,9 +79,8 @@ impl Veil {
         Arc::new(Self { input, properties: Arc::new(properties) })
     }
 
-    fn on(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = <[_; 1]>::try_from(inputs)
-            .map_err(|inputs| internal_datafusion_err!("{} inputs of one veil", inputs.len()))?;
+    #[expect(clippy::unnecessary_wraps, reason = "other operators over one input may refuse another")]
+    fn on(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if Arc::ptr_eq(input.properties(), self.input.properties()) {
             return Ok(Arc::new(Self { input, properties: Arc::clone(&self.properties) }));
         }

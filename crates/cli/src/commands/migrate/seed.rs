@@ -1,18 +1,19 @@
 //! `ishigaki migrate seed`: copies ahead, while clients still use the old server.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ErrorKind;
-use ishigaki_migrate_service::config::{self, Config, IdMap};
-use ishigaki_migrate_service::{Error, NotCopied, Seeded, Seeding};
+use ishigaki_migrate::engine::Progress;
+use ishigaki_migrate_service::config::{self, Config};
+use ishigaki_migrate_service::{Error, NotCopied, Seeding};
 use serde_json::json;
 
+use super::refused;
 use super::serve::tell;
-use super::{absolute, give_credentials, place, refused};
+use super::sides::Sides;
 use crate::commands::ends::Ends;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, counted, size};
@@ -30,26 +31,10 @@ Examples:
 /// nothing that the old server does not have any more. The destination belongs to the seed: what else is put into it is removed. Takes root.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(mut_arg("to", |to| to.help("Without a configuration: the destination, an empty directory, or one that was copied to ahead")))]
 pub(super) struct Arguments {
-    /// The configuration of the migration
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "credentials", "to", "ids"])]
-    config: Option<PathBuf>,
-
-    /// Without a configuration: the source, as `serve` takes it
-    #[arg(long, value_name = "PLACE", required_unless_present = "config")]
-    from: Option<String>,
-
-    /// Of a source by SMB: a file with lines `username=`, `password=` and perhaps `domain=`, which its owner alone may read [default: as a guest]
-    #[arg(long, value_name = "FILE")]
-    credentials: Option<PathBuf>,
-
-    /// Without a configuration: the destination, an empty directory, or one that was copied to ahead
-    #[arg(long, value_name = "DIR", required_unless_present = "config")]
-    to: Option<PathBuf>,
-
-    /// Without a configuration: the map of owners
-    #[arg(long, value_name = "FILE")]
-    ids: Option<PathBuf>,
+    #[command(flatten)]
+    sides: Sides,
 
     /// Bytes that are copied a second [default: no limit, or the configuration's]
     #[arg(long, value_name = "SIZE")]
@@ -110,7 +95,7 @@ fn copy(seeding: &Seeding, ends: &Ends) -> Result<(), Error> {
     outcome
 }
 
-fn line(now: &Seeded, seconds: f64) -> String {
+fn line(now: &Progress, seconds: f64) -> String {
     if now.listed < now.directories && now.copied == 0 {
         return format!(
             "lists {}/{} directories, {} files",
@@ -134,7 +119,7 @@ fn line(now: &Seeded, seconds: f64) -> String {
 }
 
 /// Prints what was not copied, and the counts.
-fn say(now: &Seeded, left: &[NotCopied], is_ended_early: bool, json: bool) -> io::Result<()> {
+fn say(now: &Progress, left: &[NotCopied], is_ended_early: bool, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let changed = left.iter().filter(|object| object.changed).count() as u64;
     let refused = left.len() as u64 - changed;
@@ -164,23 +149,12 @@ fn say(now: &Seeded, left: &[NotCopied], is_ended_early: bool, json: bool) -> io
 }
 
 fn config(arguments: &Arguments) -> Result<Config, Failure> {
-    let Arguments { config, from, credentials, to, ids, bandwidth, parallel, .. } = arguments;
-    let mut config = if let Some(path) = config {
-        Config::read(path).map_err(refused)?
-    } else {
-        let (Some(from), Some(to)) = (from, to) else { return Err(Failure::usage("what is to be copied?")) };
-        let mut config = Config::to_compare(&place(from)?, absolute(to)?).map_err(refused)?;
-        give_credentials(&mut config, credentials.as_deref())?;
-        if let Some(path) = ids {
-            config.ids = IdMap::read(path).map_err(refused)?;
-        }
-        config
-    };
-    if let Some(text) = bandwidth {
+    let mut config = arguments.sides.config()?;
+    if let Some(text) = &arguments.bandwidth {
         config.bandwidth = Some(config::bandwidth(text).map_err(refused)?);
     }
-    if let Some(number) = parallel {
-        config.parallel = config::parallel(*number).map_err(refused)?;
+    if let Some(number) = arguments.parallel {
+        config.parallel = config::parallel(number).map_err(refused)?;
     }
     Ok(config)
 }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::ProgressBar;
 use ishigaki_migrate_service::Config;
-use ishigaki_migrate_service::config::IdMap;
 use ishigaki_migrate_service::verify::{Progress, Report, verify};
 
-use super::{absolute, give_credentials, place, refused};
+use super::refused;
+use super::sides::Sides;
 use crate::commands::ends::Ends;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, counted, size};
@@ -29,28 +29,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Arguments {
-    /// The configuration of the migration
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "credentials", "to", "ids", "parallel"])]
-    config: Option<PathBuf>,
-
-    /// Without a configuration: the source, as `serve` takes it
-    #[arg(long, value_name = "PLACE", required_unless_present = "config")]
-    from: Option<String>,
-
-    /// Of a source by SMB: a file with lines `username=`, `password=` and perhaps `domain=`, which its owner alone may read [default: as a guest]
-    #[arg(long, value_name = "FILE")]
-    credentials: Option<PathBuf>,
-
-    /// Without a configuration: the destination
-    #[arg(long, value_name = "DIR", required_unless_present = "config")]
-    to: Option<PathBuf>,
-
-    /// Without a configuration: the map of owners
-    #[arg(long, value_name = "FILE")]
-    ids: Option<PathBuf>,
+    #[command(flatten)]
+    sides: Sides,
 
     /// Without a configuration: threads that compare, 1 to 256 [default: 8]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "config")]
     parallel: Option<i64>,
 
     /// Write lines of JSON
@@ -92,18 +75,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn config(arguments: &Arguments) -> Result<Config, Failure> {
-    let Arguments { config, from, credentials, to, ids, parallel, .. } = arguments;
-    if let Some(path) = config {
-        return Config::read(path).map_err(refused);
-    }
-    let (Some(from), Some(to)) = (from, to) else { return Err(Failure::usage("what is to be compared?")) };
-    let mut config = Config::to_compare(&place(from)?, absolute(to)?).map_err(refused)?;
-    give_credentials(&mut config, credentials.as_deref())?;
-    if let Some(path) = ids {
-        config.ids = IdMap::read(path).map_err(refused)?;
-    }
-    if let Some(number) = parallel {
-        config.parallel = ishigaki_migrate_service::config::parallel(*number).map_err(refused)?;
+    let mut config = arguments.sides.config()?;
+    if let Some(number) = arguments.parallel {
+        config.parallel = ishigaki_migrate_service::config::parallel(number).map_err(refused)?;
     }
     Ok(config)
 }

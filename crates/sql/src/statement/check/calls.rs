@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::functions;
-use crate::statement::identifier;
+use crate::statement::{has_no_type, identifier};
 
 use super::{Found, refuse};
 
@@ -143,18 +143,6 @@ fn says_its_type(expression: &Expr) -> bool {
             };
             matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max" | "age") && arguments(function).all(of)
         }
-        _ => false,
-    }
-}
-
-/// Whether `PostgreSQL` knows no type of an expression before it stands somewhere.
-fn has_no_type(expression: &Expr) -> bool {
-    match expression {
-        Expr::Nested(inner) => has_no_type(inner),
-        Expr::Value(value) => matches!(
-            value.value,
-            Value::Null | Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_)
-        ),
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::functions::COMMON_TYPE;
-use crate::statement::identifier;
+use crate::statement::{has_no_type, identifier};
 
 pub(super) fn with_common_type(expression: &mut Expr) {
     let Expr::Function(function) = expression else { return };
@@ -49,18 +49,6 @@ pub(super) fn with_common_type(expression: &mut Expr) {
         over: None,
         within_group: Vec::new(),
     });
-}
-
-/// NULL, and a text in quotes, which is read as whatever stands beside it.
-fn has_no_type(expression: &Expr) -> bool {
-    match expression {
-        Expr::Nested(inner) => has_no_type(inner),
-        Expr::Value(value) => matches!(
-            value.value,
-            Value::Null | Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_)
-        ),
-        _ => false,
-    }
 }
 
 /// Whether a number that is written down is an INTEGER.
