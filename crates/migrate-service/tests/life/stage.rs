@@ -43,7 +43,7 @@ fn fill(old: &Path) {
 }
 
 /// Why nothing can be served here, past the capture of a test's output.
-fn skip(test: &str, reason: &str) -> Option<Stage> {
+pub(crate) fn skip<T>(test: &str, reason: &str) -> Option<T> {
     let _ = writeln!(io::stderr(), "SKIPPED: {test}: {reason}");
     None
 }

@@ -106,6 +106,22 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
+        what: "setfacl and getfacl",
+        why: "the tests of access lists through a migration's folder",
+        means: Means::Programs(&["setfacl", "getfacl"]),
+        packages: &["acl"],
+        without: Without::Skips,
+        installs: true,
+    },
+    Need {
+        what: "nfs-ls, nfs-cat and nfs-cp, and their library",
+        why: "the tests of a migration's folder that is exported by NFS",
+        means: Means::Programs(&["nfs-ls", "/usr/bin/nfs-ls", "/usr/bin/nfs-cat", "/usr/bin/nfs-cp"]),
+        packages: &["libnfs-utils"],
+        without: Without::Skips,
+        installs: true,
+    },
+    Need {
         what: "mkfs.xfs and mkfs.btrfs",
         why: "the tests of a migration's door on the file systems that a destination may lie on",
         means: Means::Programs(&["mkfs.xfs", "mkfs.btrfs"]),
@@ -133,7 +149,7 @@ pub(super) const NEEDS: &[Need] = &[
         what: "python3",
         why: "the test of locks that processes take, and what makes and compares trees for migrations",
         means: Means::Programs(&["python3"]),
-        packages: &["python3-minimal"],
+        packages: &["python3"],
         without: Without::Skips,
         installs: true,
     },
@@ -147,7 +163,7 @@ pub(super) const NEEDS: &[Need] = &[
     },
     Need {
         what: "NFS-Ganesha, and the portmapper that it wants",
-        why: "the tests of a migration from an NFS server",
+        why: "the tests of a migration from an NFS server, and of one that is exported by it",
         means: Means::Programs(&["ganesha.nfsd", "/usr/sbin/rpcbind", "/usr/sbin/rpcinfo"]),
         packages: &["nfs-ganesha", "nfs-ganesha-vfs", "rpcbind"],
         without: Without::Skips,
@@ -155,7 +171,7 @@ pub(super) const NEEDS: &[Need] = &[
     },
     Need {
         what: "Samba, its clients and its modules",
-        why: "the tests of a migration from an SMB server",
+        why: "the tests of a migration from an SMB server, and of one that is exported by it",
         means: Means::Programs(&[
             "/usr/sbin/smbd",
             "smbpasswd",
