@@ -26,6 +26,8 @@ use crate::unnest::same;
 
 mod gates;
 mod keys;
+mod spanning;
+mod totals;
 mod veil;
 
 /// The longest that a statement is planned.
@@ -138,6 +140,7 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
             }
             ("eliminate_duplicated_expr", LogicalPlan::Sort(_)) => return Ok(Transformed::no(plan)),
             ("eliminate_join", _) if keys::are_doubtful(&plan)? => return Ok(Transformed::no(plan)),
+            ("eliminate_cross_join", _) => return self.0.rewrite(spanning::as_conditions(plan)?, config),
             ("replace_distinct_aggregate", _) => return keys::distinct(&self.0, plan, config),
             ("single_distinct_aggregation_to_group_by", _) => return grouped_twice(&self.0, plan, config),
             _ => {}
@@ -166,7 +169,11 @@ impl PhysicalOptimizerRule for Watched<Arc<dyn PhysicalOptimizerRule + Send + Sy
     ) -> Result<Arc<dyn ExecutionPlan>> {
         look()?;
         let optimized = |plan| self.0.optimize_with_context(plan, context);
-        if self.0.name().starts_with("FilterPushdown") { gates::gated(plan, optimized) } else { optimized(plan) }
+        match self.0.name() {
+            "aggregate_statistics" if totals::are_filtered(&plan)? => Ok(plan),
+            name if name.starts_with("FilterPushdown") => gates::gated(plan, optimized),
+            _ => optimized(plan),
+        }
     }
 
     fn name(&self) -> &str {

@@ -127,3 +127,29 @@ fn tables_of_many_pages_are_read_whole() {
     shell.run("ROLLBACK");
     assert_eq!(shell.rows("SELECT count(*) FROM big"), ["50000"]);
 }
+
+#[test]
+fn a_key_of_several_tables_stays_when_joins_get_another_order() {
+    let shell = Shell::with(
+        "CREATE TABLE t (a BIGINT, b TEXT); CREATE TABLE u (id INT, b TEXT);
+         INSERT INTO u VALUES (1, NULL), (2, 'x'), (3, 'yx'); INSERT INTO t VALUES (2, 'z'), (1, 'a')",
+    );
+    // The subquery has a row for each pair of x.b and y.b.
+    let sql = "SELECT x.id, y.id FROM u AS x, u AS y
+               WHERE strpos(x.b, y.b) = (SELECT max(t.a) FROM t WHERE x.b < t.b AND y.b < t.b) ORDER BY 1, 2";
+    assert_eq!(shell.rows(sql), ["3|2"]);
+    let none = sql.replace("FROM t WHERE", "FROM t WHERE t.a > 9 AND");
+    assert!(shell.rows(&none).is_empty());
+    let plain = "SELECT x.id, y.id FROM u AS x CROSS JOIN u AS y JOIN (SELECT DISTINCT b, id FROM u) AS z
+                 ON x.b = z.b AND y.id + x.id = z.id + 3 ORDER BY 1, 2";
+    assert_eq!(shell.rows(plain), ["2|3", "3|3"]);
+}
+
+#[test]
+fn a_total_with_a_filter_is_not_the_total_of_its_subquery() {
+    let shell = Shell::with("CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES (1, 'x')");
+    shell.run("CREATE VIEW v AS SELECT sum(1) AS s FROM t WHERE false HAVING max(b) IS NULL");
+    assert_eq!(shell.rows("SELECT sum(5.5) FILTER (WHERE 1 >= 1) FROM v"), ["5.5"]);
+    assert_eq!(shell.rows("SELECT count(*) FILTER (WHERE s > 0), min('a') FROM v"), ["0|a"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM v"), ["1"]);
+}
