@@ -15,17 +15,19 @@
 //!   bool_and(a), bool_or(a)              ─▶  Truth        frames of windows that leave rows behind
 //!   ORDER BY a, CASE a WHEN …, a IN (…)  ─▶  OneZero      floating-point numbers: one stands for all that are equal to it
 //!   CAST(a AS INTEGER)                   ─▶  RoundEven    floating-point numbers to whole ones
-//!   CAST(a AS REAL)                      ─▶  Real, Double of DOUBLE and text: what is finite stays finite
+//!   CAST(a AS REAL)                      ─▶  Real, Double of DOUBLE, decimals and text: what is finite stays finite
+//!   CAST(a AS DECIMAL)                   ─▶  Digits       floating-point numbers and texts
 //!   (SELECT a FROM t)                    ─▶  OnlyRow      a second row is an error
 //!   ((((a + b) + c) + d) + …)            ─▶  Formula      many of them as one function
 //! ```
 //!
 //! Parts: [`arithmetic`], [`rounding`], [`extremes`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
-//! [`calls`], [`spans`] of intervals, [`plain`] texts of times, [`numerals`] those of floating-point numbers, [`formula`], [`mixed`] with the one type that numbers of several types
+//! [`calls`], [`conversions`] between floating-point numbers, texts and decimals, [`spans`] of intervals, [`plain`] texts of times, [`numerals`] those of floating-point numbers, [`formula`], [`mixed`] with the one type that numbers of several types
 //! get, and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
 mod calls;
+mod conversions;
 mod decimals;
 mod extremes;
 mod formula;
@@ -53,10 +55,11 @@ pub use arithmetic::{Arithmetic, result_type};
 pub use calls::{
     difference, double, epoch, microseconds, negation, not_lost, one_nan, one_zero, only_row, real, round_even,
 };
+pub use conversions::{digits, nearest, written};
 pub use extremes::{greatest, least};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
-pub use plan::{ExactNumbers, as_day, binary, type_of, unsettled};
+pub use plan::{ExactNumbers, as_day, binary, literal, type_of, unsettled};
 pub use spans::{moment_texts, plain_spelling, plain_text, span};
 pub use sums::{average, sum};
 pub use truths::{all_true, any_true};
@@ -102,6 +105,8 @@ fn named() -> impl Iterator<Item = Arc<ScalarUDF>> {
         round_even(),
         real(),
         double(),
+        calls::digits(),
+        calls::day(),
         one_nan(),
         one_zero(),
         difference(),

@@ -69,12 +69,20 @@ pub const KEPT: &[Kept] = &[
         applies: |seen| matches!(seen.ours, Answer::Failed(Class::TooLong, _)) && seen.theirs_answers(),
     },
     Kept {
+        what: "a DECIMAL has no NaN: what would be one is an error",
+        reason: "it has at most 38 digits, and nothing else; keep such numbers in a DOUBLE",
+        applies: |seen| {
+            let is_nan = matches!(seen.ours, Answer::Failed(Class::Conversion, message) if message.contains("'NaN' to value of DECIMAL"));
+            is_nan && seen.theirs_answers()
+        },
+    },
+    Kept {
         what: "`upper` of a letter may give several: 'ß' becomes 'SS'",
         reason: "Unicode's mapping; PostgreSQL maps letter by letter by the C library",
         applies: |seen| {
             let doubled = |value: &Value| matches!(value, Value::Text(text) if text.contains("SS"));
             let is_shown = matches!(seen.ours, Answer::Rows(rows) if rows.iter().flatten().any(doubled));
-            is_shown && seen.says(&["upper("]) || seen.rows_differ() && seen.says(&["strpos(upper("])
+            is_shown && seen.says(&["upper("]) || seen.rows_differ() && seen.says(&["strpos(upper(", "upper(concat("])
         },
     },
     Kept {

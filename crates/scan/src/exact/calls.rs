@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::conversions;
 use super::spans::intervals;
 
 /// `-a` of an integer, of which that of the smallest one is an error, or of a floating-point number.
@@ -38,15 +39,27 @@ pub fn only_row() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
-/// A REAL of a DOUBLE or of a text. What is finite and not zero stays so, or is an error.
+/// A REAL of a DOUBLE, a decimal or a text. What is finite and not zero stays so, or is an error.
 pub fn real() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Real.function());
     Arc::clone(&FUNCTION)
 }
 
-/// A DOUBLE of a text. What is finite and not zero stays so, or is an error.
+/// A DOUBLE of a decimal or a text. What is finite and not zero stays so, or is an error.
 pub fn double() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Double.function());
+    Arc::clone(&FUNCTION)
+}
+
+/// The digits of a floating-point number or of a text, to be cast to a decimal.
+pub(super) fn digits() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Digits.function());
+    Arc::clone(&FUNCTION)
+}
+
+/// The day so many days after 1970 began, if it is one that `PostgreSQL` has.
+pub(super) fn day() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Call::Day.function());
     Arc::clone(&FUNCTION)
 }
 
@@ -97,6 +110,8 @@ enum Call {
     RoundEven,
     Real,
     Double,
+    Digits,
+    Day,
     Epoch,
     Microseconds,
     OnlyRow,
@@ -127,6 +142,8 @@ impl ScalarUDFImpl for Function {
             Call::RoundEven => "exact_whole",
             Call::Real => "exact_real",
             Call::Double => "exact_double",
+            Call::Digits => "exact_digits",
+            Call::Day => "exact_day",
             Call::Epoch => "exact_epoch",
             Call::Microseconds => "exact_microseconds",
             Call::NotLost => "exact_not_lost",
@@ -161,6 +178,8 @@ impl ScalarUDFImpl for Function {
         Ok(match self.call {
             Call::Real => DataType::Float32,
             Call::Double => DataType::Float64,
+            Call::Digits => DataType::Utf8View,
+            Call::Day => DataType::Date32,
             Call::Difference => DataType::Interval(IntervalUnit::MonthDayNano),
             Call::Epoch => seconds_type(first)?,
             Call::Microseconds => seconds_type(first).map(|_| DataType::Int64)?,
@@ -208,6 +227,8 @@ impl ScalarUDFImpl for Function {
             }),
             Call::Real => each(value, |array| as_float(array, &DataType::Float32)),
             Call::Double => each(value, |array| as_float(array, &DataType::Float64)),
+            Call::Digits => each(value, |array| conversions::digits(array, false)),
+            Call::Day => each(value, days),
             Call::Epoch => each(value, seconds),
             Call::Microseconds => each(value, within_minute),
             Call::NotLost => {
@@ -266,8 +287,20 @@ pub(super) fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     }
 }
 
+fn days(array: &ArrayRef) -> Result<ArrayRef> {
+    let numbers = cast_with_options(array, &DataType::Int64, &DEFAULT_CAST_OPTIONS)?;
+    let days = numbers.as_primitive::<Int64Type>().try_unary::<_, Date32Type, _>(|number| {
+        let day = i32::try_from(number).ok().filter(|day| DAYS.contains(day));
+        day.ok_or_else(|| ArrowError::ArithmeticOverflow(format!("date out of range: {number} days from 1970-01-01")))
+    })?;
+    Ok(Arc::new(days))
+}
+
 /// Numbers of a type of fewer digits, or those that texts are.
 fn as_float(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if array.data_type().is_decimal() {
+        return conversions::nearest(array, to);
+    }
     let made = cast_with_options(array, to, &DEFAULT_CAST_OPTIONS)?;
     let wide = cast_with_options(&made, &DataType::Float64, &DEFAULT_CAST_OPTIONS)?;
     let suspicious = |value: f64| value == 0.0 || value.is_infinite();
@@ -350,6 +383,9 @@ fn within_minute(array: &ArrayRef) -> Result<ArrayRef> {
     };
     Ok(Arc::new(found))
 }
+
+/// From 4714-11-24 BC to 5874897-12-31, in days after 1970 began.
+const DAYS: std::ops::RangeInclusive<i32> = -2_440_588..=2_145_042_905;
 
 /// The seconds of a day.
 const DAY: i128 = 86_400;

@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use super::calls::{day, digits};
+use super::conversions::nearest;
 use super::formula::collapsed;
 use super::times::in_microseconds;
 use super::{
@@ -110,12 +112,20 @@ pub(super) fn of_type(expression: &Expr, found: &DataType, number: Number) -> Ex
     let wanted = number.arrow();
     match expression {
         _ if *found == wanted => expression.clone(),
-        Expr::Literal(value, _) => match value.cast_to(&wanted) {
+        Expr::Literal(value, _) => match literal(value, &wanted) {
             Ok(value) => lit(value),
             Err(_) => cast(expression.clone(), wanted),
         },
         _ => cast(expression.clone(), wanted),
     }
+}
+
+/// A literal of another type.
+pub fn literal(value: &ScalarValue, to: &DataType) -> Result<ScalarValue> {
+    if value.data_type().is_decimal() && to.is_floating() {
+        return ScalarValue::try_from_array(&nearest(&value.to_array()?, to)?, 0);
+    }
+    value.cast_to(to)
 }
 
 /// The type of an expression. DataFusion would write the name of a function out to tell the type of what it gives.
@@ -172,7 +182,7 @@ fn of_dates(
     schema: &dyn ExprSchema,
 ) -> Option<Expr> {
     let days = |date: &Expr| cast(date.clone(), DataType::Int32);
-    let as_date = |days: Expr| cast(days, DataType::Date32);
+    let as_date = |days: Expr| Expr::ScalarFunction(ScalarFunction::new_udf(day(), vec![days]));
     let time = |date: &Expr| cast(date.clone(), DataType::Timestamp(TimeUnit::Microsecond, None));
     match (left_type, operator, right_type) {
         (DataType::Date32, Operator::Minus, DataType::Date32) => binary(operator, &days(left), &days(right), schema),
@@ -243,6 +253,9 @@ impl AnalyzerRule for ExactNumbers {
 
 /// An expression with exact arithmetic at its top.
 fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    if let Some(widened) = widened(&expression, schema) {
+        return Transformed::yes(exactly(widened, schema).data);
+    }
     let made = match &expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match days_alone(left, *op, right, schema) {
             Some(days) => Some(days),
@@ -256,6 +269,10 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         },
         Expr::Cast(Cast { expr, field }) if field.data_type().is_floating() => {
             as_float(expr, field.data_type(), schema)
+        }
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_decimal() && has_digits(expr, schema) => {
+            let digits = Expr::ScalarFunction(ScalarFunction::new_udf(digits(), vec![expr.as_ref().clone()]));
+            Some(Expr::Cast(Cast { expr: Box::new(digits), field: Arc::clone(field) }))
         }
         Expr::Cast(Cast { expr, field }) => {
             let narrows = narrows(expr, field.data_type(), schema);
@@ -322,6 +339,26 @@ fn makes_nan(function: &str) -> bool {
     NAMES.contains(&function)
 }
 
+/// A function of floating-point numbers that takes a DOUBLE, and is given a REAL: there is none of a REAL.
+fn widened(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
+    const NAMES: [&str; 25] = [
+        "sqrt", "cbrt", "exp", "power", "pow", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cot", "asin",
+        "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians",
+    ];
+    const ROUNDING: [&str; 5] = ["ceil", "floor", "round", "trunc", "signum"];
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expression else { return None };
+    let is_real = |argument: &Expr| type_of(argument, schema) == Some(DataType::Float32);
+    let takes_doubles = NAMES.contains(&func.name()) || ROUNDING.contains(&func.name());
+    if !takes_doubles || !args.iter().any(is_real) {
+        return None;
+    }
+    let as_double = |argument: &Expr| {
+        if is_real(argument) { cast(argument.clone(), DataType::Float64) } else { argument.clone() }
+    };
+    let args = args.iter().map(as_double).collect();
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args)))
+}
+
 fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
     type_of(expression, schema).is_some_and(|data_type| data_type.is_floating())
 }
@@ -348,12 +385,19 @@ fn as_float(expression: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr>
     let function = if *to == DataType::Float32 { real() } else { double() };
     let of = match type_of(expression, schema)? {
         DataType::Float64 if *to == DataType::Float32 => expression.clone(),
+        DataType::Decimal128(..) => expression.clone(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
             castable(expression, to, schema).unwrap_or_else(|| expression.clone())
         }
         _ => return None,
     };
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![of])))
+}
+
+/// Whether a decimal of an expression is read from its digits.
+fn has_digits(expression: &Expr, schema: &DFSchema) -> bool {
+    let found = type_of(expression, schema);
+    found.is_some_and(|found| found.is_floating() || found.is_string()) && !is_call(expression, &digits())
 }
 
 fn is_call(expression: &Expr, function: &Arc<ScalarUDF>) -> bool {
@@ -390,7 +434,8 @@ fn castable(expression: &Expr, to: &DataType, schema: &DFSchema) -> Option<Expr>
             Some(cast(expression.clone(), DataType::Decimal128(digits as u8, 0)))
         }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-            if (to.is_numeric() || *to == DataType::Boolean) && !is_call(expression, &btrim()) =>
+            if (to.is_numeric() || *to == DataType::Boolean)
+                && ![btrim(), digits()].iter().any(|known| is_call(expression, known)) =>
         {
             Some(Expr::ScalarFunction(ScalarFunction::new_udf(btrim(), vec![expression.clone(), lit(SPACES)])))
         }

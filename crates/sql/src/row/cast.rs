@@ -7,7 +7,7 @@ use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options}
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use ishigaki_scan::exact::Moment;
+use ishigaki_scan::exact::{self, Moment};
 
 use crate::table::TableDefinition;
 use crate::types::{MAX_PRECISION, SqlType};
@@ -78,8 +78,15 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
     }
     let plain = Moment::of(&to).filter(|_| class == Class::Text).map(|moment| moment.plain_texts(array)).transpose()?;
     let array = plain.as_ref().unwrap_or(array);
-    let whole = rounded(array, column.sql_type)?;
-    let cast = cast_with_options(&whole, &to, &CastOptions { safe: true, ..CastOptions::default() })?;
+    let cast = match to {
+        DataType::Decimal128(..) if from.is_floating() || class == Class::Text => {
+            safely(&exact::digits(array, true)?, &to)?
+        }
+        DataType::Float32 | DataType::Float64 if matches!(from, DataType::Decimal128(..)) => {
+            exact::nearest(array, &to)?
+        }
+        _ => safely(&rounded(array, column.sql_type)?, &to)?,
+    };
     if let Some(row) = overflow(array, &cast) {
         return Err(Error::OutOfRange {
             table: table.name().to_owned(),
@@ -88,7 +95,6 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
             expected: column.sql_type.to_string(),
         });
     }
-    // A safe cast makes NULL of what does not fit.
     if cast.null_count() == array.logical_null_count() {
         return Ok(cast);
     }
@@ -104,6 +110,11 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
         }),
         Some(row) => Err(wrong(value_text(array, row))),
     }
+}
+
+/// A cast that makes NULL of what does not fit.
+fn safely(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    Ok(cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() })?)
 }
 
 /// Text as bytes: hexadecimal digits behind `\x`, anything else byte for byte.

@@ -94,7 +94,7 @@ fn differ<'a>(types: &(impl Iterator<Item = &'a DataType> + Clone)) -> bool {
 /// A number that is written down, as a REAL, if it is one.
 fn as_real(expression: &Expr) -> Option<Expr> {
     let Expr::Literal(value, _) = expression else { return None };
-    let ScalarValue::Float64(Some(value)) = value.cast_to(&DataType::Float64).ok()? else { return None };
+    let ScalarValue::Float64(Some(value)) = exact::literal(value, &DataType::Float64).ok()? else { return None };
     let real = value as f32;
     (f64::from(real).to_bits() == value.to_bits()).then(|| lit(ScalarValue::Float32(Some(real))))
 }

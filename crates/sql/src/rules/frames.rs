@@ -4,14 +4,15 @@
 //! DataFusion takes the end of the partition instead, with the NULLs that are there.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits, cast};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
 
 use super::in_expressions;
+use crate::Error;
 
 /// The rule. To be run before DataFusion's coercion of types, which gives the bounds the type of the order.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ impl AnalyzerRule for WideFrames {
         in_expressions(plan, |expression, schema| {
             expression.transform_up(|expression| {
                 let Expr::WindowFunction(mut window) = expression else { return Ok(Transformed::no(expression)) };
+                check(&window.params.window_frame)?;
                 let largest = largest_offset(&window.params.window_frame);
                 let [order] = window.params.order_by.as_mut_slice() else {
                     return Ok(Transformed::no(Expr::WindowFunction(window)));
@@ -37,6 +39,21 @@ impl AnalyzerRule for WideFrames {
             })
         })
     }
+}
+
+/// Refuses offsets that lead from every row to all of one side, or nowhere.
+fn check(frame: &WindowFrame) -> Result<()> {
+    let is_finite = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => {
+            !matches!(exact::literal(offset, &DataType::Float64), Ok(ScalarValue::Float64(Some(offset))) if !offset.is_finite())
+        }
+        WindowFrameBound::CurrentRow => true,
+    };
+    if frame.units == WindowFrameUnits::Range && !(is_finite(&frame.start_bound) && is_finite(&frame.end_bound)) {
+        let remedy = "write UNBOUNDED PRECEDING or UNBOUNDED FOLLOWING";
+        return Err(Error::unsupported("a RANGE frame with an infinite offset", remedy).into());
+    }
+    Ok(())
 }
 
 /// A number of rows' worth in a bound.

@@ -1,6 +1,8 @@
 //! A recursive query has the types of its first term. DataFusion casts the rows of the recursive term to them, so that
 //! `SELECT 1 UNION ALL SELECT x + 0.5 …` counts by ones. `PostgreSQL` refuses terms whose common type is another one, and so does this rule.
 //!
+//! Nor does `PostgreSQL` let a recursive term aggregate the rows that it goes on from.
+//!
 //! The casts are the planner's where they stand alone in the recursive term's projection; those that a query has there are
 //! [marked](crate::statement) before it is planned.
 
@@ -35,6 +37,10 @@ impl AnalyzerRule for Recursion {
 }
 
 fn check(query: &RecursiveQuery) -> Result<()> {
+    if aggregates(&query.recursive_term, &query.name)? {
+        let remedy = "compute the aggregate outside of the recursive query, over its rows";
+        return Err(Error::unsupported("an aggregate over the rows of a recursive term", remedy).into());
+    }
     let LogicalPlan::Projection(Projection { expr, input, .. }) = query.recursive_term.as_ref() else { return Ok(()) };
     for (number, expression) in expr.iter().enumerate() {
         let Expr::Cast(Cast { expr, field }) = expression.clone().unalias() else { continue };
@@ -49,6 +55,27 @@ fn check(query: &RecursiveQuery) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether rows of the recursive query itself are put together to one: the term then has a row for ever.
+fn aggregates(term: &LogicalPlan, name: &str) -> Result<bool> {
+    let names = |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == name);
+    has(term, &|node| match node {
+        LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => {
+            has(&aggregate.input, &|node| Ok(names(node)))
+        }
+        _ => Ok(false),
+    })
+}
+
+/// Whether a plan, or a subquery in it, has an operator.
+fn has(plan: &LogicalPlan, is: &dyn Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= is(node)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// Whether a cast gives the same value, or an error.

@@ -1,4 +1,4 @@
-//! The dialect that statements are written in: `PostgreSQL`'s, but for four things.
+//! The dialect that statements are written in: `PostgreSQL`'s, but for five things.
 //!
 //! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`. `sqlparser` reads `a IS DISTINCT FROM (b AND c)`.
 //!
@@ -6,13 +6,15 @@
 //!
 //! `trim(LEADING FROM a)` and `trim(BOTH a, 'x')` are trims, of which `sqlparser` knows some forms alone.
 //!
+//! `NOT EXISTS (…) = b` is `NOT (EXISTS (…) = b)`, as every other NOT. `sqlparser` reads `(NOT EXISTS (…)) = b`.
+//!
 //! And `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
 //! name first, and once more when it was none. Calls within calls are then read 2^depth times: half a minute at a depth of
 //! twenty. `PostgreSQL` itself takes a plain name.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, TrimWhereField};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, TrimWhereField, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -42,7 +44,7 @@ impl Dialect for Postgres {
     }
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
-        trim(parser)
+        not_exists(parser, self.prec_value(Precedence::UnaryNot)).or_else(|| trim(parser))
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
@@ -150,6 +152,20 @@ fn symmetric(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, Parser
     Some(parser.parse_between(left.clone(), negated).map(either))
 }
 
+/// `NOT EXISTS (…)` and what binds closer than its NOT, which has this precedence.
+fn not_exists(parser: &mut Parser<'_>, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let is = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none());
+    let found =
+        is(&parser.peek_token_ref().token, Keyword::NOT) && is(&parser.peek_nth_token_ref(1).token, Keyword::EXISTS);
+    found.then(|| {
+        parser.advance_token();
+        Ok(match parser.parse_subexpr(precedence)? {
+            Expr::Exists { subquery, negated } => Expr::Exists { subquery, negated: !negated },
+            other => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(other) },
+        })
+    })
+}
+
 /// `trim(LEADING 'x' FROM a)`, with or without any of its parts; `trim(LEADING a, 'x')` means the same.
 fn trim(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
     let is_trim = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::TRIM && word.quote_style.is_none())
@@ -186,7 +202,7 @@ fn trimmed(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+    use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::POSTGRES;
@@ -209,6 +225,25 @@ mod tests {
             ("trim(a, 'x')", "TRIM('x' FROM a)"),
         ] {
             assert_eq!(parsed(written).to_string(), meant, "{written}");
+        }
+    }
+
+    #[test]
+    fn not_exists_binds_as_every_not() {
+        for (written, meant) in [
+            ("NOT EXISTS (SELECT 1)", "NOT EXISTS (SELECT 1)"),
+            ("NOT EXISTS (SELECT 1) = a", "NOT EXISTS (SELECT 1) = a"),
+            ("NOT EXISTS (SELECT 1) BETWEEN a AND b AND c", "NOT EXISTS (SELECT 1) BETWEEN a AND b AND c"),
+        ] {
+            assert_eq!(parsed(written).to_string(), meant);
+        }
+        let is_not = |expression: &Expr| matches!(expression, Expr::UnaryOp { op: UnaryOperator::Not, .. });
+        assert!(matches!(parsed("NOT EXISTS (SELECT 1)"), Expr::Exists { negated: true, .. }));
+        assert!(matches!(parsed("NOT NOT EXISTS (SELECT 1) OR a"), Expr::BinaryOp { left, .. } if is_not(&left)));
+        for written in
+            ["= a", "IS NULL", "IN (true, a)", "BETWEEN a AND b", "BETWEEN SYMMETRIC a AND b", "::TEXT = 'x'"]
+        {
+            assert!(is_not(&parsed(&format!("NOT EXISTS (SELECT 1) {written}"))), "{written}");
         }
     }
 

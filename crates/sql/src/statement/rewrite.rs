@@ -7,10 +7,10 @@ mod known_types;
 mod lengths;
 mod literals;
 pub(super) mod nameless;
-mod negations;
 mod parts;
 mod quantified;
 mod recursion;
+mod regexes;
 mod rows;
 mod similar;
 mod spans;
@@ -20,8 +20,11 @@ mod windows;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Query, Select, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Query, Select, Statement, TableFactor, Value, VisitMut, VisitorMut,
 };
+
+use ishigaki_scan::exact;
 
 use super::plain;
 use crate::row::unhex;
@@ -119,27 +122,49 @@ impl VisitorMut for Rewrite {
         tables::values_of_in(expression);
         spans::spell_out(expression);
         self.windows.resolve(expression);
-        negations::outside(expression);
         rows::compare(expression);
         quantified::to_memberships(expression);
         quantified::to_existence(expression);
+        regexes::match_as_postgresql(expression);
         similar::to_regex(expression);
         ControlFlow::Continue(())
     }
 }
 
-/// Numbers without an exponent are exact decimals here, as in `PostgreSQL`. Those with one (`1e308`) may lie far beyond
-/// every decimal, so they are made doubles.
+/// A plain call of a function.
+fn called(function: Ident, arguments: impl IntoIterator<Item = Expr>) -> Expr {
+    let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![function]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Numbers are exact decimals here, as in `PostgreSQL`, those with an exponent, too. Those that lie beyond every decimal (`1e308`) are
+/// made doubles.
 fn keep_exponent(expression: &mut Expr) {
     if let Expr::Value(value) = expression
         && let Value::Number(digits, _) = &value.value
         && digits.contains(['e', 'E'])
     {
-        let text = Value::SingleQuotedString(digits.clone()).with_span(value.span);
+        let (digits, data_type) = match exact::written(digits) {
+            Some((digits, all, behind)) => {
+                let info = ExactNumberInfo::PrecisionAndScale(all.into(), behind.into());
+                (digits, DataType::Decimal(info))
+            }
+            None => (digits.clone(), DataType::Double(ExactNumberInfo::None)),
+        };
+        let text = Value::SingleQuotedString(digits).with_span(value.span);
         *expression = Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(Expr::Value(text)),
-            data_type: DataType::Double(ExactNumberInfo::None),
+            data_type,
             array: false,
             format: None,
         };
@@ -164,8 +189,11 @@ mod tests {
     use crate::statement::rewritten;
 
     #[test]
-    fn a_number_with_an_exponent_becomes_a_double() {
-        assert_eq!(rewritten("SELECT 1e300, 1.5"), "SELECT CAST('1e300' AS DOUBLE), 1.5");
+    fn a_number_with_an_exponent_becomes_a_decimal_or_a_double() {
+        assert_eq!(
+            rewritten("SELECT 1e300, 1.5, 1.5e3, 25E-3"),
+            "SELECT CAST('1e300' AS DOUBLE), 1.5, CAST('1500' AS DECIMAL(4,0)), CAST('0.025' AS DECIMAL(3,3))"
+        );
     }
 
     #[test]

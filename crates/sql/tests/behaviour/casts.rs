@@ -20,7 +20,8 @@ fn numbers_with_a_fraction_are_rounded_by_a_cast_to_an_integer() {
         ("r::BIGINT", ["2", "-2", "4"]),
         ("CAST(2.5 AS INTEGER)", ["3", "3", "3"]),
         ("CAST(-0.5 AS INTEGER)", ["-1", "-1", "-1"]),
-        ("CAST(2.5e0 AS INTEGER)", ["2", "2", "2"]),
+        ("CAST(2.5e0 AS INTEGER)", ["3", "3", "3"]),
+        ("CAST(2.5e0::FLOAT8 AS INTEGER)", ["2", "2", "2"]),
         ("n::DECIMAL(4, 1)", ["2.5", "-2.5", "3.5"]),
         ("CAST(99.5 AS DECIMAL(3, 0))", ["100", "100", "100"]),
         ("TRY_CAST(n AS INT)", ["3", "-3", "3"]),
@@ -97,4 +98,83 @@ fn what_a_type_cannot_hold_is_an_error() {
     for cast in ["(f * 1e300)::REAL", "(f * 1e300)::INT", "(f * 1e300)::DECIMAL(10, 2)", "(n * 1000000000)::INT"] {
         shell.error(&format!("SELECT {cast} FROM c"));
     }
+}
+
+#[test]
+fn a_decimal_of_a_floating_point_number_has_the_digits_that_are_certain() {
+    let shell = Shell::with(
+        "CREATE TABLE f (id INT PRIMARY KEY, d DOUBLE PRECISION, r REAL, n NUMERIC(38, 20), t TEXT);
+         INSERT INTO f VALUES (1, 1e14, 0.1, 0, '1e3'), (2, 123456789.123456789, 16777217, 0, '-25E-1 '), (3, -0.1, 1e-7, 0, '.5')",
+    );
+    assert_eq!(
+        shell.rows("SELECT d::NUMERIC(38, 10), r::NUMERIC(30, 10), t::NUMERIC(30, 2) FROM f ORDER BY id"),
+        [
+            "100000000000000.0000000000|0.1000000000|1000.00",
+            "123456789.1234570000|16777200.0000000000|-2.50",
+            "-0.1000000000|0.0000001000|0.50"
+        ]
+    );
+    assert_eq!(shell.rows("SELECT id FROM f WHERE d::NUMERIC(20, 2) = 1e14 OR r::NUMERIC(10, 2) = 0.1"), ["1"]);
+    // What is stored has the same digits.
+    shell.run("UPDATE f SET n = d WHERE id < 3");
+    shell.run("UPDATE f SET n = r WHERE id = 3");
+    assert_eq!(
+        shell.rows("SELECT n FROM f ORDER BY id"),
+        ["100000000000000.00000000000000000000", "123456789.12345700000000000000", "0.00000010000000000000"]
+    );
+    shell.run("UPDATE f SET n = t");
+    assert_eq!(shell.rows("SELECT n FROM f WHERE id = 2"), ["-2.50000000000000000000"]);
+    for value in ["1e40", "'Infinity'", "'NaN'"] {
+        shell.error(&format!("SELECT {value}::DOUBLE PRECISION::NUMERIC(38, 2)"));
+        shell.error(&format!("UPDATE f SET n = {value}::DOUBLE PRECISION"));
+    }
+    for text in
+        ["1e40", "1e", "x", "", "1.2.3", "1234567890123456789012345678901234567890123456789012345678901234567890"]
+    {
+        shell.error(&format!("SELECT '{text}'::NUMERIC(38, 2)"));
+        shell.error(&format!("INSERT INTO f (id, n) VALUES (9, '{text}')"));
+    }
+}
+
+#[test]
+fn a_floating_point_number_of_a_decimal_is_the_nearest_one() {
+    let shell = Shell::with(
+        "CREATE TABLE n (id INT PRIMARY KEY, n NUMERIC(38, 20), d DOUBLE PRECISION);
+         INSERT INTO n VALUES (1, 123456789012345678.12345678901234567890, 0), (2, 0.1, 0), (3, 9007199254740993, 0)",
+    );
+    shell.run("UPDATE n SET d = n");
+    for expression in ["n::DOUBLE PRECISION", "d", "n + 0::DOUBLE PRECISION", "coalesce(n, d)"] {
+        assert_eq!(
+            shell.rows(&format!("SELECT ({expression})::TEXT FROM n ORDER BY id")),
+            ["1.2345678901234568e+17", "0.1", "9.007199254740992e+15"],
+            "{expression}"
+        );
+    }
+    assert_eq!(
+        shell.rows("SELECT 0.30000000000000000000000000000000001::FLOAT8 = 0.3::FLOAT8, 0.1 + 0.2::FLOAT8"),
+        ["true|0.30000000000000004"]
+    );
+    assert_eq!(shell.rows("SELECT n::REAL::TEXT FROM n ORDER BY id"), ["1.2345679e+17", "0.1", "9.007199e+15"]);
+}
+
+#[test]
+fn a_number_with_an_exponent_is_a_decimal() {
+    let shell = Shell::with(
+        "CREATE TABLE e (i INT, n NUMERIC(10, 3), d DOUBLE PRECISION); INSERT INTO e VALUES (1e3, 1e-3, 1e300)",
+    );
+    assert_eq!(shell.rows("SELECT * FROM e"), ["1000|0.001|1e300"]);
+    assert_eq!(
+        shell.rows("SELECT 1e20::TEXT, 2.50e1, 1e1 / 4e0 > 2.4, -1e2, i = 1e3, n = 1e-3 FROM e"),
+        ["100000000000000000000|25.0|true|-100|true|true"]
+    );
+}
+
+#[test]
+fn functions_of_a_real_are_computed_as_of_a_double() {
+    let shell = Shell::with("CREATE TABLE r (x REAL, d DOUBLE PRECISION); INSERT INTO r VALUES (0.75, 0)");
+    shell.run("UPDATE r SET d = sqrt(abs(x))");
+    assert_eq!(
+        shell.rows("SELECT d, sqrt(x) = sqrt(0.75::FLOAT8), power(x, 2), round(x), floor(x) + 0.25::FLOAT8 FROM r"),
+        ["0.8660254037844386|true|0.5625|1.0|0.25"]
+    );
 }

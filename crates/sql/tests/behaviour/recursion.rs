@@ -14,7 +14,7 @@ fn rows_of_a_recursive_term_keep_their_values() {
         ("SELECT 1.5 UNION ALL SELECT x::INT + 0.5 FROM r WHERE x < 2", &["1.5", "2.5"]),
         ("SELECT 1 UNION ALL SELECT CAST(x + 0.5 AS INT) FROM r WHERE x < 3", &["1", "2", "3"]),
         ("SELECT 1 UNION ALL SELECT (x * 1.5)::INT FROM r WHERE x < 3", &["1", "2", "3"]),
-        ("SELECT 1e0 UNION ALL SELECT x + 0.5 FROM r WHERE x < 2", &["1.0", "1.5", "2.0"]),
+        ("SELECT 1e0::FLOAT8 UNION ALL SELECT x + 0.5 FROM r WHERE x < 2", &["1.0", "1.5", "2.0"]),
         ("SELECT 'a' UNION ALL SELECT x || s FROM r, t WHERE length(x) < 3", &["a", "aa", "aaa"]),
         ("SELECT NULL::INT UNION ALL SELECT k FROM r, t WHERE x IS NULL", &["NULL", "1"]),
     ] {
@@ -40,4 +40,20 @@ fn a_recursive_term_that_would_lose_digits_is_refused() {
         let sql = format!("SELECT * FROM (WITH RECURSIVE r (x) AS ({terms}) SELECT x FROM r) AS s");
         shell.refuses(&sql, &["WITH RECURSIVE whose column 1", "cast the column"]);
     }
+}
+
+#[test]
+fn a_recursive_term_that_aggregates_its_rows_is_refused() {
+    let shell = Shell::with("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2)");
+    for term in [
+        "SELECT sum(x) FROM r WHERE x < 9",
+        "SELECT count(*) FROM r",
+        "SELECT m FROM (SELECT max(x) + 1 AS m FROM r GROUP BY x) AS a WHERE m < 9",
+    ] {
+        let sql = format!("WITH RECURSIVE r (x) AS (SELECT 1 UNION ALL {term}) SELECT * FROM r");
+        shell.refuses(&sql, &["an aggregate over the rows of a recursive term"]);
+    }
+    let others = "SELECT x + m FROM r, (SELECT max(k) AS m FROM t) AS a WHERE x < 4 GROUP BY x + m";
+    let sql = format!("WITH RECURSIVE r (x) AS (SELECT 1 UNION ALL {others}) SELECT * FROM r");
+    assert_eq!(shell.rows(&sql), ["1", "3", "5"]);
 }

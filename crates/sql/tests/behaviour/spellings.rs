@@ -23,7 +23,7 @@ fn floating_point_numbers_are_written_as_in_postgresql() {
     assert_eq!(shell.rows("SELECT id FROM v WHERE x::TEXT IN ('100000', '-0', '1e+20') ORDER BY id"), ["1", "2", "5"]);
     assert_eq!(
         shell.rows("SELECT 100000.0::DOUBLE PRECISION::TEXT, 'Infinity'::REAL::TEXT, length(1e20::TEXT)"),
-        ["100000|Infinity|5"]
+        ["100000|Infinity|21"]
     );
 }
 
@@ -88,5 +88,27 @@ fn truths_of_frames_that_move_are_those_of_their_rows() {
     assert_eq!(
         shell.rows("SELECT bool_or(b) OVER (ORDER BY id), bool_and(b) OVER (ORDER BY id DESC) FROM b ORDER BY id"),
         ["true|false", "true|false", "true|true", "true|true", "true|true"]
+    );
+}
+
+#[test]
+fn a_point_in_a_regular_expression_matches_a_line_break() {
+    let shell = Shell::with(
+        "CREATE TABLE x (k INT, t TEXT, p TEXT); INSERT INTO x VALUES (1, E'a\nb', 'a.b'), (2, 'A-B', 'a.b'), (3, NULL, NULL)",
+    );
+    for (condition, rows) in [
+        ("t ~ 'a.b'", &["1"][..]),
+        ("t ~ p", &["1"]),
+        ("t ~* p", &["1", "2"]),
+        ("t !~ p", &["2"]),
+        ("regexp_like(t, 'a.b', 'i')", &["1", "2"]),
+        ("regexp_like(t, p)", &["1"]),
+        ("t ~ '^b'", &[]),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT k FROM x WHERE {condition} ORDER BY k")), rows, "{condition}");
+    }
+    assert_eq!(
+        shell.rows(r"SELECT regexp_replace('a-b', '(\w)-(\w)', '$1 \2\1 \& $'), regexp_replace('xyx', 'x', r.r, 'g') FROM (VALUES ('$&')) AS r (r)"),
+        ["$1 ba a-b $|$&y$&"]
     );
 }

@@ -182,3 +182,18 @@ fn an_aggregate_of_the_query_around_a_subquery_is_refused() {
     assert_eq!(shell.rows("SELECT (SELECT sum(t.a + u.a) FROM t AS u) FROM t ORDER BY 1"), ["5", "7", "NULL"]);
     shell.refuses("SELECT generate_series(1, 3)", &["generate_series", "FROM"]);
 }
+
+#[test]
+fn not_exists_binds_as_every_not() {
+    let shell = Shell::with("CREATE TABLE t (k INT); INSERT INTO t VALUES (1); CREATE TABLE none (k INT)");
+    for (condition, rows) in [
+        ("NOT EXISTS (SELECT 1 FROM none) BETWEEN SYMMETRIC false AND true", &[][..]),
+        ("NOT EXISTS (SELECT 1 FROM none) = true", &["1"]),
+        ("NOT EXISTS (SELECT 1 FROM t) IN (false)", &["1"]),
+        ("NOT EXISTS (SELECT 1 FROM none) IS NULL", &["1"]),
+        ("NOT EXISTS (SELECT 1 FROM none)", &["1"]),
+        ("NOT EXISTS (SELECT 1 FROM t) OR k = 1", &["1"]),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT k FROM t WHERE {condition}")), rows, "{condition}");
+    }
+}

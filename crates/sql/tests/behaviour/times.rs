@@ -186,3 +186,12 @@ fn texts_are_read_as_times_without_their_zone_and_rounded_at_the_sixth_digit() {
         assert!(error.contains("parsing timestamp") || error.contains("Invalid timezone"), "{text}: {error}");
     }
 }
+
+#[test]
+fn a_day_beyond_those_that_there_are_is_an_error() {
+    let shell = Shell::with("CREATE TABLE d (d DATE); INSERT INTO d VALUES ('2024-01-01')");
+    assert_eq!(shell.rows("SELECT d - 2460310 + 0 = DATE '2024-01-01' - 2460310 FROM d"), ["true"]);
+    for expression in ["d - 3000000", "d + 2147483647", "3000000000 + d", "d - 2147483647"] {
+        shell.refuses(&format!("SELECT {expression} FROM d"), &["out of range"]);
+    }
+}

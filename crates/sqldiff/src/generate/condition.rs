@@ -65,6 +65,16 @@ impl Generator<'_> {
 
     fn like(&mut self, depth: usize) -> Tree {
         let text = self.value(Family::Text, depth);
+        if self.chance(15) {
+            let op = self.pick(&[" ~ ", " ~* ", " !~ ", " !~* "]);
+            let pattern = self.pick(&["'a.b'", "'^.a'", "'b$'", "'.'", "'[^a]'", "'a|b'", "'a{2}'", "''"]);
+            let text = if self.chance(50) {
+                tree!(Sort::Value(Family::Text); "replace(", text, ", '_', E'\\n')")
+            } else {
+                text
+            };
+            return tree!(TRUTH; "(", text, op, pattern, ")");
+        }
         let op = self.pick(&[" LIKE ", " NOT LIKE ", " ILIKE ", " SIMILAR TO "]);
         let pattern = self.pick(&[
             "'%a%'",

@@ -111,7 +111,7 @@ impl Generator<'_> {
         let family = Family::Decimal;
         let sort = Sort::Value(family);
         let other = if self.chance(30) { Family::Integer } else { family };
-        match self.random.u8(..9) {
+        match self.random.u8(..11) {
             0..=2 => {
                 let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.tame(other));
                 tree!(sort; "(", a, op, b, ")")
@@ -127,6 +127,20 @@ impl Generator<'_> {
                 tree!(sort; self.pick(&["round(", "trunc("]), self.tame(family), self.pick(&[", 1)", ", 0)", ")", ", -1)", ", 2 - 1)"]))
             }
             7 => tree!(sort; "CAST(", self.tame(family), self.pick(&[" AS DECIMAL(6,1))", " AS DECIMAL(20,0))"])),
+            8 => {
+                let of = if self.chance(80) { self.leaf(Family::Float, false) } else { self.float(depth) };
+                tree!(sort; "CAST(", of, self.pick(&[" AS DECIMAL(38,19))", " AS DECIMAL(12,3))", " AS DECIMAL(30,0))"]))
+            }
+            9 => tree!(sort; self.pick(&[
+                "1e3",
+                "2.50e1",
+                "-1.5E-3",
+                "12e-2",
+                "'1e2'::DECIMAL(8,2)",
+                "' -25E-1'::DECIMAL(5,2)",
+                "'.005'::DECIMAL(5,2)",
+                "'123456789012345678901234567890e-20'::DECIMAL(38,19)",
+            ])),
             _ => {
                 let (a, b) = (self.value(family, depth), self.value(family, depth));
                 tree!(sort; self.pick(&["greatest(", "least("]), a, ", ", b, ")")

@@ -121,7 +121,7 @@ fn arguments(function: &Function) -> impl Iterator<Item = &FunctionArgExpr> {
 /// Whether the type of an expression here is the one that it has in `PostgreSQL`. Some functions give another number type.
 fn says_its_type(expression: &Expr) -> bool {
     match expression {
-        // A number with an exponent, which is read as a DOUBLE.
+        // A number beyond every decimal, which is read as a DOUBLE.
         Expr::Cast { expr, data_type: DataType::Double(ExactNumberInfo::None), .. } => {
             !matches!(**expr, Expr::Value(_))
         }

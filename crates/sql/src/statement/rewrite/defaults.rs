@@ -2,10 +2,10 @@
 //! gives decimals. DataFusion casts the default to the type of the values.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, UnaryOperator, Value,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
 };
 
+use super::called;
 use crate::functions::COMMON_TYPE;
 use crate::statement::{has_no_type, identifier};
 
@@ -33,22 +33,7 @@ pub(super) fn with_common_type(expression: &mut Expr) {
             format: None,
         };
     }
-    let argument = |expression: &Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expression.clone()));
-    let args = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![argument(of), argument(default)],
-        clauses: Vec::new(),
-    };
-    *of = Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', COMMON_TYPE)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(args),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    });
+    *of = called(Ident::with_quote('"', COMMON_TYPE), [of.clone(), default.clone()]);
 }
 
 /// Whether a number that is written down is an INTEGER.

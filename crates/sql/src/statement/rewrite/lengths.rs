@@ -1,9 +1,8 @@
 //! `CAST(x AS VARCHAR(n))` cuts a text off, as in `PostgreSQL`; types have no lengths in DataFusion.
 
-use datafusion::sql::sqlparser::ast::{
-    CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, Select, SelectItem, Value,
-};
+use datafusion::sql::sqlparser::ast::{CharacterLength, DataType, Expr, Ident, Select, SelectItem, Value};
+
+use super::called;
 
 /// `left(CAST(x AS VARCHAR), n)` in the place of `CAST(x AS VARCHAR(n))`.
 pub(super) fn cut(expression: &mut Expr) {
@@ -11,21 +10,7 @@ pub(super) fn cut(expression: &mut Expr) {
     let Some(length) = length(data_type) else { return };
     *data_type = DataType::Varchar(None);
     let length = Expr::Value(Value::Number(length.to_string(), false).into());
-    let args = [expression.clone(), length].map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
-    *expression = Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("left")]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    });
+    *expression = called(Ident::new("left"), [expression.clone(), length]);
 }
 
 /// A column that is only cast keeps its name.
