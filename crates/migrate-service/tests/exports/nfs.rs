@@ -2,20 +2,24 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use ishigaki_migrate::source::nfs::NfsSource;
+use ishigaki_migrate::source::{Cancel, Location, Source};
 use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::ganesha::Ganesha;
 use crate::stage::skip;
 use crate::{EACH, MANY, SOME, allow, alone, begun, end, list};
 
-/// A file system of FUSE has no number that lasts, so a server that counts on it takes handles for those of another one after a restart: `None`.
+/// As `docs/migrate.md` says it.
 fn export(folder: &Path) -> Option<Ganesha> {
     let export = format!(
         "EXPORT {{ Export_Id = 2; Path = {}; Pseudo = /door; Protocols = 3,4; Access_Type = RW; Squash = No_Root_Squash; \
-         SecType = sys; Transports = TCP; Filesystem_Id = 5.7; FSAL {{ Name = VFS; fsid_type = None; }} }}\n",
+         SecType = sys; Transports = TCP; Filesystem_Id = 5.7; FSAL {{ Name = VFS; }} }}\n",
         folder.display()
     );
     Ganesha::start_with(&std::env::temp_dir(), &export)
@@ -182,4 +186,92 @@ fn clients_work(test: &str, names: usize) {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// The number that the system gives to a mount without a device.
+fn device(of: &Path) -> u64 {
+    fs::metadata(of).unwrap().dev()
+}
+
+/// File systems in memory, which hold numbers of mounts.
+struct Fillers(Vec<PathBuf>);
+
+impl Fillers {
+    /// The system gives the lowest number that is free. Takes those below that one, so that the next mount gets it; none if it is not free.
+    fn below(number: u64, place: &Path) -> Option<Self> {
+        let mut fillers = Self(Vec::new());
+        loop {
+            let at = place.join(format!("filler-{}", fillers.0.len()));
+            fs::create_dir(&at).unwrap();
+            mount("tmpfs", &at, "tmpfs", MountFlags::empty(), None).unwrap();
+            let taken = device(&at);
+            fillers.0.push(at);
+            if taken >= number {
+                let last = fillers.0.pop().expect("it was pushed");
+                unmount(&last, UnmountFlags::empty()).unwrap();
+                return (taken == number).then_some(fillers);
+            }
+        }
+    }
+}
+
+impl Drop for Fillers {
+    fn drop(&mut self) {
+        for at in &self.0 {
+            let _ = unmount(at, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// A client keeps handles for days. Those of before lead to the same files when service and server were started anew.
+#[test]
+fn handles_of_ganesha_hold_over_a_restart_of_service_and_server() {
+    let _alone = alone();
+    let test = "handles_of_ganesha_hold_over_a_restart_of_service_and_server";
+    let Some((stage, serving)) = begun(test, 1) else { return };
+    let number = device(&stage.at);
+    let Some(server) = export(&stage.at) else { return };
+    let source = |server: &Ganesha| {
+        let address = format!("nfs://{}{}", server.host(), stage.at.display()).parse().unwrap();
+        NfsSource::open(&address, &Cancel::new()).unwrap()
+    };
+    let mut handles = Vec::new();
+    let from = source(&server);
+    let directory = Location { path: "a/b".into(), handle: Box::default() };
+    let mut take = |page: Vec<ishigaki_migrate::source::Entry>| {
+        handles.extend(page.into_iter().map(|entry| (entry.name, entry.handle)));
+        Ok(())
+    };
+    from.list(&directory, &Cancel::new(), &mut take).unwrap();
+    assert!(handles.iter().all(|(_, handle)| !handle.is_empty()));
+    drop((from, server));
+    // What is moved is found by its handle alone.
+    fs::rename(stage.at.join("a/b"), stage.at.join("empty/b")).unwrap();
+    serving.stop().unwrap();
+    // Ganesha's handles have the number of the mount in them.
+    let Some(fillers) = Fillers::below(number, stage.held.path()) else {
+        skip::<()>(test, "another mount has taken the number of the folder's");
+        return;
+    };
+    let serving = stage.start();
+    drop(fillers);
+    if device(&stage.at) != number {
+        skip::<()>(test, "another mount has taken the number of the folder's");
+        serving.stop().unwrap();
+        return;
+    }
+    let Some(server) = export(&stage.at) else { return };
+    let from = source(&server);
+    let mut files = 0;
+    for (name, handle) in handles {
+        let location = Location { path: Path::new("a/b").join(&name), handle };
+        let Ok(bytes) = fs::read(stage.old.join("a/b").join(&name)) else { continue };
+        let mut buffer = vec![0; bytes.len() + 1];
+        let read = from.read(&location, 0, &mut buffer, &Cancel::new()).unwrap();
+        assert!(buffer[..read] == bytes, "{}", name.display());
+        files += 1;
+    }
+    assert_eq!(files, 30);
+    drop((from, server));
+    serving.stop().unwrap();
 }
