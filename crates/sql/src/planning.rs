@@ -26,6 +26,7 @@ use crate::unnest::same;
 
 mod gates;
 mod keys;
+mod named;
 mod spanning;
 mod totals;
 mod veil;
@@ -84,7 +85,7 @@ pub(crate) fn analyzers(
     std::iter::once(Arc::new(Bounded) as Arc<dyn AnalyzerRule + Send + Sync>).chain(watched).collect()
 }
 
-/// DataFusion's optimizer rules, under watch, and one of ours.
+/// DataFusion's optimizer rules, under watch, and two of ours.
 pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
@@ -96,6 +97,7 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(OneZeroInJoins));
+    rules.push(Arc::new(named::NamedKeys));
     rules
 }
 

@@ -153,3 +153,21 @@ fn a_total_with_a_filter_is_not_the_total_of_its_subquery() {
     assert_eq!(shell.rows("SELECT count(*) FILTER (WHERE s > 0), min('a') FROM v"), ["0|a"]);
     assert_eq!(shell.rows("SELECT count(*) FROM v"), ["1"]);
 }
+
+#[test]
+fn decimals_of_other_digits_are_joined() {
+    let shell = Shell::with(
+        "CREATE TABLE t (a DECIMAL(5, 2), b DECIMAL(8, 3), c DECIMAL(38, 10)); INSERT INTO t VALUES (1, 2.5, 3.25), (2, 3, NULL);
+         CREATE TABLE u (a DECIMAL(38, 0), b DECIMAL(30, 19), c INT); INSERT INTO u VALUES (1, 3.25, 2), (2, 3, 2), (NULL, 1, 1)",
+    );
+    for (sql, rows) in [
+        ("SELECT t.a FROM t JOIN u ON t.c = u.b", &["1.00"][..]),
+        ("SELECT t.a, u.c FROM t LEFT JOIN u ON t.b = u.b AND t.a = u.a ORDER BY 1", &["1.00|NULL", "2.00|2"]),
+        ("SELECT count(*) FROM t JOIN u USING (a)", &["2"]),
+        ("SELECT count(*) FROM t FULL JOIN u ON t.a = u.a AND t.c = u.b", &["4"]),
+        ("SELECT a FROM t WHERE c IN (SELECT b FROM u)", &["1.00"]),
+        ("SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.b = t.c)", &["2.00"]),
+    ] {
+        assert_eq!(shell.rows(sql), rows, "{sql}");
+    }
+}
