@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ishigaki_base::ByteSize;
 use rustix::fs::{CWD, FileType, OFlags, SeekFrom};
@@ -33,7 +33,9 @@ pub struct FileDevice {
     promise: Promise,
     transfer: Arc<dyn Transfer>,
     /// See [`Device::writes_through`].
-    writes_through: Option<bool>,
+    ///
+    /// The kernel is asked when a write wants to know: a file that is only read is opened without.
+    writes_through: OnceLock<Option<bool>>,
     /// The kernel takes `RWF_DSYNC` for this file.
     synchronous_writes: AtomicBool,
     /// The medium has refused a trim that its description promised.
@@ -133,9 +135,9 @@ impl FileDevice {
 
     /// A file of which everything is known.
     pub(super) fn new(file: OwnedFd, name: String, length: u64, promise: Promise, transfer: Arc<dyn Transfer>) -> Self {
-        let writes_through = Queue::of(&file).ok().and_then(|queue| queue.writes_through());
         let (synchronous_writes, trim_refused) = (AtomicBool::new(true), AtomicBool::new(false));
         let only_reads = access::only_reads(&file);
+        let writes_through = OnceLock::new();
         Self { file, name, length, promise, transfer, writes_through, synchronous_writes, trim_refused, only_reads }
     }
 
@@ -197,7 +199,7 @@ impl FileDevice {
     /// True when these writes had better be synchronous, each for itself, than followed by one sync: when there is only
     /// one, or when no write costs a flush of the drive's cache.
     fn synchronously(&self, count: usize) -> bool {
-        self.synchronous_writes.load(Ordering::Relaxed) && (count == 1 || self.writes_through == Some(true))
+        self.synchronous_writes.load(Ordering::Relaxed) && (count == 1 || self.writes_through() == Some(true))
     }
 
     fn is_shorter_than(&self, end: u64) -> bool {
@@ -223,7 +225,7 @@ impl Device for FileDevice {
     }
 
     fn writes_through(&self) -> Option<bool> {
-        self.writes_through
+        *self.writes_through.get_or_init(|| Queue::of(&self.file).ok().and_then(|queue| queue.writes_through()))
     }
 
     fn len(&self) -> u64 {
@@ -324,7 +326,7 @@ mod tests {
         file.as_file().set_len(65536).expect("its length");
         let mut device = FileDevice::open_path(file.path()).expect("opened");
         for (byte, writes_through) in [(1, None), (2, Some(false)), (3, Some(true))] {
-            device.writes_through = writes_through;
+            device.writes_through = OnceLock::from(writes_through);
             assert_eq!(device.synchronously(2), writes_through == Some(true));
             assert!(device.synchronously(1), "a lone write is always synchronous");
             let mut block = AlignedBuffer::zeroed(4096);
