@@ -56,6 +56,12 @@ pub(super) fn fits(value: i128, precision: u8) -> bool {
     10_u128.checked_pow(precision.into()).is_none_or(|bound| value.unsigned_abs() < bound)
 }
 
+/// Whether that is so of all of them.
+pub(super) fn all_fit(values: &[i128], precision: u8) -> bool {
+    let bound = 10_u128.checked_pow(precision.into()).unwrap_or(u128::MAX);
+    values.iter().all(|value| value.unsigned_abs() < bound)
+}
+
 /// The error of a result with too many digits.
 pub(super) fn too_many((precision, scale): Digits) -> ArrowError {
     ArrowError::ArithmeticOverflow(format!(
@@ -67,7 +73,7 @@ pub(super) fn too_many((precision, scale): Digits) -> ArrowError {
 pub(super) fn check(array: ArrayRef, digits: Digits) -> Result<ArrayRef, ArrowError> {
     let decimals = array.as_primitive::<Decimal128Type>();
     let fit = match decimals.null_count() {
-        0 => decimals.values().iter().all(|value| fits(*value, digits.0)),
+        0 => all_fit(decimals.values(), digits.0),
         _ => decimals.iter().flatten().all(|value| fits(value, digits.0)),
     };
     if fit { Ok(array) } else { Err(too_many(digits)) }

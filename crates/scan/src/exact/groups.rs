@@ -1,12 +1,18 @@
 //! Sums of many groups at a time.
+//!
+//! A row goes to any of them, so that the memory they take decides how fast rows are added: sums are kept in 64 bits as long as all
+//! of them fit, and groups are counted only for averages.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, UInt64Array};
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::kernels::boolean::not;
 use datafusion::arrow::compute::{nullif, prep_null_mask_filter};
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, UInt64Type};
-use datafusion::common::Result;
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Int16Type, Int32Type, Int64Type, UInt64Type,
+};
+use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use super::sums::{What, for_each, outgrown};
@@ -15,25 +21,164 @@ use super::sums::{What, for_each, outgrown};
 #[derive(Debug)]
 pub(super) struct Groups {
     what: What,
-    sums: Vec<i128>,
-    counts: Vec<u64>,
+    sums: Sums,
+    values: Values,
+}
+
+/// The sums of groups.
+#[derive(Debug)]
+enum Sums {
+    Narrow(Vec<i64>),
+    /// Since one of them did not fit any more.
+    Wide(Vec<i128>),
+}
+
+impl Sums {
+    fn grow(&mut self, groups: usize) {
+        match self {
+            Self::Narrow(sums) => sums.resize(groups, 0),
+            Self::Wide(sums) => sums.resize(groups, 0),
+        }
+    }
+
+    fn add(&mut self, group: usize, value: i128) -> Result<()> {
+        match self {
+            Self::Narrow(sums) => {
+                let sum = i64::try_from(value).ok().and_then(|value| sums[group].checked_add(value));
+                match sum {
+                    Some(sum) => sums[group] = sum,
+                    None => return self.add_wide(group, value),
+                }
+            }
+            Self::Wide(_) => return self.add_wide(group, value),
+        }
+        Ok(())
+    }
+
+    fn add_wide(&mut self, group: usize, value: i128) -> Result<()> {
+        if let Self::Narrow(sums) = self {
+            *self = Self::Wide(std::mem::take(sums).into_iter().map(i128::from).collect());
+        }
+        if let Self::Wide(sums) = self {
+            let sum = sums[group].checked_add(value);
+            sums[group] = sum.ok_or_else(|| outgrown("numeric field overflow: a sum has more than 38 digits"))?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, emit_to: EmitTo) -> Self {
+        match self {
+            Self::Narrow(sums) => Self::Narrow(emit_to.take_needed(sums)),
+            Self::Wide(sums) => Self::Wide(emit_to.take_needed(sums)),
+        }
+    }
+
+    fn wide(self) -> Vec<i128> {
+        match self {
+            Self::Narrow(sums) => sums.into_iter().map(i128::from).collect(),
+            Self::Wide(sums) => sums,
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Narrow(sums) => sums.capacity() * size_of::<i64>(),
+            Self::Wide(sums) => sums.capacity() * size_of::<i128>(),
+        }
+    }
+}
+
+/// Which groups have values.
+#[derive(Debug)]
+enum Values {
+    /// How many, for averages.
+    Counted(Vec<u64>),
+    /// All of this many groups have some.
+    All(usize),
+    /// Whether they have any.
+    Some(Vec<bool>),
+}
+
+impl Values {
+    /// Has room for as many groups as there are with a batch. `are_all_there` says that each of its rows has a value.
+    fn grow(&mut self, count: usize, groups: &[usize], are_all_there: bool) {
+        match self {
+            Self::Counted(counts) => counts.resize(count, 0),
+            Self::All(before) if count == *before => {}
+            Self::All(before) if are_all_there && occur(*before..count, groups) => *before = count,
+            Self::All(before) => {
+                let mut some = vec![true; *before];
+                some.resize(count, false);
+                *self = Self::Some(some);
+            }
+            Self::Some(some) => some.resize(count, false),
+        }
+    }
+
+    fn add(&mut self, group: usize, count: u64) {
+        match self {
+            Self::Counted(counts) => counts[group] += count,
+            Self::All(_) => {}
+            Self::Some(some) => some[group] = true,
+        }
+    }
+
+    fn take(&mut self, emit_to: EmitTo) -> Self {
+        match self {
+            Self::Counted(counts) => Self::Counted(emit_to.take_needed(counts)),
+            Self::All(groups) => {
+                let taken = match emit_to {
+                    EmitTo::All => *groups,
+                    EmitTo::First(first) => first.min(*groups),
+                };
+                *groups -= taken;
+                Self::All(taken)
+            }
+            Self::Some(some) => Self::Some(emit_to.take_needed(some)),
+        }
+    }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        match self {
+            Self::Counted(counts) => Some(counts.iter().map(|count| *count > 0).collect()),
+            Self::All(_) => None,
+            Self::Some(some) => Some(NullBuffer::from(some.as_slice())),
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Counted(counts) => counts.capacity() * size_of::<u64>(),
+            Self::All(_) => 0,
+            Self::Some(some) => some.capacity(),
+        }
+    }
+}
+
+/// Whether the rows of a batch are of all these groups. Groups have their numbers in the order in which they occur first; in
+/// another order they are not found.
+fn occur(new: std::ops::Range<usize>, groups: &[usize]) -> bool {
+    let mut next = new.start;
+    for group in groups {
+        next += usize::from(*group == next);
+    }
+    next == new.end
 }
 
 impl Groups {
     pub(super) fn new(what: What) -> Self {
-        Self { what, sums: Vec::new(), counts: Vec::new() }
+        let values = if what.counts() { Values::Counted(Vec::new()) } else { Values::All(0) };
+        Self { what, sums: Sums::Narrow(Vec::new()), values }
     }
 
-    fn grow(&mut self, groups: usize) {
-        self.sums.resize(groups, 0);
-        self.counts.resize(groups, 0);
+    fn grow(&mut self, count: usize, groups: &[usize], are_all_there: bool) {
+        self.sums.grow(count);
+        self.values.grow(count, groups, are_all_there);
     }
 
     fn add(&mut self, group: usize, value: i128, count: u64) -> Result<()> {
-        let sum = self.sums[group].checked_add(value);
-        self.sums[group] = sum.ok_or_else(|| outgrown("numeric field overflow: a sum has more than 38 digits"))?;
-        self.counts[group] += count;
-        Ok(())
+        self.values.add(group, count);
+        self.sums.add(group, value)
     }
 
     fn scale(&self) -> i8 {
@@ -41,6 +186,11 @@ impl Groups {
             DataType::Decimal128(_, scale) => scale,
             _ => 0,
         }
+    }
+
+    /// Sums as a part of a state.
+    fn state_of(&self, sums: Decimal128Array) -> Result<Decimal128Array> {
+        Ok(sums.with_precision_and_scale(DECIMAL128_MAX_PRECISION, self.scale())?)
     }
 }
 
@@ -52,7 +202,8 @@ impl GroupsAccumulator for Groups {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
-        self.grow(count);
+        let are_all_there = filter.is_none() && values.first().is_some_and(|values| values.null_count() == 0);
+        self.grow(count, groups, are_all_there);
         let Some(values) = values.first() else { return Ok(()) };
         match filter {
             None => for_each(values, |row, value| self.add(groups[row], value, 1)),
@@ -63,46 +214,123 @@ impl GroupsAccumulator for Groups {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
-        self.grow(count);
+        self.grow(count, groups, states.last().is_some_and(|sums| sums.null_count() == 0));
         let Some(sums) = states.last() else { return Ok(()) };
         let counts = self.what.counts().then(|| states[0].as_primitive::<UInt64Type>());
         for_each(sums, |row, value| self.add(groups[row], value, counts.map_or(1, |counts| counts.value(row))))
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let (sums, counts) = (emit_to.take_needed(&mut self.sums), emit_to.take_needed(&mut self.counts));
-        self.what.results(sums.into_iter().zip(counts))
+        let (sums, values) = (self.sums.take(emit_to), self.values.take(emit_to));
+        let nulls = values.nulls();
+        match (values, sums) {
+            (Values::Counted(counts), sums) => self.what.results(sums.wide().into_iter().zip(counts)),
+            (_, Sums::Narrow(sums)) if self.what.result_type() == DataType::Int64 => {
+                Ok(Arc::new(Int64Array::new(sums.into(), nulls)))
+            }
+            (_, sums) => self.what.sums(sums.wide(), nulls),
+        }
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        let (sums, counts) = (emit_to.take_needed(&mut self.sums), emit_to.take_needed(&mut self.counts));
-        let sums = sums.into_iter().zip(&counts).map(|(sum, count)| (*count > 0).then_some(sum));
-        let sums: Decimal128Array = sums.collect();
-        let sums: ArrayRef = Arc::new(sums.with_precision_and_scale(DECIMAL128_MAX_PRECISION, self.scale())?);
-        let counts: ArrayRef = Arc::new(UInt64Array::from(counts));
-        Ok(if self.what.counts() { vec![counts, sums] } else { vec![sums] })
+        let (sums, values) = (self.sums.take(emit_to), self.values.take(emit_to));
+        let sums: ArrayRef = Arc::new(self.state_of(Decimal128Array::new(sums.wide().into(), values.nulls()))?);
+        Ok(match values {
+            Values::Counted(counts) => vec![Arc::new(UInt64Array::from(counts)), sums],
+            _ => vec![sums],
+        })
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let Some(values) = values.first() else { return Ok(Vec::new()) };
-        let mut sums = vec![None; values.len()];
-        for_each(values, |row, value| {
-            sums[row] = Some(value);
-            Ok(())
-        })?;
-        let sums: Decimal128Array = sums.into_iter().collect();
-        let sums = sums.with_precision_and_scale(DECIMAL128_MAX_PRECISION, self.scale())?;
+        let sums = self.state_of(as_decimals(values)?)?;
         let sums: ArrayRef = match filter {
             None => Arc::new(sums),
             Some(filter) => nullif(&sums, &not(&prep_null_mask_filter(filter))?)?,
         };
-        let decimals = sums.as_primitive::<Decimal128Type>();
-        let counts = (0..decimals.len()).map(|row| u64::from(decimals.is_valid(row)));
-        let counts: ArrayRef = Arc::new(UInt64Array::from_iter_values(counts));
-        Ok(if self.what.counts() { vec![counts, Arc::clone(&sums)] } else { vec![sums] })
+        if !self.what.counts() {
+            return Ok(vec![sums]);
+        }
+        let counts = (0..sums.len()).map(|row| u64::from(sums.is_valid(row)));
+        Ok(vec![Arc::new(UInt64Array::from_iter_values(counts)), sums])
     }
 
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<i128>() + self.counts.capacity() * size_of::<u64>()
+        self.sums.size() + self.values.size()
+    }
+}
+
+/// A column of integers or decimals as numbers of 128 bits.
+fn as_decimals(values: &ArrayRef) -> Result<Decimal128Array> {
+    Ok(match values.data_type() {
+        DataType::Int16 => values.as_primitive::<Int16Type>().unary(i128::from),
+        DataType::Int32 => values.as_primitive::<Int32Type>().unary(i128::from),
+        DataType::Int64 => values.as_primitive::<Int64Type>().unary(i128::from),
+        DataType::Decimal128(..) => values.as_primitive::<Decimal128Type>().clone(),
+        other => return exec_err!("{other} is not summed exactly"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums_of(of: &DataType) -> Groups {
+        Groups::new(What::of(false, of).expect("a type that is summed exactly"))
+    }
+
+    fn column(values: &[Option<i64>]) -> ArrayRef {
+        Arc::new(Int64Array::from(values.to_vec()))
+    }
+
+    fn decimals(array: &ArrayRef) -> Vec<Option<i128>> {
+        array.as_primitive::<Decimal128Type>().iter().collect()
+    }
+
+    #[test]
+    fn a_sum_goes_on_where_64_bits_end() {
+        let mut groups = sums_of(&DataType::Int64);
+        groups.update_batch(&[column(&[Some(i64::MAX), Some(7)])], &[0, 1], None, 2).expect("added");
+        groups.update_batch(&[column(&[Some(i64::MAX), Some(-9)])], &[0, 1], None, 2).expect("added");
+        let most = i128::from(i64::MAX);
+        assert_eq!(decimals(&groups.evaluate(EmitTo::All).expect("sums")), [Some(2 * most), Some(-2)]);
+    }
+
+    #[test]
+    fn a_group_without_values_has_no_sum_whichever_batch_it_came_with() {
+        for nulls_first in [false, true] {
+            let mut groups = sums_of(&DataType::Int64);
+            let (whole, holey) = (column(&[Some(1), Some(2)]), column(&[None, Some(3)]));
+            if nulls_first {
+                groups.update_batch(&[holey], &[0, 1], None, 2).expect("added");
+                groups.update_batch(&[whole], &[1, 2], None, 3).expect("added");
+                assert_eq!(decimals(&groups.evaluate(EmitTo::First(2)).expect("sums")), [None, Some(4)]);
+                assert_eq!(decimals(&groups.evaluate(EmitTo::All).expect("sums")), [Some(2)]);
+            } else {
+                groups.update_batch(&[whole], &[0, 1], None, 2).expect("added");
+                groups.update_batch(&[holey], &[2, 0], None, 3).expect("added");
+                assert_eq!(decimals(&groups.state(EmitTo::All).expect("sums")[0]), [Some(4), Some(2), None]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_that_no_row_is_of_has_no_sum() {
+        let mut groups = sums_of(&DataType::Int64);
+        groups.update_batch(&[column(&[])], &[], None, 1).expect("added");
+        assert_eq!(decimals(&groups.evaluate(EmitTo::All).expect("sums")), [None]);
+        let mut groups = sums_of(&DataType::Int64);
+        let filter = BooleanArray::from(vec![true, false]);
+        groups.update_batch(&[column(&[Some(1), Some(2)])], &[0, 1], Some(&filter), 2).expect("added");
+        assert_eq!(decimals(&groups.evaluate(EmitTo::All).expect("sums")), [Some(1), None]);
+    }
+
+    #[test]
+    fn a_row_becomes_a_state_of_its_own() {
+        let groups = sums_of(&DataType::Int64);
+        let filter = BooleanArray::from(vec![Some(true), None, Some(true)]);
+        let states = groups.convert_to_state(&[column(&[Some(1), Some(2), None])], Some(&filter)).expect("states");
+        assert_eq!(states.len(), 1);
+        assert_eq!(decimals(&states[0]), [Some(1), None, None]);
     }
 }

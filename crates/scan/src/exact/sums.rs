@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array};
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type, UInt64Type,
 };
@@ -92,7 +93,7 @@ enum Kind {
 }
 
 impl What {
-    fn of(averages: bool, data_type: &DataType) -> Option<Self> {
+    pub(super) fn of(averages: bool, data_type: &DataType) -> Option<Self> {
         let (precision, scale) = match data_type {
             DataType::Int16 => (5, 0),
             DataType::Int32 => (10, 0),
@@ -109,7 +110,7 @@ impl What {
         Some(Self { averages, scale, result })
     }
 
-    fn result_type(self) -> DataType {
+    pub(super) fn result_type(self) -> DataType {
         match self.result {
             Kind::BigInt => DataType::Int64,
             Kind::Decimal((precision, scale)) => DataType::Decimal128(precision, scale),
@@ -149,13 +150,31 @@ impl What {
         }
     }
 
+    /// Sums of groups, as a column. Where there is none, there is a zero below the NULL.
+    pub(super) fn sums(self, sums: Vec<i128>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        match self.result {
+            Kind::BigInt => {
+                let sums = sums.into_iter().map(|sum| self.finish(sum, 1).map(|sum| sum as i64));
+                let sums = sums.collect::<Result<Vec<_>>>()?;
+                Ok(Arc::new(Int64Array::new(sums.into(), nulls)))
+            }
+            Kind::Decimal(digits) => {
+                if !decimals::all_fit(&sums, digits.0) {
+                    return Err(decimals::too_many(digits).into());
+                }
+                let sums = Decimal128Array::new(sums.into(), nulls);
+                Ok(Arc::new(sums.with_precision_and_scale(digits.0, digits.1)?))
+            }
+        }
+    }
+
     /// The results of groups, as a column.
     pub(super) fn results(self, groups: impl Iterator<Item = (i128, u64)>) -> Result<ArrayRef> {
         let values = groups.map(|(sum, count)| if count == 0 { Ok(None) } else { self.finish(sum, count).map(Some) });
         Ok(match self.result {
             Kind::BigInt => {
                 let values = values.map(|value| Ok(value?.map(|value| value as i64)));
-                Arc::new(values.collect::<Result<datafusion::arrow::array::Int64Array>>()?)
+                Arc::new(values.collect::<Result<Int64Array>>()?)
             }
             Kind::Decimal((precision, scale)) => {
                 let values = values.collect::<Result<Decimal128Array>>()?;
