@@ -23,13 +23,14 @@
 //!
 //! Parts: [`arithmetic`], [`rounding`], [`extremes`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
 //! [`calls`], [`conversions`] between floating-point numbers, texts and decimals, [`spans`] of intervals, [`plain`] texts of times, [`numerals`] those of floating-point numbers, [`formula`], [`mixed`] with the one type that numbers of several types
-//! get, and [`plan`] with the rule that has plans use them.
+//! get, [`forms`] of expressions by which rules find those that concern them, and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
 mod calls;
 mod conversions;
 mod decimals;
 mod extremes;
+mod forms;
 mod formula;
 mod frame;
 mod groups;
@@ -57,6 +58,7 @@ pub use calls::{
 };
 pub use conversions::{digits, nearest, written};
 pub use extremes::{greatest, least};
+pub use forms::{has, rewrite_in};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, literal, type_of, unsettled};

@@ -19,12 +19,12 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::all_default_functions;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
+use ishigaki_scan::exact;
 
 use crate::Error;
 use estimate::Estimate;
@@ -226,12 +226,8 @@ impl AnalyzerRule for LateConstants {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let in_node = |plan: LogicalPlan| {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let changed = expression.transform_up(|expression| Ok(late(expression)))?;
-                Ok(changed.update_data(|expression| name.restore(expression)))
-            })
+            let is_call = |expression: &Expr| matches!(expression, Expr::ScalarFunction(_));
+            exact::rewrite_in(plan, is_call, |expression, _| expression.transform_up(|expression| Ok(late(expression))))
         };
         plan.transform_up_with_subqueries(in_node).data()
     }

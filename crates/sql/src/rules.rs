@@ -20,9 +20,8 @@ mod zeros;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use ishigaki_scan::exact;
 
 pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
@@ -36,19 +35,12 @@ pub(crate) use recursion::Recursion;
 pub(crate) use truths::TruthsAsLetters;
 pub(crate) use zeros::{OneZero, OneZeroInJoins};
 
-/// Rewrites the expressions of all nodes of a plan, and of its subqueries, which keep their names. Each is given with the
-/// columns that it may refer to.
+/// Rewrites the expressions of all nodes of a plan, and of its subqueries, that are or have within them one of a form. They keep
+/// their names. Each is given with the columns that it may refer to.
 pub(crate) fn in_expressions(
     plan: LogicalPlan,
+    is: impl Fn(&Expr) -> bool,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    let in_node = |plan: LogicalPlan| {
-        let schema = merge_schema(&plan.inputs());
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expression| {
-            let name = names.save(&expression);
-            Ok(rewrite(expression, &schema)?.update_data(|expression| name.restore(expression)))
-        })
-    };
-    plan.transform_up_with_subqueries(in_node).data()
+    plan.transform_up_with_subqueries(|plan| exact::rewrite_in(plan, &is, &rewrite)).data()
 }

@@ -14,11 +14,11 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Union};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use super::forms::rewrite_in;
 use super::operator as operator_of;
 use super::plan::{Number, binary, of_type, type_of};
 
@@ -44,12 +44,9 @@ fn settled(plan: LogicalPlan, changes: &Cell<bool>) -> Result<Transformed<Logica
         changes.set(changes.get() || united.transformed);
         return Ok(united);
     }
-    let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    let settled = plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let settled = expression.transform_up(|expression| Ok(of_one_type(expression, &schema)))?;
-        Ok(settled.update_data(|expression| name.restore(expression)))
+    let has_parts = |expression: &Expr| matches!(expression, Expr::Case(_) | Expr::ScalarFunction(_));
+    let settled = rewrite_in(plan, has_parts, |expression, schema| {
+        expression.transform_up(|expression| Ok(of_one_type(expression, schema)))
     })?;
     changes.set(changes.get() || settled.transformed);
     if changes.get() { settled.map_data(LogicalPlan::recompute_schema) } else { Ok(settled) }

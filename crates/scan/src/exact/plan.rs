@@ -8,8 +8,6 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::functions::string::btrim;
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, TryCast, WindowFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFunctionDefinition, cast, lit, when,
 };
@@ -17,6 +15,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::calls::{day, digits};
 use super::conversions::nearest;
+use super::forms::rewrite_in;
 use super::formula::collapsed;
 use super::times::in_microseconds;
 use super::{
@@ -237,18 +236,29 @@ impl AnalyzerRule for ExactNumbers {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let with_schema = |plan: LogicalPlan| {
-            let schema = merge_schema(&plan.inputs());
-            let names = NamePreserver::new(&plan);
-            let changed = plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let exact = expression.transform_up(|expression| Ok(exactly(expression, &schema)))?;
-                let changed = exact.transform_data(collapsed)?;
-                Ok(changed.update_data(|expression| name.restore(expression)))
+            let changed = rewrite_in(plan, may_compute, |expression, schema| {
+                expression.transform_up(|expression| Ok(exactly(expression, schema)))?.transform_data(collapsed)
             })?;
             if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
         };
         plan.transform_up_with_subqueries(with_schema).data()
     }
+}
+
+/// Whether an expression is of one of the forms that [`exactly`] looks at.
+fn may_compute(expression: &Expr) -> bool {
+    matches!(
+        expression,
+        Expr::BinaryExpr(_)
+            | Expr::Negative(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::Cast(_)
+            | Expr::TryCast(_)
+            | Expr::ScalarFunction(_)
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_)
+    )
 }
 
 /// An expression with exact arithmetic at its top.

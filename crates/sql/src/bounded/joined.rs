@@ -155,7 +155,9 @@ impl AnalyzerRule for JoinedTexts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        in_expressions(plan, |expression, schema| {
+        let joins =
+            |expression: &Expr| matches!(expression, Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. }));
+        in_expressions(plan, joins, |expression, schema| {
             expression.transform_down(|expression| Ok(as_one(expression, schema)))
         })
     }

@@ -27,7 +27,18 @@ impl AnalyzerRule for TextsAsBytes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        in_expressions(plan, |expression, schema| expression.transform_up(|expression| read(expression, schema)))
+        let may_be_of_bytes = |expression: &Expr| {
+            matches!(
+                expression,
+                Expr::Cast(_)
+                    | Expr::TryCast(_)
+                    | Expr::ScalarFunction(_)
+                    | Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. })
+            )
+        };
+        in_expressions(plan, may_be_of_bytes, |expression, schema| {
+            expression.transform_up(|expression| read(expression, schema))
+        })
     }
 }
 

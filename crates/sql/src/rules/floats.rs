@@ -29,7 +29,13 @@ impl AnalyzerRule for FloatsStayFloats {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = in_expressions(plan, |expression, schema| {
+        let compares = |expression: &Expr| {
+            matches!(
+                expression,
+                Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_) | Expr::InSubquery(_)
+            )
+        };
+        let plan = in_expressions(plan, compares, |expression, schema| {
             expression.transform_up(|expression| beside_floats(expression, schema))
         })?;
         plan.transform_up_with_subqueries(|plan| match plan {

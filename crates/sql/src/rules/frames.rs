@@ -24,7 +24,8 @@ impl AnalyzerRule for WideFrames {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        in_expressions(plan, |expression, schema| {
+        let is_window = |expression: &Expr| matches!(expression, Expr::WindowFunction(_));
+        in_expressions(plan, is_window, |expression, schema| {
             expression.transform_up(|expression| {
                 let Expr::WindowFunction(mut window) = expression else { return Ok(Transformed::no(expression)) };
                 check(&window.params.window_frame)?;

@@ -10,8 +10,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Cast, InList, InSubquery, ScalarFunction, Sort, WindowFunction,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{grouping_set_to_exprlist, merge_schema};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{Between, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
@@ -62,17 +61,33 @@ fn has_intervals(plan: &LogicalPlan) -> Result<bool> {
 
 fn in_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     check(&plan)?;
-    let schema = merge_schema(&plan.inputs());
     let sorts = matches!(plan, LogicalPlan::Sort(_));
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let mut changed = expression.transform_up(|inner| compared(inner, &schema))?;
-        if sorts && is_interval(&changed.data, &schema) {
-            changed = Transformed::yes(span(changed.data));
-        }
-        Ok(changed.update_data(|expression| name.restore(expression)))
-    })
+    exact::rewrite_in(
+        plan,
+        |expression| sorts || may_compare(expression),
+        |expression, schema| {
+            let changed = expression.transform_up(|inner| compared(inner, schema))?;
+            if sorts && is_interval(&changed.data, schema) {
+                return Ok(Transformed::yes(span(changed.data)));
+            }
+            Ok(changed)
+        },
+    )
+}
+
+/// Whether an expression is of one of the forms that [`compared`] looks at.
+fn may_compare(expression: &Expr) -> bool {
+    matches!(
+        expression,
+        Expr::BinaryExpr(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::InSubquery(_)
+            | Expr::Case(_)
+            | Expr::ScalarFunction(_)
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_)
+    )
 }
 
 /// Refuses nodes that put equal intervals together.

@@ -24,7 +24,8 @@ impl AnalyzerRule for TextsAsTimes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        in_expressions(plan, |expression, schema| {
+        let is_cast = |expression: &Expr| matches!(expression, Expr::Cast(_) | Expr::TryCast(_));
+        in_expressions(plan, is_cast, |expression, schema| {
             expression
                 .transform_up(|expression| read(expression, schema).transform_data(|read| Ok(written(read, schema))))
         })

@@ -8,7 +8,6 @@ use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
@@ -24,12 +23,8 @@ impl AnalyzerRule for OneRow {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let in_node = |plan: LogicalPlan| {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expression| {
-                let name = names.save(&expression);
-                let changed = expression.transform_up(only)?;
-                Ok(changed.update_data(|expression| name.restore(expression)))
-            })
+            let is_subquery = |expression: &Expr| matches!(expression, Expr::ScalarSubquery(_));
+            exact::rewrite_in(plan, is_subquery, |expression, _| expression.transform_up(only))
         };
         plan.transform_up_with_subqueries(in_node).data()
     }

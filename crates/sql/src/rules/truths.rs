@@ -20,7 +20,8 @@ impl AnalyzerRule for TruthsAsLetters {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        in_expressions(plan, |expression, schema| expression.transform_up(|inner| written(inner, schema)))
+        let is_call = |expression: &Expr| matches!(expression, Expr::ScalarFunction(_));
+        in_expressions(plan, is_call, |expression, schema| expression.transform_up(|inner| written(inner, schema)))
     }
 }
 

@@ -10,8 +10,6 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Case, Cast, InList, ScalarFunction, Sort, WindowFunction, WindowFunctionParams,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -32,17 +30,27 @@ impl AnalyzerRule for OneZero {
 }
 
 fn in_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let schema = merge_schema(&plan.inputs());
     let sorts = matches!(plan, LogicalPlan::Sort(_));
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let mut changed = expression.transform_up(|inner| Ok(looked_up(inner, &schema)))?;
-        if sorts && is_float(&changed.data, &schema) {
-            changed = Transformed::yes(one(changed.data, &schema));
-        }
-        Ok(changed.update_data(|expression| name.restore(expression)))
-    })
+    let is_looked_up = |expression: &Expr| {
+        matches!(
+            expression,
+            Expr::InList(_)
+                | Expr::Case(Case { expr: Some(_), .. })
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        )
+    };
+    exact::rewrite_in(
+        plan,
+        |expression| sorts || is_looked_up(expression),
+        |expression, schema| {
+            let changed = expression.transform_up(|inner| Ok(looked_up(inner, schema)))?;
+            if sorts && is_float(&changed.data, schema) {
+                return Ok(Transformed::yes(one(changed.data, schema)));
+            }
+            Ok(changed)
+        },
+    )
 }
 
 fn looked_up(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
