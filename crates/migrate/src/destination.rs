@@ -116,6 +116,9 @@ pub trait Destination: Send + Sync + 'static {
     fn truncate(&self, file: &Self::Object, size: u64) -> io::Result<()>;
     /// Makes the range zeros, and its whole blocks holes. The size stays.
     fn punch(&self, file: &Self::Object, range: Range<u64>) -> io::Result<()>;
+    /// Forgets what was merely read of a file. Blocks that a file system has reserved and not written, as a power cut leaves them, it may take
+    /// for data as long as it remembers the zeros that were read there.
+    fn forget_read(&self, file: &Self::Object) -> io::Result<()>;
     /// The first range at or behind `offset` that is allocated and holds what was written; `None` if there is none.
     fn next_data(&self, file: &Self::Object, offset: u64) -> io::Result<Option<Range<u64>>>;
 

@@ -253,6 +253,43 @@ fn a_file_that_becomes_larger_keeps_its_last_block_in_btrfs_xfs_and_ext4() {
     }
 }
 
+/// Blocks are reserved and not written, as a power cut leaves them, and a program has read them.
+fn reserved(at: &Path) {
+    let source = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at / 100 % 251) as u8 + 1).collect();
+    fs::write(source.path().join("file"), &bytes).unwrap();
+    let origin = Origin { source: Arc::new(PathSource::open(source.path()).unwrap()), at: PathBuf::new() };
+    let cancel = Cancel::new();
+    let open = || Engine::open(Local::open(at).unwrap(), vec![origin.clone()], Settings::default(), &cancel).unwrap();
+    let engine = open();
+    engine.look_into(&engine.destination().root(), &cancel).unwrap();
+    let find = |engine: &Engine<Local>| {
+        let root = engine.destination().root();
+        engine.destination().lookup(&root, "file".as_ref()).unwrap().unwrap()
+    };
+    engine.file(&find(&engine)).unwrap().expect("a stub").read_needed(0..1, &cancel).unwrap();
+    drop(engine);
+    let file = fs::OpenOptions::new().write(true).open(at.join("file")).unwrap();
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 2 << 20, 2 << 20).unwrap();
+    drop(file);
+    assert!(fs::read(at.join("file")).unwrap() != bytes, "not all of it is here");
+    let engine = open();
+    engine.file(&find(&engine)).unwrap().expect("a stub").read_needed(0..u64::MAX, &cancel).unwrap();
+    let first = fs::read(at.join("file")).unwrap();
+    let other = first.iter().zip(&bytes).position(|(seen, byte)| seen != byte);
+    assert_eq!((first.len(), other), (bytes.len(), None));
+}
+
+#[test]
+fn blocks_that_were_reserved_and_read_are_missing_in_ext4_xfs_and_btrfs() {
+    for (make, size) in [(&["mkfs.ext4", "-q"][..], 64), (&["mkfs.xfs", "-q"], 320), (&["mkfs.btrfs", "-q"], 128)] {
+        match Mounted::new(make, size) {
+            Ok(mounted) => reserved(&mounted.at),
+            Err(why) => println!("SKIPPED: {why}"),
+        }
+    }
+}
+
 /// The crawler finds no room; a client removes files, another process goes on.
 fn was_full(at: &Path, files: u64, length: usize) {
     let source = tempfile::tempdir().unwrap();

@@ -125,7 +125,9 @@ impl Client {
             let bytes = fs::read(root.join(&path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             if changed == Some(number) {
                 let before = before.files.get(&number).cloned().unwrap_or_default();
-                assert!(is_between(&bytes, &before.bytes, &after.bytes), "{}: {op:?}", path.display());
+                if let Some(other) = other_than(&bytes, &before.bytes, &after.bytes) {
+                    panic!("{}: {op:?}: {other}", path.display());
+                }
                 self.model.files.insert(number, Known { bytes, touched: true });
             } else {
                 self.expect(&path, &after, &bytes);
@@ -166,10 +168,16 @@ impl Client {
     }
 }
 
-/// Whether each byte is as before or as after.
-fn is_between(seen: &[u8], before: &[u8], after: &[u8]) -> bool {
+/// The first byte that is neither as before nor as after, or the size.
+fn other_than(seen: &[u8], before: &[u8], after: &[u8]) -> Option<String> {
     let byte = |of: &[u8], at: usize| of.get(at).copied().unwrap_or(0);
     let sizes = before.len().min(after.len())..=before.len().max(after.len());
-    let is_one = |(at, seen): (usize, &u8)| *seen == byte(before, at) || *seen == byte(after, at);
-    sizes.contains(&seen.len()) && seen.iter().enumerate().all(is_one)
+    if !sizes.contains(&seen.len()) {
+        return Some(format!("{} bytes and not {sizes:?}", seen.len()));
+    }
+    let is_other = |at: &usize| seen[*at] != byte(before, *at) && seen[*at] != byte(after, *at);
+    let others: Vec<usize> = (0..seen.len()).filter(is_other).collect();
+    let told = |at: &usize| format!("at {at} {} and not {} or {}", seen[*at], byte(before, *at), byte(after, *at));
+    let (first, last) = (others.first().map(told)?, others.last().map(told)?);
+    Some(format!("of {} bytes, {} before, {} others, from {first} to {last}", seen.len(), before.len(), others.len()))
 }

@@ -136,6 +136,9 @@ impl Disk {
             assert!(began.elapsed() < PATIENCE, "{} is still mounted elsewhere", self.emulated.device().display());
             std::thread::sleep(Duration::from_millis(10));
         }
+        // A program that looks through all block devices, as `mkfs.btrfs` does, keeps what the kernel remembers of this one while it has it open. A
+        // host that starts remembers nothing. Without power there is nothing that could be written before it is forgotten.
+        let _ = self.run(&["blockdev", "--flushbufs"], 0);
         self.emulated.drive().restore_power();
         if let Some(words) = self.kind.check {
             // 1: the checker has mended something.

@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, XattrFlags};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
 use super::{Destination, Make, Name, NodeId};
@@ -347,6 +347,11 @@ impl Destination for Local {
         }
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(file.data()?, how, range.start, range.end - range.start)?)
+    }
+
+    /// What was written and is not yet on the medium stays remembered.
+    fn forget_read(&self, file: &Held) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(file.data()?, 0, None, Advice::DontNeed)?)
     }
 
     fn next_data(&self, file: &Held, offset: u64) -> io::Result<Option<Range<u64>>> {

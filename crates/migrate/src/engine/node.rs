@@ -149,7 +149,11 @@ impl<D: Destination> Engine<D> {
         let mut missing = RangeSet::from(0..record.minsize);
         let block = self.destination.block_size();
         let mut at = 0;
-        while let Some(data) = self.destination.next_data(object, at).doing("looking for a stub's holes")? {
+        let next_data = |at| self.destination.next_data(object, at).doing("looking for a stub's holes");
+        if next_data(0)?.is_some() {
+            self.destination.forget_read(object).doing("looking for a stub's holes")?;
+        }
+        while let Some(data) = next_data(at)? {
             let end = if data.end >= status.size { u64::MAX } else { data.end / block * block };
             missing.remove(data.start.next_multiple_of(block)..end);
             at = data.end;

@@ -42,6 +42,7 @@ pub(super) const BASE: &[&str] = &[
     "apt-cache",
     "apt-get",
     "blkdiscard",
+    "blockdev",
     "chrt",
     "cp",
     "dpkg-deb",
