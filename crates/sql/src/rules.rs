@@ -18,7 +18,7 @@ mod recursion;
 mod truths;
 mod zeros;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use ishigaki_scan::exact;
@@ -34,6 +34,21 @@ pub(crate) use one_row::OneRow;
 pub(crate) use recursion::Recursion;
 pub(crate) use truths::TruthsAsLetters;
 pub(crate) use zeros::{OneZero, OneZeroInJoins};
+
+/// Whether a plan, or a subquery in it, has an operator.
+pub(crate) fn has_node(plan: &LogicalPlan, is: &dyn Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = found || is(node)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Whether a plan, or a subquery in it, reads a table of this name.
+pub(crate) fn reads(plan: &LogicalPlan, table: &str) -> Result<bool> {
+    has_node(plan, &|node| Ok(matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == table)))
+}
 
 /// Rewrites the expressions of all nodes of a plan, and of its subqueries, that are or have within them one of a form. They keep
 /// their names. Each is given with the columns that it may refer to.

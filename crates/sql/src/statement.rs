@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     CascadeOption, ContextModifier, CopyLegacyOption, CopyOption, CopySource, CopyTarget, CreateTable, CreateView,
-    Delete, DescribeAlias, Expr, Ident, Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject,
+    Delete, DescribeAlias, Expr, Function, Ident, Insert, ObjectName, ObjectType, Set, Statement as Ast, TableObject,
     TransactionAccessMode, TransactionMode, Truncate, TruncateTableTarget, Update, Value,
 };
 use datafusion::sql::sqlparser::parser::Parser;
@@ -383,6 +383,11 @@ fn has_no_type(expression: &Expr) -> bool {
         ),
         _ => false,
     }
+}
+
+/// The name of a function that is called, without its schema.
+fn function_name(function: &Function) -> Option<String> {
+    function.name.0.last().and_then(|part| part.as_ident()).map(identifier)
 }
 
 /// The name in an identifier by `PostgreSQL`'s rules: lower case unless it was quoted.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Column as PlanColumn;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, Statement as Ast, TableObject};
 use tokio::task::block_in_place;
 
 use crate::paged::Appender;
 use crate::row::{RowEncoder, row_key};
+use crate::rules::reads;
 use crate::statement::{identifier, table_name};
 use crate::table::TableDefinition;
 use crate::worker::Context;
@@ -161,18 +161,6 @@ async fn fill(
         row.push(value.alias(format!("__new_{position}")));
     }
     Ok(LogicalPlanBuilder::from(source).project(row)?.build()?)
-}
-
-/// Whether a plan reads a table.
-fn reads(plan: &LogicalPlan, table: &str) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            found |= scan.table_name.table() == table;
-        }
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 /// Stores new rows batch by batch.

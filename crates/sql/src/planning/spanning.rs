@@ -10,14 +10,16 @@ use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 
+use crate::rules::has_node;
+
 /// The plan with such keys among the conditions of inner joins.
 pub(super) fn as_conditions(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // Looking is quicker than to take every plan apart.
+    if !has_node(&plan, &|node| Ok(matches!(node, LogicalPlan::Join(join) if has_spanning_key(join))))? {
+        return Ok(plan);
+    }
     plan.transform_up_with_subqueries(|plan| match plan {
-        LogicalPlan::Join(join)
-            if join.join_type == JoinType::Inner
-                && join.null_equality == NullEquality::NullEqualsNothing
-                && join.on.iter().any(span) =>
-        {
+        LogicalPlan::Join(join) if has_spanning_key(&join) => {
             let (conditions, on): (Vec<_>, Vec<_>) = join.on.into_iter().partition(span);
             let conditions = conditions.into_iter().map(|(left, right)| left.eq(right));
             let filter = join.filter.into_iter().chain(conditions).reduce(Expr::and);
@@ -26,6 +28,12 @@ pub(super) fn as_conditions(plan: LogicalPlan) -> Result<LogicalPlan> {
         other => Ok(Transformed::no(other)),
     })
     .data()
+}
+
+fn has_spanning_key(join: &Join) -> bool {
+    join.join_type == JoinType::Inner
+        && join.null_equality == NullEquality::NullEqualsNothing
+        && join.on.iter().any(span)
 }
 
 fn span((left, right): &(Expr, Expr)) -> bool {

@@ -14,6 +14,7 @@ use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, RecursiveQuery};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use super::{has_node, reads};
 use crate::Error;
 
 /// The rule. To be run on the plan as it comes from the planner.
@@ -59,23 +60,10 @@ fn check(query: &RecursiveQuery) -> Result<()> {
 
 /// Whether rows of the recursive query itself are put together to one: the term then has a row for ever.
 fn aggregates(term: &LogicalPlan, name: &str) -> Result<bool> {
-    let names = |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == name);
-    has(term, &|node| match node {
-        LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => {
-            has(&aggregate.input, &|node| Ok(names(node)))
-        }
+    has_node(term, &|node| match node {
+        LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => reads(&aggregate.input, name),
         _ => Ok(false),
     })
-}
-
-/// Whether a plan, or a subquery in it, has an operator.
-fn has(plan: &LogicalPlan, is: &dyn Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= is(node)?;
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 /// Whether a cast gives the same value, or an error.

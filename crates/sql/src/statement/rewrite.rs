@@ -131,6 +131,23 @@ impl VisitorMut for Rewrite {
     }
 }
 
+/// A cast of an expression.
+fn cast(expression: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression), data_type, array: false, format: None }
+}
+
+/// The arguments of a call that have no names.
+fn arguments(function: &mut Function) -> impl Iterator<Item = &mut Expr> {
+    let list = match &mut function.args {
+        FunctionArguments::List(list) => list.args.as_mut_slice(),
+        _ => &mut [],
+    };
+    list.iter_mut().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument),
+        _ => None,
+    })
+}
+
 /// A plain call of a function.
 fn called(function: Ident, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
@@ -161,13 +178,7 @@ fn keep_exponent(expression: &mut Expr) {
             None => (digits.clone(), DataType::Double(ExactNumberInfo::None)),
         };
         let text = Value::SingleQuotedString(digits).with_span(value.span);
-        *expression = Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(Expr::Value(text)),
-            data_type,
-            array: false,
-            format: None,
-        };
+        *expression = cast(Expr::Value(text), data_type);
     }
 }
 

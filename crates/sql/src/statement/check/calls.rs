@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::functions;
-use crate::statement::{has_no_type, identifier};
+use crate::statement::{function_name, has_no_type, identifier};
 
 use super::{Found, refuse};
 
@@ -31,7 +31,7 @@ const FORMATS: [&str; 3] = ["to_char", "date_format", "to_date"];
 const OFFSETS: [&str; 3] = ["lag", "lead", "nth_value"];
 
 pub(super) fn check(function: &Function) -> Found {
-    let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+    let name = function_name(function).unwrap_or_default();
     match &function.over {
         Some(WindowType::NamedWindow(window)) => return no_window(&identifier(window)),
         Some(WindowType::WindowSpec(spec)) => {
@@ -136,7 +136,7 @@ fn says_its_type(expression: &Expr) -> bool {
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => says_its_type(inner),
         Expr::BinaryOp { left, op: _, right } => says_its_type(left) && says_its_type(right),
         Expr::Function(function) => {
-            let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+            let name = function_name(function).unwrap_or_default();
             let of = |argument: &FunctionArgExpr| match argument {
                 FunctionArgExpr::Expr(of) => says_its_type(of),
                 _ => true,

@@ -2,16 +2,16 @@
 //! gives decimals. DataFusion casts the default to the type of the values.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
 };
 
-use super::called;
+use super::{called, cast};
 use crate::functions::COMMON_TYPE;
-use crate::statement::{has_no_type, identifier};
+use crate::statement::{function_name, has_no_type};
 
 pub(super) fn with_common_type(expression: &mut Expr) {
     let Expr::Function(function) = expression else { return };
-    let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier);
+    let name = function_name(function);
     if !matches!(name.as_deref(), Some("lag" | "lead")) || function.over.is_none() {
         return;
     }
@@ -25,13 +25,7 @@ pub(super) fn with_common_type(expression: &mut Expr) {
         return;
     }
     if is_integer(default) {
-        *default = Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(default.clone()),
-            data_type: DataType::Int(None),
-            array: false,
-            format: None,
-        };
+        *default = cast(default.clone(), DataType::Int(None));
     }
     *of = called(Ident::with_quote('"', COMMON_TYPE), [of.clone(), default.clone()]);
 }

@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Value,
 };
 
+use super::cast;
 use crate::statement::identifier;
 use crate::statement::plain::plain_arguments;
 use crate::types::SqlType;
@@ -14,13 +15,7 @@ pub(super) fn name(expression: &mut Expr) {
         return;
     }
     let Some(known) = known(of) else { return };
-    *expression = Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(Expr::Value(Value::SingleQuotedString(known.to_owned()).into())),
-        data_type: DataType::Text,
-        array: false,
-        format: None,
-    };
+    *expression = cast(Expr::value(Value::SingleQuotedString(known.to_owned())), DataType::Text);
 }
 
 /// What an expression says of its type, where a query has less to say: texts have one type there, whatever their limit.

@@ -4,11 +4,11 @@
 //! one of BIGINT a DECIMAL. Operators see to their own operands; here are the places from where a number gets into a column.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, TableFactor,
-    UnaryOperator, Value,
+    DataType, Expr, FunctionArg, FunctionArgExpr, Select, SelectItem, TableFactor, UnaryOperator, Value,
 };
 
-use crate::statement::identifier;
+use super::{arguments, cast};
+use crate::statement::function_name;
 
 /// Functions whose result has the type of their arguments.
 const SAME: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
@@ -26,11 +26,11 @@ pub(super) fn selected(select: &mut Select) {
 pub(super) fn within(expression: &mut Expr) {
     match expression {
         Expr::Case { .. } => narrow(expression),
-        Expr::Function(_) => {
-            let chosen = name(expression)
+        Expr::Function(function) => {
+            let chosen = function_name(function)
                 .is_some_and(|name| matches!(&*name, "sum" | "avg" | "pg_typeof") || SAME.contains(&&*name));
             if chosen {
-                arguments(expression).for_each(narrow);
+                arguments(function).for_each(narrow);
             }
         }
         _ => {}
@@ -45,7 +45,7 @@ pub(super) fn of_table_function(table: &mut TableFactor) {
             && matches!(argument, Expr::BinaryOp { .. } | Expr::Nested(_))
             && is_of_numbers(argument)
         {
-            *argument = cast(argument, DataType::BigInt(None));
+            *argument = cast(argument.clone(), DataType::BigInt(None));
         }
     }
 }
@@ -58,10 +58,6 @@ fn is_of_numbers(expression: &Expr) -> bool {
         Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.parse::<i64>().is_ok()),
         _ => false,
     }
-}
-
-fn cast(expression: &Expr, data_type: DataType) -> Expr {
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expression.clone()), data_type, array: false, format: None }
 }
 
 /// Has the numbers that an expression may be read as INTEGER.
@@ -77,7 +73,7 @@ fn narrow(expression: &mut Expr) {
             }
         }
         _ if is_integer(expression) => {
-            *expression = cast(expression, DataType::Int(None));
+            *expression = cast(expression.clone(), DataType::Int(None));
         }
         _ => {}
     }
@@ -91,26 +87,6 @@ fn is_integer(expression: &Expr) -> bool {
         }
         _ => false,
     }
-}
-
-/// The name of a function that is called.
-fn name(expression: &Expr) -> Option<String> {
-    let Expr::Function(function) = expression else { return None };
-    function.name.0.last().and_then(|part| part.as_ident()).map(identifier)
-}
-
-fn arguments(expression: &mut Expr) -> impl Iterator<Item = &mut Expr> {
-    let list = match expression {
-        Expr::Function(function) => match &mut function.args {
-            FunctionArguments::List(list) => list.args.as_mut_slice(),
-            _ => &mut [],
-        },
-        _ => &mut [],
-    };
-    list.iter_mut().filter_map(|argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

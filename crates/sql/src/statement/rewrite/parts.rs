@@ -1,15 +1,16 @@
 //! `date_part('year', x)` is what `EXTRACT(YEAR FROM x)` is, as a DOUBLE.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Value,
+    DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, Value,
 };
 
-use crate::statement::identifier;
+use super::cast;
+use crate::statement::function_name;
 
 pub(super) fn of_time(expression: &mut Expr) {
     let Expr::Function(function) = expression else { return };
-    let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier);
+    let name = function_name(function);
     if !matches!(name.as_deref(), Some("date_part" | "datepart")) {
         return;
     }
@@ -30,11 +31,5 @@ pub(super) fn of_time(expression: &mut Expr) {
         syntax: ExtractSyntax::From,
         expr: Box::new(of.clone()),
     };
-    *expression = Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(extract),
-        data_type: DataType::Double(ExactNumberInfo::None),
-        array: false,
-        format: None,
-    };
+    *expression = cast(extract, DataType::Double(ExactNumberInfo::None));
 }

@@ -1,13 +1,11 @@
 //! Regular expressions: a point matches a line break, as in `PostgreSQL`, and what takes the place of a match has `\1` and `\&` for its
 //! parts, and no other signs of its own.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, Value};
 
-use super::called;
 use super::plain::plain_arguments;
-use crate::statement::identifier;
+use super::{arguments, called};
+use crate::statement::function_name;
 
 /// What has a point match every character.
 const POINT_IS_ANY: &str = "(?s)";
@@ -22,28 +20,20 @@ pub(super) fn match_as_postgresql(expression: &mut Expr) {
             any_point(right);
         }
         Expr::Function(function) if plain_arguments(function).is_some() => {
-            let name = function.name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+            let name = function_name(function).unwrap_or_default();
             if !FUNCTIONS.contains(&name.as_str()) {
                 return;
             }
-            if let Some(pattern) = argument(function, 1) {
+            if let Some(pattern) = arguments(function).nth(1) {
                 any_point(pattern);
             }
             if name == "regexp_replace"
-                && let Some(replacement) = argument(function, 2)
+                && let Some(replacement) = arguments(function).nth(2)
             {
                 plain_signs(replacement);
             }
         }
         _ => {}
-    }
-}
-
-fn argument(function: &mut Function, at: usize) -> Option<&mut Expr> {
-    let FunctionArguments::List(list) = &mut function.args else { return None };
-    match list.args.get_mut(at)? {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument),
-        _ => None,
     }
 }
 
