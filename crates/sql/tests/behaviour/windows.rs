@@ -110,3 +110,15 @@ fn a_window_over_groups_may_order_by_an_aggregate() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn a_frame_with_an_infinite_offset_is_refused() {
+    let shell = Shell::with("CREATE TABLE n (d DOUBLE PRECISION); INSERT INTO n VALUES (1), ('-Infinity')");
+    for frame in
+        ["'Infinity' PRECEDING AND CURRENT ROW", "CURRENT ROW AND 'inf' FOLLOWING", "'NaN' PRECEDING AND '1' FOLLOWING"]
+    {
+        let sql = format!("SELECT count(*) OVER (ORDER BY d RANGE BETWEEN {frame}) FROM n");
+        shell.refuses(&sql, &["a RANGE frame with an infinite offset"]);
+    }
+    assert_eq!(shell.rows("SELECT count(*) OVER (ORDER BY d RANGE '1.5' PRECEDING) FROM n ORDER BY d"), ["1", "1"]);
+}
