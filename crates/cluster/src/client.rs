@@ -124,7 +124,8 @@ impl ClusterExec {
         Self { scheduler: scheduler.to_owned(), nodes: Arc::clone(nodes), plan, properties: Arc::new(properties) }
     }
 
-    /// The same with another plan.
+    /// The same with another plan. The operators' macro takes what may fail.
+    #[expect(clippy::unnecessary_wraps)]
     fn over(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::new(&self.scheduler, &self.nodes, plan)))
     }

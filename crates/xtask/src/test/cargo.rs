@@ -154,9 +154,9 @@ impl Failures {
         Self { told: String::new(), begins, ends: |line| line == "failures:", left: 0 }
     }
 
-    /// Of cargo: which programs failed. A program without the usual harness says nothing else that could be told apart.
+    /// Of cargo: what did not compile, and which programs failed. A program without the usual harness says nothing else that could be told apart.
     fn of_cargo() -> Self {
-        let begins = |line: &str| line.starts_with("error:") && line.contains("failed");
+        let begins = |line: &str| line.starts_with("error:") || line.starts_with("error[");
         Self { told: String::new(), begins, ends: |line| line.trim_start().starts_with("Running"), left: 0 }
     }
 
@@ -221,6 +221,15 @@ mod tests {
                     process didn't exit\n     Running tests/b.rs (b-2)\nb's own words\n";
         let expected =
             "\n    error: test failed, to rerun pass `-p a --test a`\n    Caused by:\n      process didn't exit";
+        assert_eq!(heard(Failures::of_cargo(), told), expected);
+    }
+
+    #[test]
+    fn what_does_not_compile_is_known_at_the_end() {
+        let told = "   Compiling a v0.1.0\nwarning: unused\nerror: this lint is denied\n --> a.rs:1:2\n\nerror[E0308]: mismatched types\n \
+                    --> a.rs:3:4\nerror: could not compile `a` (lib test) due to 2 previous errors\n";
+        let expected = "\n    error: this lint is denied\n     --> a.rs:1:2\n    error[E0308]: mismatched types\n     \
+                        --> a.rs:3:4\n    error: could not compile `a` (lib test) due to 2 previous errors";
         assert_eq!(heard(Failures::of_cargo(), told), expected);
     }
 }
