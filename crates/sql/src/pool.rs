@@ -3,7 +3,8 @@
 //! An operator that can spill may hold at most as much as is free: alone it gets half, two get a third each, and there is
 //! always as much left for operators that can not spill, for those that begin, and for merging what was spilled. A little,
 //! and its first piece, an operator gets wherever it fits: with nothing it could not even begin to spill. No share is set
-//! aside for an operator that does not need it. Operators that can not spill take what there is.
+//! aside for an operator that does not need it. Operators that can not spill take what there is. A merge of what was spilled gets memory
+//! for two runs wherever it fits, for it can not do with less.
 //!
 //! The rule is that of shared packet buffers: A. K. Choudhury and E. L. Hahne, *Dynamic queue length thresholds for
 //! shared-memory packet switches*, IEEE/ACM Transactions on Networking 6(2), 1998.
@@ -57,7 +58,9 @@ impl MemoryPool for SharedPool {
         let mut used = self.used.lock();
         let (free, size) = (self.limit.saturating_sub(*used), reservation.size());
         let name = reservation.consumer().name();
-        let gives_way = reservation.consumer().can_spill() || name.starts_with(MERGES);
+        // The reservation for another run is about as large as that for the first one.
+        let is_second_run = name.starts_with(MERGES) && size <= additional;
+        let gives_way = (reservation.consumer().can_spill() || name.starts_with(MERGES)) && !is_second_run;
         let fits = free
             .checked_sub(additional)
             .is_some_and(|rest| !gives_way || size == 0 || size + additional <= rest.max(self.limit / LITTLE));

@@ -9,15 +9,18 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
 use ishigaki_base::ErrorKind;
+use tokio::runtime::Handle;
 
 use crate::outcome::Rows;
 use crate::worker::{Context, Reply};
@@ -25,6 +28,9 @@ use crate::{Error, Outcome, Result, explain, statement, view};
 
 /// How many rows may wait before the first are handed out.
 const HELD_BACK: usize = 8192;
+
+/// How many rows a batch has where memory is short.
+const SMALL_BATCH: usize = 512;
 
 /// Runs a query and answers with its rows.
 pub(crate) async fn run(context: &Context<'_>, ast: &Ast, reply: &mut Reply) -> Result<Option<Outcome>> {
@@ -35,12 +41,43 @@ pub(crate) async fn run(context: &Context<'_>, ast: &Ast, reply: &mut Reply) -> 
 /// Runs a planned query and answers with its rows.
 pub(crate) async fn run_plan(context: &Context<'_>, plan: &LogicalPlan, reply: &mut Reply) -> Result<Option<Outcome>> {
     let mut is_handed_out = false;
-    match attempt(context, context.state, plan, reply, &mut is_handed_out).await {
-        Err(error) if !is_handed_out && is_join_too_large(context.state, &error) => {
-            attempt(context, &without_hash_joins(context.state), plan, reply, &mut is_handed_out).await
+    let mut state = Cow::Borrowed(context.state);
+    loop {
+        match attempt(context, &state, plan, reply, &mut is_handed_out).await {
+            Err(error) if !is_handed_out => match in_less_memory(&state, &error) {
+                Some(less) => state = Cow::Owned(less),
+                None => return Err(error),
+            },
+            outcome => return outcome,
         }
-        outcome => outcome,
     }
+}
+
+/// Settings under which a query that has run out of memory may have enough: joins sort their rows, which can be spilled where those
+/// of a hash join can not; and then one thread sorts alone, where each of several needs memory to merge what it has spilled.
+fn in_less_memory(state: &SessionState, error: &Error) -> Option<SessionState> {
+    if is_join_too_large(state, error) {
+        return Some(without_hash_joins(state));
+    }
+    is_sort_too_large(state, error).then(|| by_one_thread(state))
+}
+
+/// Whether memory has run out in operators that spill, of which several run at a time.
+fn is_sort_too_large(state: &SessionState, error: &Error) -> bool {
+    let can_spill = state.runtime_env().disk_manager.tmp_files_enabled();
+    can_spill
+        && state.config_options().execution.target_partitions > 1
+        && error.kind() == ErrorKind::Exhausted
+        && ["Sort", "Aggregate", "SMJ", "Repartition"].iter().any(|name| error.to_string().contains(name))
+}
+
+/// The same settings, but that one thread runs the query, with small batches.
+fn by_one_thread(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    let options = &mut state.config_mut().options_mut().execution;
+    options.target_partitions = 1;
+    options.batch_size = ConfigNonZeroUsize::try_new(SMALL_BATCH).unwrap_or(options.batch_size);
+    state
 }
 
 /// Whether memory has run out in a hash join, which can not spill, where rows can be spilled: a join of sorted rows can.
@@ -108,7 +145,40 @@ pub(crate) fn has_alike_names(error: &DataFusionError) -> bool {
 /// Optimizes a plan and starts it.
 pub(crate) async fn start(state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
     let physical = state.create_physical_plan(plan).await?;
-    Ok(execute_stream(physical, state.task_ctx())?)
+    let is_long = has_long_steps(&physical);
+    let stream = execute_stream(physical, state.task_ctx())?;
+    Ok(if is_long { on_thread_of_its_own(stream) } else { stream })
+}
+
+/// Whether an operator of a plan may take long for one batch, without a pause in which a task that waits for it could do something
+/// else: windows compute all rows of a partition at once, and joins without an equality compare all rows.
+fn has_long_steps(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    const LONG: [&str; 5] =
+        ["WindowAggExec", "BoundedWindowAggExec", "CrossJoinExec", "NestedLoopJoinExec", "SortMergeJoinExec"];
+    LONG.contains(&plan.name()) || plan.children().into_iter().any(has_long_steps)
+}
+
+/// Rows that another thread computes. The task that takes them sees at once that its statement is cancelled; the thread sees that
+/// nothing takes them any more when its operator is through with what it does.
+fn on_thread_of_its_own(mut stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let mut builder = RecordBatchReceiverStream::builder(stream.schema(), 1);
+    let rows = builder.tx();
+    builder.spawn_blocking(move || {
+        Handle::current().block_on(async {
+            loop {
+                let batch = tokio::select! {
+                    biased;
+                    () = rows.closed() => return Ok(()),
+                    batch = stream.next() => batch,
+                };
+                let Some(batch) = batch else { return Ok(()) };
+                if rows.send(batch).await.is_err() {
+                    return Ok(());
+                }
+            }
+        })
+    });
+    builder.build()
 }
 
 /// The columns of a result under the names that the client sees.
@@ -147,14 +217,11 @@ pub(crate) async fn collect(context: &Context<'_>, plans: &[LogicalPlan], what: 
     let mut batches = Vec::new();
     for plan in plans {
         let (rows, bytes) = (batches.len(), reservation.size());
-        match collect_one(context, context.state, plan, &reservation, &mut batches).await {
-            Err(error) if is_join_too_large(context.state, &error) => {
-                batches.truncate(rows);
-                reservation.shrink(reservation.size() - bytes);
-                let state = without_hash_joins(context.state);
-                collect_one(context, &state, plan, &reservation, &mut batches).await?;
-            }
-            outcome => outcome?,
+        let mut state = Cow::Borrowed(context.state);
+        while let Err(error) = collect_one(context, &state, plan, &reservation, &mut batches).await {
+            state = Cow::Owned(in_less_memory(&state, &error).ok_or(error)?);
+            batches.truncate(rows);
+            reservation.shrink(reservation.size() - bytes);
         }
     }
     Ok(Collected { batches, reservation })

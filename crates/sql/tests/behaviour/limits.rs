@@ -73,6 +73,29 @@ fn planning_ends_when_the_statement_is_cancelled() {
 }
 
 #[test]
+fn a_window_over_many_rows_ends_when_the_statement_is_cancelled() {
+    let shell =
+        Shell::with("CREATE TABLE m (id BIGINT PRIMARY KEY); INSERT INTO m SELECT value FROM generate_series(1, 2500)");
+    let window = "SELECT max(w) FROM (SELECT lag(a.id, 3) OVER (ORDER BY b.id, a.id) + sum(b.id) OVER () AS w FROM m a, m b) AS t";
+    for after in [50, 400, 1500] {
+        let cancel = shell.session.cancel_handle();
+        let error = std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(after));
+                cancel.cancel();
+                Instant::now()
+            });
+            let outcome = shell.session.execute_blocking(window).map(drop);
+            let (ended, asked) = (Instant::now(), thread.join().expect("the thread"));
+            assert!(ended < asked + Duration::from_secs(5), "{:?} after it was cancelled", ended - asked);
+            outcome
+        });
+        // On a fast machine it may be complete before.
+        assert!(error.is_ok() || error.is_err_and(|error| error.kind() == ErrorKind::Cancelled));
+    }
+}
+
+#[test]
 fn what_the_planner_can_not_do_is_refused_by_name() {
     let shell = Shell::with("CREATE TABLE t (a TEXT, c BYTEA); INSERT INTO t VALUES ('x', NULL)");
     shell.refuses("SELECT avg(a) FROM t", &["avg", "not supported"]);

@@ -97,11 +97,33 @@ fn a_grouping_and_a_join_larger_than_memory_give_what_a_small_one_would() {
     let sum = (ROWS - 1) * ROWS / 2;
     let joined = "SELECT count(*), sum(a.id), sum(b.mixed) FROM large a JOIN large b ON a.mixed = b.id AND a.pad <> b.pad || 'z'";
     assert_eq!(large.rows(joined), [format!("{ROWS}|{sum}|{sum}")]);
+    // Sorted rows, too, meet where one has 0 and the other -0.
+    let zeros = "SELECT count(*), min(a.id) FROM large a JOIN large b \
+                 ON (- a.mixed::DOUBLE PRECISION) = (0.0 - b.id::DOUBLE PRECISION) AND a.pad <> b.pad || 'z'";
+    assert_eq!(large.rows(zeros), [format!("{ROWS}|0")]);
     assert_eq!(large.spilled(), [] as [String; 0]);
     let folder = large.directory.path().join("spill");
     let Large { directory: _directory, database, session } = large;
     drop((database, session));
     assert_eq!(files(&folder), [] as [String; 0], "nothing stays, the lock neither");
+}
+
+#[test]
+fn many_threads_sort_and_group_in_memory_that_is_little_for_each() {
+    for (threads, memory) in [(8, 24), (16, 12)] {
+        let directory = tempfile::tempdir().unwrap();
+        let settings =
+            Settings { query_memory: ByteSize::mib(memory), threads: threads.try_into().ok(), ..Settings::default() };
+        let database = Database::open(directory.path(), settings).unwrap();
+        let session = database.session();
+        let wide = "SELECT value AS id, value * 7919 % 40000 AS mixed, repeat('x', 900) || value AS pad FROM generate_series(0, 39999)";
+        let sorted = rows(&session, &format!("SELECT mixed FROM ({wide}) AS t ORDER BY mixed, pad"));
+        assert!(sorted.iter().enumerate().all(|(at, row)| *row == at.to_string()), "{threads} threads");
+        let grouped = format!(
+            "SELECT count(*), sum(n) FROM (SELECT pad || 'y' AS p, count(*) AS n FROM ({wide}) t GROUP BY 1) AS g"
+        );
+        assert_eq!(rows(&session, &grouped), ["40000|40000"], "{threads} threads");
+    }
 }
 
 #[test]
