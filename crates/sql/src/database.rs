@@ -270,10 +270,11 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     analyzers.push(Arc::new(TextsAsBytes));
     analyzers.push(Arc::new(TextsAsTimes));
     analyzers.push(Arc::new(Intervals));
-    analyzers.push(Arc::new(OneZero));
     analyzers.push(Arc::new(ExactNumbers));
     analyzers.push(Arc::new(JoinedTexts));
     analyzers.push(Arc::new(CountRows));
+    // Also in the windows that count rows.
+    analyzers.push(Arc::new(OneZero));
     analyzers.push(Arc::new(Unnest));
     let mut state = SessionStateBuilder::new()
         .with_config(config)

@@ -61,6 +61,10 @@ fn both_zeros_are_one_value_of_a_set() {
     );
     assert_eq!(shell.rows("SELECT count(*) FROM (SELECT DISTINCT x, r FROM f) AS d"), ["4"]);
     assert_eq!(shell.rows("SELECT count(*), count(x) FROM f GROUP BY x ORDER BY x"), ["2|2", "1|1", "2|2", "1|0"]);
+    assert_eq!(
+        shell.rows("SELECT count(*) FROM (SELECT x FROM f EXCEPT ALL SELECT '-0'::DOUBLE PRECISION) AS d"),
+        ["5"]
+    );
     assert_eq!(shell.rows("SELECT count(*) FROM (SELECT x FROM f INTERSECT ALL SELECT -x FROM f) AS d"), ["5"]);
     assert_eq!(shell.rows("SELECT count(*) FROM f a JOIN f b ON a.x = b.x"), ["9"]);
     assert_eq!(
