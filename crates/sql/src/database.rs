@@ -29,7 +29,7 @@ use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
     Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, TextsAsBytes, TextsAsTimes,
-    TruthsAsLetters, WideFrames,
+    TruthsAsLetters, WideFrames, WrittenGroups,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -256,6 +256,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     config.options_mut().extensions.insert(scans);
     // Before DataFusion's coercion of types; behind it, what that has left.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(WrittenGroups),
         Arc::new(Recursion),
         Arc::new(OneRow),
         Arc::new(Barrier),

@@ -7,6 +7,7 @@ mod age;
 mod buckets;
 mod common_type;
 mod digest;
+mod end_of_groups;
 mod mode;
 mod type_of;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use common_type::COMMON_TYPE;
+pub(crate) use end_of_groups::END_OF_GROUPS;
 
 /// All of one value each.
 pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
@@ -28,7 +30,10 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// Those of which a plan has calls before it is optimized, and none afterwards.
 pub(crate) fn planned() -> Vec<Arc<ScalarUDF>> {
-    vec![Arc::new(ScalarUDF::from(common_type::CommonType::default()))]
+    vec![
+        Arc::new(ScalarUDF::from(common_type::CommonType::default())),
+        Arc::new(ScalarUDF::from(end_of_groups::EndOfGroups::default())),
+    ]
 }
 
 /// All of the values of a group.

@@ -31,6 +31,8 @@ mod spanning;
 mod totals;
 mod veil;
 
+pub(crate) use keys::{are_doubtful as has_doubtful_keys, determined_by};
+
 /// The longest that a statement is planned.
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -143,6 +145,9 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
             ("eliminate_duplicated_expr", LogicalPlan::Sort(_)) => return Ok(Transformed::no(plan)),
             ("eliminate_join", _) if keys::are_doubtful(&plan)? => return Ok(Transformed::no(plan)),
             ("eliminate_cross_join", _) => return self.0.rewrite(spanning::as_conditions(plan)?, config),
+            ("optimize_projections", _) if keys::are_doubtful(&plan)? => {
+                return self.0.rewrite(keys::sound(plan)?, config);
+            }
             ("replace_distinct_aggregate", _) => return keys::distinct(&self.0, plan, config),
             ("single_distinct_aggregation_to_group_by", _) => return grouped_twice(&self.0, plan, config),
             _ => {}

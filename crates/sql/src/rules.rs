@@ -2,7 +2,7 @@
 //!
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
 //! recursive terms of other types than the first,
-//! [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
+//! [`WrittenGroups`] has rows grouped by what a statement says, [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
 //! that have room for them, [`Intervals`] has intervals compared as there, [`OneZero`] zeros that are equal ordered and found as such, and
 //! [`TruthsAsLetters`] has BOOLEANs written as there; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
@@ -11,6 +11,7 @@ mod barrier;
 mod bytes;
 mod floats;
 mod frames;
+mod groups;
 mod intervals;
 mod moments;
 mod one_row;
@@ -28,6 +29,7 @@ pub(crate) use barrier::Barrier;
 pub(crate) use bytes::TextsAsBytes;
 pub(crate) use floats::FloatsStayFloats;
 pub(crate) use frames::WideFrames;
+pub(crate) use groups::WrittenGroups;
 pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;

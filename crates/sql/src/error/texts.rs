@@ -1,5 +1,7 @@
 //! What a caller reads of errors of DataFusion's own and of the parser's.
 
+use std::borrow::Cow;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -16,10 +18,19 @@ pub(super) fn text_of(error: &DataFusionError) -> String {
             (_, DataFusionError::NotImplemented(what) | DataFusionError::Internal(what)) => unplanned(what).to_string(),
             (_, root) => {
                 let text = root.message();
+                let text = no_group(&text).map_or(text, Cow::Owned);
                 without_marks(text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(&text)).into_owned()
             }
         },
     }
+}
+
+/// The text of an error about a column that is no group, without a list of those that are: DataFusion has added some.
+fn no_group(text: &str) -> Option<String> {
+    const NO_GROUP: &str = "\" must appear in the GROUP BY clause";
+    let (before, _) = text.split_once(NO_GROUP)?;
+    let (_, column) = before.rsplit_once("column \"")?;
+    Some(format!("column \"{column}{NO_GROUP} or be used in an aggregate function"))
 }
 
 /// The longest part of a planner's own words that is shown.

@@ -3,16 +3,17 @@
 //! DataFusion notes with each operator which columns determine which. A join makes rows of a key occur several times; an aggregate
 //! above it takes such a key for one of its groups all the same, whatever it groups by besides: of `SELECT DISTINCT a.id, b.n FROM
 //! a, b`, it says that `id` determines `n` and occurs once. Then a `DISTINCT id` over it was dropped, as was the sort key `n` behind
-//! `id`. So the rules that go by keys are asked with the keys that there are.
+//! `id`, and the group `n` beside it. So the rules that go by keys are asked with the keys that there are.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Dependency, FunctionalDependence, FunctionalDependencies, Result};
+use datafusion::common::{
+    Column, DFSchema, Dependency, FunctionalDependence, FunctionalDependencies, HashSet, Result,
+    get_target_functional_dependencies,
+};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-
-use crate::Error;
 
 /// What DataFusion's rule makes of `plan`, a DISTINCT, by the keys that there are.
 pub(super) fn distinct(
@@ -24,13 +25,7 @@ pub(super) fn distinct(
     if !are_doubtful(of.input())? {
         return rule.rewrite(LogicalPlan::Distinct(of), config);
     }
-    let Distinct::All(input) = of else {
-        return Err(Error::unsupported(
-            "DISTINCT ON over a grouped join",
-            "keep the rows of the subquery in a table of its own, or write GROUP BY with min or max",
-        )
-        .into());
-    };
+    let Distinct::All(input) = of else { return rule.rewrite(LogicalPlan::Distinct(of), config) };
     let sound = Arc::new(sound(LogicalPlan::clone(&input))?);
     let rewritten = rule.rewrite(LogicalPlan::Distinct(Distinct::All(sound)), config)?;
     Ok(Transformed::yes(match rewritten.data {
@@ -44,7 +39,7 @@ pub(super) fn distinct(
 }
 
 /// Whether an aggregate in a plan says of columns that they are a key, and they are none.
-pub(super) fn are_doubtful(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn are_doubtful(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| Ok(matches!(node, LogicalPlan::Aggregate(aggregate) if !has_said_keys(aggregate))))
 }
 
@@ -55,8 +50,16 @@ fn has_said_keys(aggregate: &Aggregate) -> bool {
     said.iter().all(|one| keys.iter().any(|key| key == one))
 }
 
+/// The columns of a plan that groups by these of its columns determine.
+pub(crate) fn determined_by(plan: &LogicalPlan, groups: &[Expr]) -> Result<HashSet<Column>> {
+    let sound = sound(plan.clone())?;
+    let names: Vec<_> = groups.iter().map(|group| group.schema_name().to_string()).collect();
+    let determined = get_target_functional_dependencies(sound.schema(), &names).unwrap_or_default();
+    Ok(determined.into_iter().map(|column| Column::from(sound.schema().qualified_field(column))).collect())
+}
+
 /// The plan with the keys that its aggregates have, and those that follow above.
-fn sound(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn sound(plan: LogicalPlan) -> Result<LogicalPlan> {
     let sound = plan.transform_up(|node| {
         let node = match node {
             LogicalPlan::Aggregate(mut aggregate) => {

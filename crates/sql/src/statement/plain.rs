@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(rewritten("SELECT a FROM t OFFSET 2 FETCH NEXT 3 ROWS ONLY"), "SELECT a FROM t LIMIT 3 OFFSET 2");
         assert_eq!(
             rewritten("SELECT -5, max(a) FROM t GROUP BY b ORDER BY 1, 2"),
-            "SELECT CAST(-5 AS INT), max(a) FROM t GROUP BY b ORDER BY 2"
+            "SELECT CAST(-5 AS INT), max(a) FROM t GROUP BY b, \"end_of_groups ;\"() ORDER BY 2"
         );
         assert_eq!(rewritten("SELECT *, 5 FROM t ORDER BY 2"), "SELECT *, CAST(5 AS INT) FROM t ORDER BY 2");
         assert_eq!(rewritten("SELECT mod(a + 1, b), every(c)"), "SELECT ((a + 1) % (b)), bool_and(c)");

@@ -3,6 +3,7 @@
 pub(super) mod alike;
 mod ctes;
 mod defaults;
+mod groups;
 mod known_types;
 mod lengths;
 mod literals;
@@ -82,6 +83,7 @@ impl VisitorMut for Rewrite {
         self.windows.enter_select(select);
         rows::in_group_by(select);
         tables::group_of_all(select);
+        groups::mark_end(select);
         lengths::keep_names(select);
         alike::tell_apart(&mut select.projection, self.queries.last().is_some_and(|(is_derived, _)| *is_derived));
         ControlFlow::Continue(())

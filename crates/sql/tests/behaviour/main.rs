@@ -6,6 +6,7 @@ mod correlated;
 mod damage;
 mod dml_planning;
 mod exactness;
+mod groups;
 mod large;
 mod limits;
 mod merged;

@@ -69,9 +69,13 @@ impl Generator<'_> {
 
     /// A subquery in FROM; it sees nothing of what is around it.
     fn derived(&mut self, depth: usize) -> (Tree, Source) {
-        let families: Vec<Family> = (0..self.random.usize(1..4)).map(|_| Family::any(self.random)).collect();
         let around = std::mem::take(&mut self.scopes);
-        let query = self.query(&families, depth);
+        let (query, families) = if self.chance(30) {
+            self.of_a_join()
+        } else {
+            let families: Vec<Family> = (0..self.random.usize(1..4)).map(|_| Family::any(self.random)).collect();
+            (self.query(&families, depth), families)
+        };
         self.scopes = around;
         let name = self.fresh("d");
         let names: Vec<String> = (1..=families.len()).map(|number| format!("c{number}")).collect();
@@ -80,6 +84,30 @@ impl Generator<'_> {
         let columns = names.iter().zip(&families).map(column).collect();
         let tree = tree!(Sort::Words; "(", query, format!(") AS {name} ({})", names.join(", ")));
         (tree, Source { name, of: String::new(), columns })
+    }
+
+    /// Different rows of a join, of which the first column is often a table's key and has its values several times.
+    fn of_a_join(&mut self) -> (Tree, Vec<Family>) {
+        let (left, first) = self.table(&[]);
+        let (right, second) = self.table(std::slice::from_ref(&first.name));
+        let key = (first.name.clone(), first.columns[0].clone());
+        let all =
+            [&first, &second].into_iter().flat_map(|source| source.columns.iter().map(move |column| (source, column)));
+        let all: Vec<(String, Column)> = all.map(|(source, column)| (source.name.clone(), column.clone())).collect();
+        let others = (0..self.random.usize(1..3)).map(|_| all[self.random.usize(..all.len())].clone());
+        let columns: Vec<(String, Column)> = std::iter::once(key).chain(others).collect();
+        let families: Vec<Family> = columns.iter().map(|(_, column)| column.family).collect();
+        let items = columns.iter().map(|(source, column)| Tree::words(format!("{source}.{}", column.name))).collect();
+        let list = Part::List { separator: ", ", items, least: columns.len() };
+        let mut scope = Scope { sources: vec![first], merged: Vec::new() };
+        let (clause, _) = self.join(right, second, &mut scope);
+        let from = tree!(Sort::Words; " FROM ", left, clause);
+        let query = if self.chance(50) {
+            tree!(Sort::Query(columns.len()); "SELECT DISTINCT ", list, from)
+        } else {
+            tree!(Sort::Query(columns.len()); "SELECT ", list.clone(), from, " GROUP BY ", list)
+        };
+        (query, families)
     }
 
     /// Joins one more source to a scope; says whether it must be the last one, because JOIN binds closer than a comma.

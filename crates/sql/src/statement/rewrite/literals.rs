@@ -104,7 +104,7 @@ mod tests {
             ("SELECT coalesce(a, 0) FROM t WHERE b = 2", "SELECT coalesce(a, CAST(0 AS INT)) FROM t WHERE b = 2"),
             (
                 "SELECT a FROM t GROUP BY CASE WHEN a > 1 THEN 1 END",
-                "SELECT a FROM t GROUP BY CASE WHEN a > 1 THEN CAST(1 AS INT) END",
+                "SELECT a FROM t GROUP BY CASE WHEN a > 1 THEN CAST(1 AS INT) END, \"end_of_groups ;\"()",
             ),
         ] {
             assert_eq!(Statement::parse(sql).expect("parses")[0].to_string(), rewritten);

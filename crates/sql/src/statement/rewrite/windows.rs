@@ -6,7 +6,8 @@
 //! extended so, is left in the tree, where `check` refuses it.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, WindowSpec, WindowType,
+    Expr, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, WindowSpec, WindowType,
 };
 
 use crate::statement::identifier;
@@ -59,9 +60,23 @@ impl Scopes {
             WindowType::WindowSpec(spec) => extended(known, spec),
         };
         if let Some(spec) = resolved {
-            *over = WindowType::WindowSpec(spec);
+            *over = WindowType::WindowSpec(framed(spec));
         }
     }
+}
+
+/// A window with the frame that it has where none is written: to the last of the rows that the order does not tell from this one.
+/// DataFusion would end it at the row itself where it takes a column of the order for a key.
+fn framed(spec: WindowSpec) -> WindowSpec {
+    if spec.order_by.is_empty() || spec.window_frame.is_some() {
+        return spec;
+    }
+    let frame = WindowFrame {
+        units: WindowFrameUnits::Range,
+        start_bound: WindowFrameBound::Preceding(None),
+        end_bound: Some(WindowFrameBound::CurrentRow),
+    };
+    WindowSpec { window_frame: Some(frame), ..spec }
 }
 
 /// What the definitions of a SELECT come to, up to the first that is wrong.

@@ -1,0 +1,89 @@
+//! Groups over subqueries of grouped joins, whose rows DataFusion takes for those of a key.
+
+use crate::shell::Shell;
+
+/// `q` has each `x` several times, and each `z`.
+const Q: &str = "(SELECT a.id AS x, b.n AS z, count(*) AS c FROM a, b GROUP BY a.id, b.n) AS q";
+
+fn shell() -> Shell {
+    Shell::with(
+        "CREATE TABLE a (id INT PRIMARY KEY, v INT); INSERT INTO a VALUES (1, 1), (2, 1);
+         CREATE TABLE b (n INT, w INT); INSERT INTO b VALUES (1, 1), (2, 1), (3, 2), (3, 2);
+         CREATE VIEW q AS SELECT a.id AS x, b.n AS z, count(*) AS c FROM a, b GROUP BY a.id, b.n",
+    )
+}
+
+#[test]
+fn a_group_that_is_not_selected_is_one() {
+    let shell = shell();
+    let distinct = "(SELECT DISTINCT a.id AS x, b.n AS z FROM a, b) AS q";
+    for q in [Q, distinct, "q"] {
+        for (query, expected) in [
+            ("SELECT x, count(*) FROM {q} GROUP BY x, z ORDER BY x", "1|1, 1|1, 1|1, 2|1, 2|1, 2|1"),
+            ("SELECT x FROM {q} GROUP BY z, x HAVING count(*) > 0 ORDER BY x", "1, 1, 1, 2, 2, 2"),
+            ("SELECT max(x) FROM {q} GROUP BY 1 + 0, x, z ORDER BY 1", "1, 1, 1, 2, 2, 2"),
+            ("SELECT count(*) FROM (SELECT x FROM {q} GROUP BY x, z) AS g", "6"),
+            (
+                "SELECT x, (SELECT count(*) FROM {q} WHERE q.x = a.id GROUP BY q.x) FROM (SELECT 1 AS x) AS o, a ORDER BY id",
+                "1|3, 1|3",
+            ),
+            (
+                "SELECT x, count(*) FROM {q} JOIN b ON b.n <> q.z GROUP BY x, z ORDER BY 1, 2",
+                "1|2, 1|3, 1|3, 2|2, 2|3, 2|3",
+            ),
+            ("SELECT x, sum(z) FROM {q} GROUP BY x ORDER BY x", "1|6, 2|6"),
+            ("SELECT id, v, count(*) FROM a JOIN {q} ON id <= x GROUP BY id ORDER BY id", "1|1|6, 2|1|3"),
+            ("SELECT DISTINCT ON (x) x, z FROM {q} ORDER BY x, z DESC", "1|3, 2|3"),
+            ("SELECT count(*) FROM {q}", "6"),
+        ] {
+            assert_eq!(shell.rows(&query.replace("{q}", q)).join(", "), expected, "{query} over {q}");
+        }
+    }
+    assert_eq!(shell.rows(&format!("SELECT sum(c) FROM {Q} GROUP BY x, z ORDER BY 1")).join(", "), "1, 1, 1, 1, 2, 2");
+}
+
+#[test]
+fn a_column_that_is_no_group_is_refused() {
+    let shell = shell();
+    for query in [
+        "SELECT x, z FROM {q} GROUP BY x",
+        "SELECT x, sum(z) FROM {q} GROUP BY x HAVING z > 1",
+        "SELECT x, sum(z) FROM {q} GROUP BY x ORDER BY z",
+        "SELECT x, sum(z) OVER (ORDER BY z) FROM {q} GROUP BY x",
+        "SELECT DISTINCT ON (x) x FROM {q} GROUP BY x ORDER BY x, z",
+        "SELECT id, z FROM a JOIN {q} ON id = x GROUP BY id, x",
+        "SELECT b.w FROM b GROUP BY b.n",
+    ] {
+        for q in [Q, "q"] {
+            let error = shell.error(&query.replace("{q}", q)).to_string();
+            assert!(error.contains("must appear in the GROUP BY clause"), "{query}: {error}");
+            assert!(!error.contains("end_of_groups"), "{query}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_a_key_determines_needs_no_group() {
+    let shell = shell();
+    assert_eq!(shell.rows("SELECT id, v, count(*) FROM a, b GROUP BY id ORDER BY id"), ["1|1|4", "2|1|4"]);
+    assert_eq!(
+        shell.rows("SELECT id, v + 1 FROM a, b GROUP BY id, w HAVING v = 1 ORDER BY v, id, w"),
+        ["1|2", "1|2", "2|2", "2|2"]
+    );
+    assert_eq!(shell.rows("SELECT v, count(*) FROM a GROUP BY id, v ORDER BY id"), ["1|1", "1|1"]);
+}
+
+#[test]
+fn rows_that_an_order_does_not_tell_apart_are_in_one_frame() {
+    let shell = shell();
+    for q in [Q, "q"] {
+        let windows = format!(
+            "SELECT x, sum(z) OVER (ORDER BY x), sum(z) OVER w, count(*) OVER (w), count(*) OVER (w ROWS UNBOUNDED PRECEDING) > 0 \
+             FROM {q} WINDOW w AS (PARTITION BY x ORDER BY x) ORDER BY x, z"
+        );
+        let expected =
+            ["1|6|6|3|true", "1|6|6|3|true", "1|6|6|3|true", "2|12|6|3|true", "2|12|6|3|true", "2|12|6|3|true"];
+        assert_eq!(shell.rows(&windows), expected, "{q}");
+    }
+    assert_eq!(shell.rows("SELECT id, sum(v) OVER (ORDER BY id) FROM a ORDER BY id"), ["1|1", "2|2"]);
+}
