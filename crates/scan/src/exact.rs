@@ -22,13 +22,15 @@
 //! ```
 //!
 //! Parts: [`arithmetic`], [`rounding`], [`extremes`], [`decimals`] with the digits of results, [`sums`], [`groups`] for the sums of many groups, [`spread`],
-//! [`calls`], [`conversions`] between floating-point numbers, texts and decimals, [`spans`] of intervals, [`plain`] texts of times, [`numerals`] those of floating-point numbers, [`formula`], [`mixed`] with the one type that numbers of several types
+//! [`calls`], [`calendar`], [`truncation`] of times, [`encodings`] of bytes, [`conversions`] between floating-point numbers, texts and decimals, [`spans`] of intervals, [`plain`] texts of times, [`numerals`] those of floating-point numbers, [`formula`], [`mixed`] with the one type that numbers of several types
 //! get, [`forms`] of expressions by which rules find those that concern them, and [`plan`] with the rule that has plans use them.
 
 mod arithmetic;
+mod calendar;
 mod calls;
 mod conversions;
 mod decimals;
+mod encodings;
 mod extremes;
 mod forms;
 mod formula;
@@ -44,6 +46,7 @@ mod spans;
 mod spread;
 mod sums;
 mod times;
+mod truncation;
 mod truths;
 
 use std::sync::{Arc, LazyLock};
@@ -53,6 +56,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUDF, ScalarUDFImpl};
 
 pub use arithmetic::{Arithmetic, result_type};
+pub use calendar::Day;
 pub use calls::{
     difference, double, epoch, microseconds, negation, not_lost, one_nan, one_zero, only_row, real, round_even,
 };
@@ -97,7 +101,7 @@ fn is_negation(function: &ScalarUDF) -> bool {
 
 /// Functions that stand in the place of DataFusion's of the same name.
 pub fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    rounding::functions().iter().cloned()
+    rounding::functions().iter().chain(encodings::functions()).cloned().chain([truncation::function()])
 }
 
 /// The scalar functions that a plan names.
@@ -144,4 +148,27 @@ pub fn aggregates() -> impl Iterator<Item = Arc<AggregateUDF>> {
 /// The aggregate function of this name, for plans that are read from their written form.
 pub fn aggregate_function(name: &str) -> Option<Arc<AggregateUDF>> {
     aggregates().find(|function| function.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::functions::all_default_functions;
+    use datafusion::functions_aggregate::all_default_aggregate_functions;
+
+    use super::*;
+
+    /// A session that is made of another one gets the functions of all names in any order: the other function that still has one of them
+    /// would be called by its first name, too.
+    #[test]
+    fn a_function_in_the_place_of_another_has_all_of_its_names() {
+        for function in functions() {
+            let other = all_default_functions().into_iter().find(|other| other.name() == function.name());
+            assert_eq!(function.aliases(), other.expect("it has a place").aliases(), "{}", function.name());
+        }
+        for function in aggregates() {
+            let other = all_default_aggregate_functions().into_iter().find(|other| other.name() == function.name());
+            let other = other.expect("it has a place");
+            assert!(other.aliases().iter().all(|alias| function.aliases().contains(alias)), "{}", function.name());
+        }
+    }
 }

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::calendar::Day;
 use super::numerals;
 use super::plain::Moment;
 
@@ -170,16 +171,9 @@ pub(super) fn time_text(time: i64) -> String {
     moment(time.div_euclid(DAY), Some(time.rem_euclid(DAY)))
 }
 
-/// A day since 1970, and the microseconds of it (Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+/// A day since 1970, and the microseconds of it.
 fn moment(days: i64, time: Option<i64>) -> String {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let Day { year, month, day } = Day::of(days);
     // There is no year 0.
     let mut text = format!("{:04}-{month:02}-{day:02}", if year > 0 { year } else { 1 - year });
     if let Some(time) = time {
