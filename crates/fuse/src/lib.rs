@@ -8,7 +8,7 @@
 //! virtio-fs as well, and against [`Beside`] for what the library does not know: files that the kernel reads and writes itself, files without
 //! names, copies within the file system, when something was made.
 //!
-//! Parts: `mount` mounts, hands over and covers what a process that died has left, `layers` is mounts on one another, `mounted` the kernel's table of all, `session` the kernel's side,
+//! Parts: `mount` mounts, hands over and replaces what a process that died has left, `layers` is mounts on one another, `mounted` the kernel's table of all, `session` the kernel's side,
 //! `channel` waits for requests, `answers` has them answered, `crew` is the threads, `beside` what the library does not know, `connection` and
 //! `backing` what a file system asks of the kernel, `statvfs` an answer to fill in.
 

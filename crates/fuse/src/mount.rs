@@ -46,7 +46,9 @@ const SLACK: NonZeroU64 = NonZeroU64::MIN;
 /// A mounted file system.
 ///
 /// *Drop* unmounts: programs that have files open get `ENOTCONN` from then on. *A crash* of the process leaves a folder that
-/// answers so to everybody; the next mount on it covers that one, so that no program finds the bare folder meanwhile, and *drop* takes both away.
+/// answers so to everybody; the next mount on it takes that one's place, and no program finds the bare folder meanwhile. What stayed would hold what
+/// the kernel passed requests through to: a file that is removed then would keep its room. Before Linux 6.5, it stays below the new one, and *drop*
+/// takes both away.
 ///
 /// A mount outlives its process when its device is [handed over](Self::hand_over): requests wait in the kernel until another
 /// process [goes on](Self::go_on), and no program notices anything but the time.
@@ -89,14 +91,24 @@ impl Mount {
         F: FileSystem + Send + Sync + 'static,
     {
         let path = path.as_ref();
-        let device = match prepare_in_time(path, PATIENCE)? {
-            Found::Empty => session::mount(path, settings.name)?,
+        let (device, is_below) = match prepare_in_time(path, PATIENCE)? {
+            Found::Empty => (session::mount(path, settings.name)?, false),
             Found::Dead => {
                 layers::keep_one(path, settings.name, is_dead);
-                session::mount_over(path, settings.name)?
+                match session::mount_below(path, settings.name) {
+                    Ok(device) => (device, true),
+                    Err(error) => {
+                        tracing::debug!(path = %path.display(), %error, "the mount of a process that died stays below the new one");
+                        (session::mount_over(path, settings.name)?, false)
+                    }
+                }
             }
         };
         let mount = Self::answering(fs, beside, device, path, settings)?;
+        // Once requests are answered: else the question whether the new mount is dead waited for ever.
+        if is_below && let Err(error) = take_away_if_dead(path) {
+            tracing::warn!(path = %path.display(), %error, "the mount of a process that died stays over the new one");
+        }
         tracing::info!(path = %path.display(), "mounted");
         Ok(mount)
     }
@@ -271,7 +283,7 @@ pub fn is_mounted(device: &OwnedFd) -> bool {
 enum Found {
     /// A folder that can be mounted on.
     Empty,
-    /// The mount of a process that died. The bare folder below stays covered.
+    /// The mount of a process that died. It covers the bare folder until another mount does.
     Dead,
 }
 

@@ -12,9 +12,12 @@ use std::process::Command;
 
 use fuse_backend_rs::transport::{Error as TransportError, FuseSession};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{CWD, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+};
 
 use crate::{Error, Result};
 
@@ -35,26 +38,65 @@ pub(crate) fn mount(path: &Path, name: &str) -> Result<File> {
     Ok(device)
 }
 
+/// How the kernel gives requests to a file system that root mounts, by a device: options with values, and without.
+fn options(device: &OwnedFd, longest: usize) -> ([(&'static str, String); 5], [&'static str; 2]) {
+    let values = [
+        ("fd", device.as_raw_fd().to_string()),
+        ("rootmode", "40000".to_owned()),
+        ("user_id", "0".to_owned()),
+        ("group_id", "0".to_owned()),
+        ("max_read", longest.to_string()),
+    ];
+    (values, ["default_permissions", "allow_other"])
+}
+
+/// Opens a device for a mount that the library does not make, and tells how long its requests are.
+fn open_device(name: &str) -> io::Result<(OwnedFd, usize)> {
+    let session = FuseSession::new(Path::new("/"), name, "", false);
+    let session = session.map_err(|error| io::Error::other(error.to_string()))?;
+    let longest = session.bufsize();
+    let_go(session)?;
+    let access = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok((rustix::fs::open(DEVICE, access, rustix::fs::Mode::empty())?, longest))
+}
+
+/// Mounts below the mount of a process that died, as root: programs see the new one when that is taken away, and never the bare folder. Takes
+/// Linux 6.5.
+pub(crate) fn mount_below(path: &Path, name: &str) -> io::Result<File> {
+    let (device, longest) = open_device(name)?;
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "source", name)?;
+    let (values, flags) = options(&device, longest);
+    for (key, value) in values {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    for key in flags {
+        fsconfig_set_flag(&context, key)?;
+    }
+    fsconfig_create(&context)?;
+    let attributes =
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOATIME;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH
+        | MoveMountFlags::MOVE_MOUNT_T_SYMLINKS
+        | MoveMountFlags::MOVE_MOUNT_BENEATH;
+    move_mount(&mount, "", CWD, path, how)?;
+    Ok(device.into())
+}
+
 /// Mounts over the mount of a process that died, as root. The library would first ask that one for its attributes.
 pub(crate) fn mount_over(path: &Path, name: &str) -> Result<File> {
-    let refused = |errno: Errno| Error::Mount {
+    let refused = |error: io::Error| Error::Mount {
         path: path.to_owned(),
-        cause: TransportError::SessionFailure(format!("over the mount of a process that died: {errno}")),
+        cause: TransportError::SessionFailure(format!("over the mount of a process that died: {error}")),
     };
-    let not_started = |cause| Error::Thread { path: path.to_owned(), cause };
-    let session = FuseSession::new(Path::new("/"), name, "", false);
-    let session = session.map_err(|cause| Error::Mount { path: path.to_owned(), cause })?;
-    let longest = session.bufsize();
-    let_go(session).map_err(not_started)?;
-    let access = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let device = rustix::fs::open(DEVICE, access, rustix::fs::Mode::empty()).map_err(refused)?;
-    let options = format!(
-        "default_permissions,fd={},rootmode=40000,user_id=0,group_id=0,max_read={longest},allow_other",
-        device.as_raw_fd()
-    );
-    let options = CString::new(options).map_err(|_| refused(Errno::INVAL))?;
+    let (device, longest) = open_device(name).map_err(refused)?;
+    let (values, flags) = options(&device, longest);
+    let words = values.into_iter().map(|(key, value)| format!("{key}={value}"));
+    let words: Vec<_> = words.chain(flags.map(str::to_owned)).collect();
+    let options = CString::new(words.join(",")).map_err(|_| refused(Errno::INVAL.into()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
-    rustix::mount::mount(name, path, "fuse", flags, options.as_c_str()).map_err(refused)?;
+    rustix::mount::mount(name, path, "fuse", flags, options.as_c_str()).map_err(|errno| refused(errno.into()))?;
     Ok(device.into())
 }
 

@@ -18,7 +18,7 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
     match fs::read_dir(at) {
         Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
             let message =
-                format!("{}: a service that died has left its mount there; the start covers it", at.display());
+                format!("{}: a service that died has left its mount there; the start replaces it", at.display());
             findings.push(Finding::note("at", message));
         }
         Err(error) => {

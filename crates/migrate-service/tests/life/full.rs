@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::check::Check;
@@ -11,6 +12,9 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::process::Process;
 use crate::stage::Stage;
+
+/// A test that takes longer hangs, however busy the machine is.
+const LONGEST: Duration = Duration::from_mins(2);
 
 /// A small file system on a folder, for as long as a test runs.
 struct Disk<'a>(&'a Path);
@@ -75,4 +79,18 @@ fn a_service_starts_again_where_no_room_is_left() {
     assert!(fs::metadata(stage.at.join("filler")).unwrap().len() > 0);
     let _next = Process::start(&stage, true);
     drop(serving);
+    // Room again: it goes on. The file system may take a while to have what was removed.
+    for name in (0..30).map(|number| format!("f{number}")).chain(["filler".to_owned()]) {
+        fs::remove_file(stage.at.join(name)).unwrap();
+    }
+    let began = Instant::now();
+    let read = loop {
+        match fs::read(stage.at.join("a/small")) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && began.elapsed() < LONGEST => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            read => break read,
+        }
+    };
+    assert_eq!(read.unwrap(), b"small");
 }
