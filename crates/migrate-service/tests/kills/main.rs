@@ -7,6 +7,7 @@
 //! Takes root and `/dev/fuse`.
 
 mod client;
+mod journal;
 mod model;
 mod place;
 mod power;

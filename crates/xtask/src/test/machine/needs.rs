@@ -91,9 +91,9 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
-        what: "mkfs.ext4, fsck.ext4, chattr and filefrag",
+        what: "mkfs.ext4, fsck.ext4, debugfs, chattr and filefrag",
         why: "the tests of what a file system sees on a disk",
-        means: Means::Programs(&["mkfs.ext4", "/sbin/mkfs.ext4", "fsck.ext4", "chattr", "filefrag"]),
+        means: Means::Programs(&["mkfs.ext4", "/sbin/mkfs.ext4", "fsck.ext4", "debugfs", "chattr", "filefrag"]),
         packages: &["e2fsprogs"],
         without: Without::Skips,
         installs: true,
