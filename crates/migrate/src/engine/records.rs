@@ -72,7 +72,7 @@ impl<D: Destination> Engine<D> {
                 let reference = self.put_elsewhere(&bytes, durable)?;
                 let short = reference.encode();
                 let done = self.destination.set_xattr(object, &self.settings.attribute, &short);
-                done.doing("writing a stub's record")?;
+                done.doing("writing a stub's record").inspect_err(|_| self.give_back(reference))?;
                 Some(reference)
             }
             Err(error) => return Err(error).doing("writing a stub's record"),
@@ -85,11 +85,17 @@ impl<D: Destination> Engine<D> {
         let reference = Reference(self.hidden.new_record());
         let made = self.destination.make(&self.hidden.records, &name(reference), Make::File);
         let file = made.doing("writing a long record")?;
-        self.destination.write_at(&file, 0, bytes).doing("writing a long record")?;
-        if durable {
-            self.destination.sync(&file).doing("writing a long record")?;
-        }
+        let written = self.destination.write_at(&file, 0, bytes);
+        let written = written.and_then(|()| if durable { self.destination.sync(&file) } else { Ok(()) });
+        written.doing("writing a long record").inspect_err(|_| self.give_back(reference))?;
         Ok(reference)
+    }
+
+    /// Removes a file of `records` that no inode has ever named: where room is short, what is tried again must not take the last of it.
+    fn give_back(&self, reference: Reference) {
+        if let Err(error) = self.destination.unlink(&self.hidden.records, &name(reference)) {
+            tracing::debug!(%error, "a long record that nothing names stays until the migration ends");
+        }
     }
 
     /// The object is no stub any more.
