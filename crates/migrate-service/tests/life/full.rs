@@ -6,37 +6,48 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ishigaki_base::ByteSize;
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::check::Check;
+use ishigaki_migrate_service::control::Request;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::process::Process;
-use crate::stage::Stage;
+use crate::stage::{Stage, skip};
 
 /// A test that takes longer hangs, however busy the machine is.
 const LONGEST: Duration = Duration::from_mins(2);
+/// Bytes of files that a file system may keep beside names, where it has no other room.
+const SHORT: usize = 1500;
+
+/// Makes a file system, as small as it can be, and with few inodes where it has a fixed number: the program with its words.
+struct Kind {
+    make: &'static [&'static str],
+    size: ByteSize,
+}
+
+const EXT4: Kind = Kind { make: &["mkfs.ext4", "-q", "-F", "-m", "0", "-N", "128"], size: ByteSize::mib(16) };
 
 /// A small file system on a folder, for as long as a test runs.
 struct Disk<'a>(&'a Path);
 
 impl<'a> Disk<'a> {
-    fn new(stage: &'a Stage) -> Option<Self> {
+    fn new(test: &str, stage: &'a Stage, kind: &Kind) -> Option<Self> {
         let image = stage.held.path().join("image");
-        File::create(&image).and_then(|file| file.set_len(16 << 20)).unwrap();
-        // Few inodes, so that both run out.
+        File::create(&image).and_then(|file| file.set_len(kind.size.as_u64())).unwrap();
         let is_made = |program: &str| {
-            let made = Command::new(program).args(["-q", "-F", "-m", "0", "-N", "128"]).arg(&image).status();
+            let made = Command::new(program).args(&kind.make[1..]).arg(&image).status();
             made.is_ok_and(|status| status.success())
         };
         let is_mounted = || {
             let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&stage.new).status();
             mounted.is_ok_and(|status| status.success())
         };
-        if (is_made("mkfs.ext4") || is_made("/sbin/mkfs.ext4")) && is_mounted() {
+        let program = kind.make[0];
+        if (is_made(program) || is_made(&format!("/sbin/{program}"))) && is_mounted() {
             return Some(Self(&stage.new));
         }
-        let _ = writeln!(io::stderr(), "SKIPPED: it takes mkfs.ext4 and loop devices");
-        None
+        skip(test, &format!("it takes {program} and loop devices"))
     }
 }
 
@@ -46,8 +57,8 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// Takes all bytes, and all inodes.
-fn fill(at: &Path) {
+/// Takes all bytes, and all inodes; the names of the files that do.
+fn fill(at: &Path) -> Vec<String> {
     let mut file = File::create(at.join("filler")).unwrap();
     let mut size = 1 << 20;
     while size > 0 {
@@ -57,21 +68,38 @@ fn fill(at: &Path) {
         }
     }
     file.sync_all().unwrap();
-    for number in 0..10_000 {
-        if File::create(at.join(format!("f{number}"))).is_err() {
-            return;
-        }
+    let mut names = vec!["filler".to_owned()];
+    for number in 0..200_000 {
+        let name = format!("f{number}");
+        let Ok(mut file) = File::create(at.join(&name)) else { return names };
+        names.push(name);
+        // By that they are full which make inodes as they need them.
+        let _ = file.write_all(&[1; SHORT]);
     }
     panic!("inodes without end");
 }
 
-#[test]
-fn a_service_starts_again_where_no_room_is_left() {
-    let Some(mut stage) = Stage::new("a_service_starts_again_where_no_room_is_left") else { return };
+/// A client without room is told so, and is given nothing else than what there is.
+fn read_in_time(path: &Path, patience: Duration) -> Option<Vec<u8>> {
+    let began = Instant::now();
+    loop {
+        match fs::read(path) {
+            Ok(bytes) => return Some(bytes),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}"),
+        }
+        if began.elapsed() > patience {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn full(test: &str, kind: &Kind) {
+    let Some(mut stage) = Stage::new(test) else { return };
     stage.config.paused = true;
-    let Some(_disk) = Disk::new(&stage) else { return };
+    let Some(_disk) = Disk::new(test, &stage, kind) else { return };
     let serving = Process::start(&stage, false);
-    fill(&stage.at);
+    let names = fill(&stage.at);
     serving.kill();
     let check = Check::run(&stage.config, &Cancel::new()).unwrap();
     assert!(check.is_fit(), "{check:?}");
@@ -79,18 +107,25 @@ fn a_service_starts_again_where_no_room_is_left() {
     assert!(fs::metadata(stage.at.join("filler")).unwrap().len() > 0);
     let _next = Process::start(&stage, true);
     drop(serving);
+    let small = stage.at.join("a/small");
+    assert!(read_in_time(&small, Duration::from_secs(1)).is_none_or(|bytes| bytes == b"small"));
+    stage.order(&Request::Resume {});
+    stage.until(|status| status.trouble.is_some() || status.whole > 0);
     // Room again: it goes on. The file system may take a while to have what was removed.
-    for name in (0..30).map(|number| format!("f{number}")).chain(["filler".to_owned()]) {
+    for name in names {
         fs::remove_file(stage.at.join(name)).unwrap();
     }
-    let began = Instant::now();
-    let read = loop {
-        match fs::read(stage.at.join("a/small")) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && began.elapsed() < LONGEST => {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            read => break read,
-        }
-    };
-    assert_eq!(read.unwrap(), b"small");
+    assert_eq!(read_in_time(&small, LONGEST).expect("there is room"), b"small");
+    let status = stage.until_done();
+    assert_eq!((status.problems, status.conflicts), (0, 0), "{:?}", status.first_problems);
+    for number in 0..30 {
+        let file = format!("a/b/file-{number}");
+        assert!(fs::read(stage.at.join(&file)).unwrap() == fs::read(stage.old.join(&file)).unwrap(), "{file}");
+    }
+    stage.order(&Request::Finish {});
+}
+
+#[test]
+fn a_service_starts_again_where_no_room_is_left_and_goes_on_when_files_are_removed() {
+    full("a_service_starts_again_where_no_room_is_left_and_goes_on_when_files_are_removed", &EXT4);
 }

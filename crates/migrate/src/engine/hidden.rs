@@ -196,15 +196,16 @@ impl<D: Destination> Hidden<D> {
         end > most && end / 4 > self.log_base.load(Ordering::Relaxed)
     }
 
-    /// Replaces the log by one that says the same in other bytes. It is whole before it takes the other's place.
+    /// Replaces the log by one that says the same in other bytes. It is whole before it takes the other's place. One that could not be written gives
+    /// its room back.
     pub(super) fn replace_log(&self, destination: &D, bytes: &[u8]) -> Result<()> {
         const DOING: &str = "writing the log anew";
+        let [from, to] = ["log.new", "log"].map(OsStr::new);
         let new = own(destination, &self.directory, "log.new", Make::File)?;
         destination.truncate(&new, 0).doing(DOING)?;
-        destination.write_at(&new, 0, bytes).doing(DOING)?;
-        destination.sync(&new).doing(DOING)?;
+        let written = destination.write_at(&new, 0, bytes).and_then(|()| destination.sync(&new));
+        written.doing(DOING).inspect_err(|_| drop(destination.unlink(&self.directory, from)))?;
         let mut log = self.log.lock();
-        let [from, to] = ["log.new", "log"].map(OsStr::new);
         destination.rename((&self.directory, from), (&self.directory, to)).doing(DOING)?;
         *log = new;
         self.log_end.store(bytes.len() as u64, Ordering::Relaxed);

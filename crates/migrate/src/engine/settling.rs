@@ -17,6 +17,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ishigaki_base::ErrorKind;
 use parking_lot::Mutex;
 
 use super::node::Node;
@@ -151,10 +152,14 @@ impl<D: Destination> Engine<D> {
         if directories.is_empty() && events.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.round(&directories, &events, anew) {
-            self.queue.put_back_events(events);
-            self.settling.waiting.lock().directories.splice(0..0, directories);
-            return Err(error);
+        match self.round(&directories, &events, anew) {
+            Ok(true) => {}
+            Ok(false) => self.queue.put_back_events(events),
+            Err(error) => {
+                self.queue.put_back_events(events);
+                self.settling.waiting.lock().directories.splice(0..0, directories);
+                return Err(error);
+            }
         }
         {
             let waiting = &mut *self.settling.waiting.lock();
@@ -169,20 +174,29 @@ impl<D: Destination> Engine<D> {
         Ok(())
     }
 
-    fn round(&self, directories: &[Listed<D>], events: &[u8], anew: bool) -> Result<()> {
+    /// One round; whether the log has the events. Where no room is left, a round goes without: clients could not even remove files else. The next process
+    /// sweeps in any case, and so finds what the log does not tell of.
+    fn round(&self, directories: &[Listed<D>], events: &[u8], anew: bool) -> Result<bool> {
         const DOING: &str = "making names durable";
-        if anew {
-            self.hidden.replace_log(&self.destination, events)?;
+        let written = if anew {
+            self.hidden.replace_log(&self.destination, events)
         } else {
-            self.hidden.write_log(&self.destination, events)?;
-        }
-        if self.destination.is_ordered() && !self.hidden.takes_long_records() && !anew {
+            self.hidden.write_log(&self.destination, events)
+        };
+        let is_written = match written {
+            Err(error) if error.kind() == ErrorKind::Exhausted => {
+                tracing::debug!(%error, "the log is written when there is room");
+                false
+            }
+            written => written.map(|()| true)?,
+        };
+        if self.destination.is_ordered() && !self.hidden.takes_long_records() && !anew && is_written {
             self.destination.sync(&self.hidden.log()).doing(DOING)?;
         } else {
             self.destination.sync_all().doing(DOING)?;
         }
         if self.settings.ahead.is_some() {
-            return Ok(());
+            return Ok(is_written);
         }
         for directory in directories {
             self.drop_record(&directory.object, directory.reference)?;
@@ -190,7 +204,7 @@ impl<D: Destination> Engine<D> {
         if !self.destination.is_ordered() {
             self.destination.sync_all().doing(DOING)?;
         }
-        Ok(())
+        Ok(is_written)
     }
 
     fn settle_files(&self, files: &[Arc<Node<D>>]) -> Result<()> {
