@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Query, Select, SetExpr, Statement, TableFactor, TypedString, Visit, Visitor,
+    DataType, Expr, GroupByExpr, Query, Select, SetExpr, Statement, TableFactor, TypedString, Visit, Visitor,
 };
 
 use crate::{Error, Result};
@@ -67,6 +67,9 @@ impl Visitor for Check {
     fn pre_visit_select(&mut self, select: &Select) -> Found {
         if select.into.is_some() {
             return refuse("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT");
+        }
+        if matches!(select.group_by, GroupByExpr::All(_)) {
+            return refuse("GROUP BY ALL", "name the columns that are grouped by");
         }
         ControlFlow::Continue(())
     }

@@ -63,6 +63,11 @@ fn a_column_that_is_no_group_is_refused() {
 }
 
 #[test]
+fn groups_are_named() {
+    shell().refuses("SELECT x, count(*) FROM q GROUP BY ALL", &["GROUP BY ALL", "name the columns"]);
+}
+
+#[test]
 fn what_a_key_determines_needs_no_group() {
     let shell = shell();
     assert_eq!(shell.rows("SELECT id, v, count(*) FROM a, b GROUP BY id ORDER BY id"), ["1|1|4", "2|1|4"]);
