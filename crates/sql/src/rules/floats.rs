@@ -105,7 +105,8 @@ fn as_real(expression: &Expr) -> Option<Expr> {
     (f64::from(real).to_bits() == value.to_bits()).then(|| lit(ScalarValue::Float32(Some(real))))
 }
 
-/// `x IN (1, 2.5, y)`: the numbers without columns have one type with `x`, if there are several; all others are compared one by one.
+/// `x IN (1, 2.5, y)`: the numbers without columns get the type that they have in common with `x`, if there are several; all others
+/// are compared one by one.
 fn listed(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<Expr> {
     let of = |expression: &Expr| exact::type_of(expression, schema);
     let all = std::iter::once(&**expr).chain(list);
@@ -133,7 +134,11 @@ fn listed(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<
         Some(found) if found != common && !found.is_null() => cast(value.clone(), common.clone()),
         _ => value.clone(),
     };
-    let together = made(as_common(expr), numbers.iter().map(as_common).collect());
+    // What is looked for keeps its type, and is compared with the numbers as with one of them.
+    let together: Vec<Expr> = std::iter::once(expr.as_ref().clone()).chain(numbers.iter().map(as_common)).collect();
+    let mut together = alike(together.iter(), schema).unwrap_or(together);
+    let list = together.split_off(1);
+    let together = made(together.pop()?, list);
     match (together, apart(&columns)) {
         (Some(one), Some(other)) if *negated => Some(one.and(other)),
         (Some(one), Some(other)) => Some(one.or(other)),
