@@ -66,7 +66,7 @@ pub use forms::{has, rewrite_in};
 pub use mixed::{MixedNumbers, alternatives};
 pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, literal, type_of, unsettled};
-pub use spans::{moment_texts, plain_spelling, plain_text, span};
+pub use spans::{moment_texts, plain_spelling, plain_text, plain_texts, span};
 pub use sums::{average, sum};
 pub use truths::{all_true, any_true};
 

@@ -95,11 +95,7 @@ impl ScalarUDFImpl for Function {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let made = |array: &ArrayRef| match self.of {
             Of::Span => spans(array),
-            Of::Text => Ok(match array.data_type() {
-                DataType::Float32 => numerals::reals(array),
-                DataType::Float64 => numerals::doubles(array),
-                _ => moment_texts(array)?,
-            }),
+            Of::Text => plain_texts(array),
             Of::Plain(moment) => moment.plain_texts(array),
         };
         match args.args.first() {
@@ -145,6 +141,15 @@ fn spans(array: &ArrayRef) -> Result<ArrayRef> {
     };
     let spans: Decimal128Array = intervals.as_primitive::<IntervalMonthDayNanoType>().unary(span);
     Ok(Arc::new(spans.with_precision_and_scale(38, 0)?))
+}
+
+/// Floating-point numbers, and what [`moment_texts`] takes, as `PostgreSQL` writes them.
+pub fn plain_texts(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Float32 => numerals::reals(array),
+        DataType::Float64 => numerals::doubles(array),
+        _ => moment_texts(array)?,
+    })
 }
 
 /// Intervals, differences of times, days and times in microseconds, as `PostgreSQL` writes them.

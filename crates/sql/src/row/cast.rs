@@ -85,6 +85,10 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
         DataType::Float32 | DataType::Float64 if matches!(from, DataType::Decimal128(..)) => {
             exact::nearest(array, &to)?
         }
+        DataType::Utf8View if from.is_floating() || *from == DataType::Date32 => exact::plain_texts(array)?,
+        DataType::Utf8View if matches!(from, DataType::Timestamp(_, None)) => {
+            exact::plain_texts(&safely(array, &SqlType::Timestamp.arrow())?)?
+        }
         _ => safely(&rounded(array, column.sql_type)?, &to)?,
     };
     if let Some(row) = overflow(array, &cast) {
