@@ -4,6 +4,7 @@
 //! names while it is planned.
 
 mod age;
+mod apart;
 mod buckets;
 mod common_type;
 mod digest;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
+pub(crate) use apart::APART;
 pub(crate) use common_type::COMMON_TYPE;
 pub(crate) use end_of_groups::END_OF_GROUPS;
 
@@ -31,6 +33,7 @@ pub(crate) fn all() -> Vec<Arc<ScalarUDF>> {
 /// Those of which a plan has calls before it is optimized, and none afterwards.
 pub(crate) fn planned() -> Vec<Arc<ScalarUDF>> {
     vec![
+        Arc::new(ScalarUDF::from(apart::Apart::default())),
         Arc::new(ScalarUDF::from(common_type::CommonType::default())),
         Arc::new(ScalarUDF::from(end_of_groups::EndOfGroups::default())),
     ]

@@ -12,7 +12,7 @@ use datafusion::common::{
     Column, DFSchema, Dependency, FunctionalDependence, FunctionalDependencies, HashSet, Result,
     get_target_functional_dependencies,
 };
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Distinct, DistinctOn, Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// What DataFusion's rule makes of `plan`, a DISTINCT, by the keys that there are.
@@ -21,11 +21,13 @@ pub(super) fn distinct(
     plan: LogicalPlan,
     config: &dyn OptimizerConfig,
 ) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Distinct(of) = plan else { return rule.rewrite(plan, config) };
-    if !are_doubtful(of.input())? {
-        return rule.rewrite(LogicalPlan::Distinct(of), config);
-    }
-    let Distinct::All(input) = of else { return rule.rewrite(LogicalPlan::Distinct(of), config) };
+    let input = match plan {
+        LogicalPlan::Distinct(Distinct::On(of)) => {
+            return rule.rewrite(LogicalPlan::Distinct(Distinct::On(once(of))), config);
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) if are_doubtful(&input)? => input,
+        plan => return rule.rewrite(plan, config),
+    };
     let sound = Arc::new(sound(LogicalPlan::clone(&input))?);
     let rewritten = rule.rewrite(LogicalPlan::Distinct(Distinct::All(sound)), config)?;
     Ok(Transformed::yes(match rewritten.data {
@@ -36,6 +38,31 @@ pub(super) fn distinct(
         // Its rows are distinct.
         _ => Arc::unwrap_or_clone(input),
     }))
+}
+
+/// `DISTINCT ON (a) … ORDER BY a, b, a` with each expression named once: an aggregate of the first value by an order wants that.
+fn once(mut of: DistinctOn) -> DistinctOn {
+    of.on_expr = different(of.on_expr);
+    if let Some(orders) = &mut of.sort_expr {
+        let mut known = Vec::new();
+        orders.retain(|order| {
+            let is_new = !known.contains(&order.expr);
+            known.push(order.expr.clone());
+            is_new
+        });
+    }
+    of
+}
+
+/// The expressions without those that stand among them before.
+pub(crate) fn different(expressions: Vec<Expr>) -> Vec<Expr> {
+    let mut different = Vec::with_capacity(expressions.len());
+    for expression in expressions {
+        if !different.contains(&expression) {
+            different.push(expression);
+        }
+    }
+    different
 }
 
 /// Whether an aggregate in a plan says of columns that they are a key, and they are none.

@@ -53,6 +53,7 @@ fn written(aggregate: Aggregate, end: usize, taken: &mut HashSet<Column>) -> Res
     let Aggregate { input, mut group_expr, aggr_expr, .. } = aggregate;
     let mut added = group_expr.split_off(end);
     added.remove(0);
+    let mut group_expr = planning::different(group_expr);
     if !added.is_empty() && planning::has_doubtful_keys(&input)? {
         let determined = planning::determined_by(&input, &group_expr)?;
         added.retain(|group| match group {

@@ -2,8 +2,8 @@
 //! DataFusion's words. A spelling that does not go over exactly stays as it is, and is refused when it is planned.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    LimitClause, ObjectName, OrderByKind, Query, SelectItem, SetExpr, UnaryOperator, Value,
+    BinaryOperator, Distinct, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, Ident, LimitClause, ObjectName, OrderByKind, Query, SelectItem, SetExpr, UnaryOperator, Value,
 };
 
 /// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
@@ -226,6 +226,22 @@ fn two(function: &Function) -> Option<(&Expr, &Expr)> {
             Some((first, second))
         }
         _ => None,
+    }
+}
+
+/// `string_agg(a, ',' ORDER BY b, b)` orders by `b` once: DataFusion keeps a column for each expression.
+pub(super) fn order_of_aggregate(expression: &mut Expr) {
+    let Expr::Function(function) = expression else { return };
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    for clause in &mut list.clauses {
+        if let FunctionArgumentClause::OrderBy(orders) = clause {
+            let mut known = Vec::new();
+            orders.retain(|order| {
+                let is_new = !known.contains(&order.expr);
+                known.push(order.expr.clone());
+                is_new
+            });
+        }
     }
 }
 

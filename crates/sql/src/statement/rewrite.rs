@@ -115,6 +115,7 @@ impl VisitorMut for Rewrite {
         plain::escape(expression);
         plain::unknown(expression);
         plain::call(expression);
+        plain::order_of_aggregate(expression);
         plain::coalesce(expression);
         known_types::until_today(expression);
         parts::of_time(expression);

@@ -92,3 +92,33 @@ fn rows_that_an_order_does_not_tell_apart_are_in_one_frame() {
     }
     assert_eq!(shell.rows("SELECT id, sum(v) OVER (ORDER BY id) FROM a ORDER BY id"), ["1|1", "2|2"]);
 }
+
+#[test]
+fn an_expression_may_be_named_twice() {
+    let shell = shell();
+    for (query, expected) in [
+        ("SELECT DISTINCT n FROM b GROUP BY n, n ORDER BY n", "1, 2, 3"),
+        ("SELECT count(*) FROM b GROUP BY n, b.n, 1 + 1 ORDER BY n", "1, 1, 2"),
+        ("SELECT DISTINCT ON (n) n FROM b ORDER BY n, 1, n DESC", "1, 2, 3"),
+        ("SELECT DISTINCT ON (w, w) w, n FROM b ORDER BY w, w, n DESC, n", "1|2, 2|3"),
+        ("SELECT string_agg(n::TEXT, ',' ORDER BY n, n DESC) FROM b", "1,2,3,3"),
+        ("SELECT x FROM (SELECT DISTINCT ON (w) w AS x, n FROM b ORDER BY w, n, w) AS d ORDER BY x", "1, 2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn aggregates_of_casts_of_one_column_are_told_apart() {
+    let shell = Shell::with(
+        "CREATE TABLE q (n DECIMAL(10,2), f DOUBLE PRECISION); INSERT INTO q VALUES (1.5, 1.25), (2.75, 2.5)",
+    );
+    for (query, expected) in [
+        ("SELECT sum(n), sum(n::INT) FROM q", "4.25|5"),
+        ("SELECT sum(n) FROM q HAVING sum(n::INT) > 1", "4.25"),
+        ("SELECT sum(f) FROM q ORDER BY sum(f::INT)", "3.75"),
+        ("SELECT sum(f) OVER (ORDER BY n), sum(f::INT) OVER (ORDER BY n) FROM q ORDER BY n", "1.25|1, 3.75|3"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
