@@ -73,7 +73,9 @@ async fn create_as(context: &Context<'_>, name: &str, create: &CreateTable, quer
         table: name.to_owned(),
         reason: format!("a column has no name; write {nameless} AS name"),
     })?;
-    let columns = names.into_iter().zip(plan.schema().fields()).map(|(name, field)| {
+    // Alternatives of several types have found their common one by then.
+    let analyzed = query::analyzed(context, &plan).await?;
+    let columns = names.into_iter().zip(analyzed.schema().fields()).map(|(name, field)| {
         let sql_type = SqlType::from_arrow(field.data_type())?;
         Ok(Column { name, sql_type, nullable: true, default: None })
     });

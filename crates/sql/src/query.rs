@@ -142,6 +142,13 @@ pub(crate) fn has_alike_names(error: &DataFusionError) -> bool {
         .any(|words| text.contains(words))
 }
 
+/// A plan whose columns have the types that their values will have.
+pub(crate) async fn analyzed(context: &Context<'_>, plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let state = context.state;
+    let analyze = || state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| ());
+    context.guard(async { Ok(analyze()?) }).await
+}
+
 /// Optimizes a plan and starts it.
 pub(crate) async fn start(state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
     let physical = state.create_physical_plan(plan).await?;

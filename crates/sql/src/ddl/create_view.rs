@@ -18,7 +18,7 @@ use crate::table::Column;
 use crate::types::SqlType;
 use crate::view::{self, Base, ViewDefinition};
 use crate::worker::Context;
-use crate::{Error, Outcome, Result, merged};
+use crate::{Error, Outcome, Result, merged, query};
 
 /// `CREATE VIEW`.
 pub(crate) async fn create_view(context: &Context<'_>, create: &CreateView) -> Result<Outcome> {
@@ -55,9 +55,7 @@ async fn define(context: &Context<'_>, name: String, create: &CreateView) -> Res
     check_no_circle(context, &name, &bases)?;
     let plan = context.guard(view::plan(context, ast)).await?;
     // Types that do not go together are found here, and no later than that.
-    let analyze =
-        || context.state.analyzer().execute_and_check(plan.clone(), context.state.config_options(), |_, _| ());
-    let analyzed = context.guard(async { Ok(analyze()?) }).await?;
+    let analyzed = query::analyzed(context, &plan).await?;
     let fields = analyzed.schema().fields();
     if create.columns.len() > fields.len() {
         let (named, given) = (create.columns.len(), fields.len());

@@ -172,3 +172,72 @@ fn every_pair_of_numbers_is_computed_of_as_of_the_wider_type() {
         }
     }
 }
+
+/// A table of alternatives had the type of the first one, and lost what did not fit.
+#[test]
+fn a_table_made_of_alternatives_has_their_common_type() {
+    let shell = Shell::with(
+        "CREATE TABLE q (i INT, n DECIMAL(10,2), t TIMESTAMP, d DATE);
+         INSERT INTO q VALUES (1, 5, '2020-01-01 10:30', '2020-01-01'), (2, 0.25, '2020-01-02 11:00', '2020-01-02');
+         CREATE VIEW v AS SELECT i AS x FROM q UNION ALL SELECT n FROM q",
+    );
+    for (query, expected) in [
+        ("SELECT CASE WHEN i = 1 THEN i ELSE n END AS x FROM q", "0.25, 1.00"),
+        ("SELECT i AS x FROM q UNION ALL SELECT n FROM q", "0.25, 1.00, 2.00, 5.00"),
+        (
+            "SELECT d AS x FROM q UNION ALL SELECT t FROM q",
+            "2020-01-01 00:00:00, 2020-01-01 10:30:00, 2020-01-02 00:00:00, 2020-01-02 11:00:00",
+        ),
+        ("(SELECT 1 AS x UNION ALL SELECT 0.5)", "0.5, 1.0"),
+        ("SELECT 1::SMALLINT AS x UNION ALL SELECT 40000", "1, 40000"),
+        ("SELECT sum(CASE WHEN i = 1 THEN i ELSE n END) AS x FROM q", "1.25"),
+        ("SELECT NULL AS x UNION ALL SELECT 2.5", "2.5, NULL"),
+        ("SELECT * FROM v", "0.25, 1.00, 2.00, 5.00"),
+        ("WITH w AS (SELECT i AS x FROM q UNION SELECT 1.5::DOUBLE PRECISION) SELECT * FROM w", "1, 1.5, 2"),
+    ] {
+        shell.run(&format!("CREATE TABLE made AS {query}"));
+        let rows = shell.rows("SELECT x::TEXT FROM made ORDER BY made.x").join(", ");
+        assert_eq!(rows, expected, "{query}");
+        shell.run("DROP TABLE made");
+    }
+}
+
+#[test]
+fn what_is_looked_for_in_a_list_of_reals_keeps_its_own_value() {
+    let shell = Shell::with(
+        "CREATE TABLE q (i INT PRIMARY KEY, n DECIMAL(10,2), r REAL); INSERT INTO q VALUES (1, 0.15, 0.1), (2, 0.25, 0.25)",
+    );
+    for (query, expected) in [
+        (
+            "SELECT 0.1 IN (0.1::REAL, 0.2::REAL), 0.1 IN (0.1::REAL), 16777217 IN (16777216::REAL, 1::REAL)",
+            "false|false|false",
+        ),
+        (
+            "SELECT 16777217::BIGINT IN (16777216::REAL, 3), 16777216::BIGINT NOT IN (16777216::REAL, NULL)",
+            "false|false",
+        ),
+        ("SELECT i FROM q WHERE n IN (0.15::REAL, 0.25::REAL)", "2"),
+        ("SELECT i FROM q WHERE n NOT IN (0.15::REAL, 0.25::REAL)", "1"),
+        ("SELECT i FROM q WHERE i IN (1::REAL, 1.5::REAL)", "1"),
+        ("SELECT i FROM q WHERE r IN (0.1, 0.25) ORDER BY i", "1, 2"),
+        ("SELECT i FROM q WHERE r IN (0.1::DOUBLE PRECISION, 0.25::DOUBLE PRECISION) ORDER BY i", "2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn what_a_text_column_takes_is_written_as_a_cast_would_write_it() {
+    let shell = Shell::with(
+        "CREATE TABLE s (t TEXT, v VARCHAR(5)); CREATE TABLE q (f DOUBLE PRECISION, m TIMESTAMP, d DATE);
+         INSERT INTO q VALUES (100000, '2020-01-01 10:30', '2020-01-01'), (1e20, NULL, NULL)",
+    );
+    shell.run("INSERT INTO s SELECT f FROM q; INSERT INTO s SELECT m FROM q; INSERT INTO s SELECT d FROM q WHERE d IS NOT NULL");
+    shell.run(
+        "INSERT INTO s VALUES ('inf'::REAL, 0.00001::REAL); UPDATE s SET v = 2::DOUBLE PRECISION WHERE t = '100000'",
+    );
+    assert_eq!(
+        shell.rows("SELECT t, v FROM s ORDER BY t"),
+        ["100000|2", "1e+20|NULL", "2020-01-01|NULL", "2020-01-01 10:30:00|NULL", "Infinity|1e-05", "NULL|NULL"]
+    );
+}
