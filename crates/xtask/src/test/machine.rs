@@ -12,6 +12,7 @@
 mod needs;
 
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -28,6 +29,7 @@ pub(crate) fn prepare(cargo: &Cargo) -> Result<(), Failure> {
         return Err(installed.err().unwrap_or_else(|| complaint(&vital)));
     }
     components(cargo)?;
+    mount_table(Path::new("/etc/mtab"))?;
     for need in &wanted {
         println!("SKIPPED: {}: {} is missing (Debian: {})", need.why, need.what, need.packages.join(" "));
     }
@@ -71,6 +73,23 @@ fn install(needs: &[&Need]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The name by which Ganesha finds the file systems of its exports. A system that was booted has it, and a bare image has not.
+fn mount_table(name: &Path) -> Result<(), Failure> {
+    if name.exists() || name.is_symlink() {
+        return Ok(());
+    }
+    let link = "../proc/self/mounts";
+    if !is_root() {
+        println!(
+            "there is no {0}, without which NFS-Ganesha exports nothing: as root, ln -s {link} {0}",
+            name.display()
+        );
+        return Ok(());
+    }
+    println!("linking {} to {link}", name.display());
+    symlink(link, name).map_err(|error| format!("{} could not be made: {error}", name.display()))
 }
 
 /// rustfmt and clippy, which a minimal toolchain does not bring.
@@ -156,6 +175,20 @@ mod tests {
     fn a_compiler_that_is_not_there_compiles_nothing() {
         assert!(compiles_c() && compiles_cxx());
         assert!(!compiles("NO_SUCH_VARIABLE", "no-such-compiler", "c", ""));
+    }
+
+    #[test]
+    fn the_table_of_mounts_gets_its_name_where_it_has_none() {
+        let held = tempfile::tempdir().expect("a folder");
+        let name = held.path().join("mtab");
+        for _ in 0..2 {
+            mount_table(&name).expect("root makes it, and others tell");
+            assert_eq!(name.read_link().is_ok(), is_root());
+        }
+        let file = held.path().join("of-another-kind");
+        std::fs::write(&file, b"what is there").expect("a file");
+        mount_table(&file).expect("it stays");
+        assert_eq!(std::fs::read(&file).expect("a file"), b"what is there");
     }
 
     #[test]
