@@ -2,13 +2,14 @@
 //!
 //! A visitor writes a line of JSON, a [`Request`], and gets one back, a [`Reply`]; then the next one, if it likes. When the migration is finished, the
 //! socket goes with the hidden directory. It is reached through the directory's own descriptor, because a socket's path has room for 107 bytes.
+//! Where the destination has no room for a socket, it is in `/run`, under the number of the hidden directory.
 
 mod visitors;
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -134,12 +135,25 @@ pub(crate) fn listen(to: &Path) -> Result<UnixListener> {
     let make = || {
         remove(to)?;
         let directory = File::open(to.join(HIDDEN))?;
-        let listener = UnixListener::bind(through(&directory))?;
-        fs::set_permissions(to.join(HIDDEN).join(NAME), Permissions::from_mode(0o600))?;
+        let (listener, path) = match UnixListener::bind(through(&directory)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                let path = in_memory(to)?;
+                tracing::warn!(path = %path.display(), "the control socket is here until the next start: the destination has no room for it");
+                (UnixListener::bind(&path)?, path)
+            }
+            bound => (bound?, to.join(HIDDEN).join(NAME)),
+        };
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
     make().map_err(failed(to))
+}
+
+/// Where the socket is if the destination has no room for it. Only root makes names there.
+pub(crate) fn in_memory(to: &Path) -> io::Result<PathBuf> {
+    let hidden = fs::metadata(to.join(HIDDEN))?;
+    Ok(PathBuf::from(format!("/run/ishigaki-migrate-{:x}-{:x}", hidden.dev(), hidden.ino())))
 }
 
 /// Whether a service listens there.
@@ -148,7 +162,13 @@ pub(crate) fn is_answered(to: &Path) -> bool {
 }
 
 fn connect(to: &Path) -> io::Result<UnixStream> {
-    File::open(to.join(HIDDEN)).and_then(|directory| UnixStream::connect(through(&directory)))
+    let directory = File::open(to.join(HIDDEN))?;
+    UnixStream::connect(through(&directory)).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            UnixStream::connect(in_memory(to)?).map_err(|_| error)
+        }
+        _ => Err(error),
+    })
 }
 
 /// Why nothing can be asked there.
@@ -162,10 +182,12 @@ fn unreachable_by(to: &Path, cause: io::Error) -> Error {
 
 /// Removes the socket, if it is there.
 pub(crate) fn remove(to: &Path) -> io::Result<()> {
-    match fs::remove_file(to.join(HIDDEN).join(NAME)) {
+    let gone = |outcome: io::Result<()>| match outcome {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
+    };
+    gone(in_memory(to).and_then(fs::remove_file))?;
+    gone(fs::remove_file(to.join(HIDDEN).join(NAME)))
 }
 
 /// Writes an answer.

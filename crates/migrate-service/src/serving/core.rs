@@ -22,7 +22,7 @@ use super::begun;
 use super::crawling::Crawling;
 use super::rate::Rate;
 use crate::config::{check_first, parallel};
-use crate::control::{Keep, Reply, Request};
+use crate::control::{self, Keep, Reply, Request};
 use crate::metrics::{self, Beside};
 use crate::shown::{self, shown};
 use crate::status::{Conflict, Phase, Problem, Status, Wait};
@@ -390,8 +390,13 @@ impl Core {
             return Err(Error::AtWork(reason));
         }
         let settling = self.settling.lock();
+        let socket = control::in_memory(&self.config.to);
         let finished = self.engine().finish();
         if finished.is_ok() {
+            if let Ok(socket) = socket {
+                // There is one only if the destination was full.
+                let _ = std::fs::remove_file(socket);
+            }
             self.migration.lock().end();
         }
         self.crawling.release(finished.is_ok());

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ struct Kind {
 }
 
 const EXT4: Kind = Kind { make: &["mkfs.ext4", "-q", "-F", "-m", "0", "-N", "128"], size: ByteSize::mib(16) };
+const XFS: Kind = Kind { make: &["mkfs.xfs", "-q"], size: ByteSize::mib(300) };
 
 /// A small file system on a folder, for as long as a test runs.
 struct Disk<'a>(&'a Path);
@@ -122,10 +124,18 @@ fn full(test: &str, kind: &Kind) {
         let file = format!("a/b/file-{number}");
         assert!(fs::read(stage.at.join(&file)).unwrap() == fs::read(stage.old.join(&file)).unwrap(), "{file}");
     }
+    let hidden = fs::metadata(stage.new.join(".ishigaki-migrate")).unwrap();
     stage.order(&Request::Finish {});
+    let socket = format!("/run/ishigaki-migrate-{:x}-{:x}", hidden.dev(), hidden.ino());
+    assert!(!Path::new(&socket).exists(), "{socket}");
 }
 
 #[test]
 fn a_service_starts_again_where_no_room_is_left_and_goes_on_when_files_are_removed() {
     full("a_service_starts_again_where_no_room_is_left_and_goes_on_when_files_are_removed", &EXT4);
+}
+
+#[test]
+fn a_service_goes_on_where_an_xfs_was_full() {
+    full("a_service_goes_on_where_an_xfs_was_full", &XFS);
 }
