@@ -34,7 +34,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::core::Core;
 use self::crawling::Crawling;
-use self::opening::{Opening, lock, lock_soon};
+use self::opening::{Opening, lock};
 use self::rate::Rate;
 use crate::check::Opened;
 use crate::config::Minute;
@@ -128,7 +128,11 @@ impl Serving {
         let (heading, inheritance, predecessor) = match takeover::take(config) {
             Err(error @ (Error::NotServed(_) | Error::HandOver { is_torn: true, .. })) => {
                 // A service that lives has the lock, whatever it has said.
-                return if lock_soon(config)?.is_some() { Ok(None) } else { Err(error) };
+                return match lock(config) {
+                    Ok(_) => Ok(None),
+                    Err(Error::InUse(_)) => Err(error),
+                    Err(other) => Err(other),
+                };
             }
             taken => taken?,
         };

@@ -9,14 +9,16 @@ use ishigaki_migrate::destination::local::Local;
 use ishigaki_migrate::engine::{Engine, Origin, Settings, TICK};
 use ishigaki_migrate::source::Cancel;
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use super::begun;
 use crate::check::Opened;
 use crate::config::SourceConfig;
 use crate::{Config, Error, Result};
 
-/// How long a service that died may still hold the destination's lock.
-const DYING: Duration = Duration::from_secs(2);
+/// How long a service that has ended, or died, may seem to have the destination's lock: the kernel closes what it had one by one, and a program that
+/// it was starting just then has a copy of everything until it begins.
+const ENDING: Duration = Duration::from_secs(2);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -69,23 +71,16 @@ fn destination(config: &Config) -> Result<Local> {
     Ok(destination)
 }
 
-/// Takes the destination's lock, without waiting for it.
+/// Takes the destination's lock. A service that lives keeps it, and that is known a moment later.
 pub(crate) fn lock(config: &Config) -> Result<File> {
     let lock = File::open(&config.to).map_err(failed(config))?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse(config.to.clone())),
-        locked => locked.map(|()| lock).map_err(|errno| failed(config)(errno.into())),
-    }
-}
-
-/// The same where a service has perhaps just died: the kernel closes what it had one by one. `None` where one lives.
-pub(crate) fn lock_soon(config: &Config) -> Result<Option<File>> {
     let began = Instant::now();
     loop {
-        match lock(config) {
-            Err(Error::InUse(_)) if began.elapsed() < DYING => std::thread::sleep(LOOK),
-            Err(Error::InUse(_)) => return Ok(None),
-            locked => return locked.map(Some),
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < ENDING => std::thread::sleep(LOOK),
+            Err(Errno::WOULDBLOCK) => return Err(Error::InUse(config.to.clone())),
+            Err(errno) => return Err(failed(config)(errno.into())),
+            Ok(()) => return Ok(lock),
         }
     }
 }

@@ -8,12 +8,13 @@ mod seed;
 mod stage;
 mod takeover;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ishigaki_base::ErrorKind;
 use ishigaki_migrate::source::Cancel;
@@ -23,7 +24,7 @@ use ishigaki_migrate_service::control::{Keep, Reply, Request, ask};
 use ishigaki_migrate_service::status::Phase;
 use ishigaki_migrate_service::verify::{Kind, Progress, verify};
 use ishigaki_migrate_service::{Error, Serving};
-use rustix::fs::listxattr;
+use rustix::fs::{FlockOperation, flock, listxattr};
 use stage::Stage;
 
 const HIDDEN: &str = ".ishigaki-migrate";
@@ -114,6 +115,15 @@ fn a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on() {
     let check = Check::run(&stage.config, &Cancel::new()).unwrap();
     assert!(!check.is_fit() && check.findings[0].message.contains("another service"), "{check:?}");
     serving.stop().unwrap();
+    // A program that was just starting when a service ended has what that one had, for a moment.
+    let lock = File::open(&stage.new).unwrap();
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(lock);
+    });
+    stage.start().stop().unwrap();
+    ending.join().unwrap();
     assert!(matches!(ask(&stage.new, &Request::Status {}), Err(Error::NotServed(_))));
     let mut other = stage.config.clone();
     let from = stage.held.path().to_str().unwrap().to_owned() + "/other";
