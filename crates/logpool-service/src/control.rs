@@ -5,7 +5,6 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use crate::{
 };
 use ishigaki_service::asking::until_taken;
 use ishigaki_service::door::{PATIENCE, answer, hear};
+use ishigaki_service::socket::{gone, through};
 
 const NAME: &str = "service.sock";
 /// A folder in which it is made, so that nobody opens it before its mode is right.
@@ -171,11 +171,6 @@ pub(crate) fn path(data: &Path) -> PathBuf {
     data.join(NAME)
 }
 
-/// A short path to a name in an open directory.
-fn through(directory: &File, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
-}
-
 /// Makes the socket.
 #[cfg(test)]
 pub(crate) fn listen(data: &Path) -> Result<UnixListener> {
@@ -206,12 +201,8 @@ pub(crate) fn publish(data: &Path) -> Result<()> {
     named.map_err(|cause| Error::File { path: path(data), cause })
 }
 
-/// What somebody who died while making a socket has left.
+/// Removes what a process that died while it made a socket has left.
 fn discard(new: &Path) -> io::Result<()> {
-    let gone = |outcome: io::Result<()>| match outcome {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    };
     gone(fs::remove_file(new.join(NAME)))?;
     gone(fs::remove_dir(new))
 }

@@ -8,7 +8,6 @@ mod visitors;
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use std::time::Duration;
 use ishigaki_base::ErrorKind;
 use ishigaki_migrate::engine::HIDDEN;
 use ishigaki_service::asking::until_taken;
+use ishigaki_service::socket::{gone, through};
 use serde::{Deserialize, Serialize};
 
 use crate::status::{Conflict, Status};
@@ -119,11 +119,6 @@ fn kind_of(word: &str) -> ErrorKind {
     KINDS.into_iter().find(|kind| kind.to_string() == word).unwrap_or(ErrorKind::Unavailable)
 }
 
-/// A short path to the socket, by its open directory.
-fn through(directory: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd()))
-}
-
 fn failed(to: &Path) -> impl Fn(io::Error) -> Error {
     let path = to.join(HIDDEN).join(NAME);
     move |cause| Error::Destination { path: path.clone(), cause }
@@ -135,7 +130,7 @@ pub(crate) fn listen(to: &Path) -> Result<UnixListener> {
     let make = || {
         remove(to)?;
         let directory = File::open(to.join(HIDDEN))?;
-        let (listener, path) = match UnixListener::bind(through(&directory)) {
+        let (listener, path) = match UnixListener::bind(through(&directory, NAME)) {
             Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
                 let path = in_memory(to)?;
                 tracing::warn!(path = %path.display(), "the control socket is here until the next start: the destination has no room for it");
@@ -163,7 +158,7 @@ pub(crate) fn is_answered(to: &Path) -> bool {
 
 fn connect(to: &Path) -> io::Result<UnixStream> {
     let directory = File::open(to.join(HIDDEN))?;
-    UnixStream::connect(through(&directory)).or_else(|error| match error.kind() {
+    UnixStream::connect(through(&directory, NAME)).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             UnixStream::connect(in_memory(to)?).map_err(|_| error)
         }
@@ -182,10 +177,6 @@ fn unreachable_by(to: &Path, cause: io::Error) -> Error {
 
 /// Removes the socket, if it is there.
 pub(crate) fn remove(to: &Path) -> io::Result<()> {
-    let gone = |outcome: io::Result<()>| match outcome {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    };
     gone(in_memory(to).and_then(fs::remove_file))?;
     gone(fs::remove_file(to.join(HIDDEN).join(NAME)))
 }

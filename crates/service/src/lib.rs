@@ -10,6 +10,7 @@
 //! - [`http`] answers a scraper's request.
 //! - [`Page`] writes figures in Prometheus' words.
 //! - [`handing`] is what two processes need when one takes the place of the other.
+//! - [`socket`] reaches a control socket wherever it lies.
 //! - [`Supervisor`] is the service manager.
 //!
 //! Which figures there are, what is asked through a control socket, and what goes to the next process is the services' own.
@@ -19,6 +20,7 @@ pub mod door;
 pub mod handing;
 pub mod http;
 mod page;
+pub mod socket;
 mod supervisor;
 
 pub use page::Page;
