@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use door::{BLOCK, Door, Model, Op, draw_source, no_trace, settings};
+use door::{BLOCK, Door, Model, Op, add_far_below, draw_source, no_trace, settings};
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::destination::{CAPABILITIES, Destination, Make};
@@ -386,13 +386,7 @@ fn a_name_of_a_source_that_hides_behind_another_source_is_told() {
 #[test]
 fn a_record_that_an_inode_has_no_room_for_lies_elsewhere() {
     let source = Source::new();
-    let mut path = PathBuf::new();
-    for depth in 0..30 {
-        path.push(format!("{depth:0200}"));
-        source.add(&path, FileType::Directory, Vec::new());
-    }
-    path.push("file");
-    source.add(&path, FileType::Regular, bytes(3 * UNIT));
+    let path = add_far_below(&source, bytes(3 * UNIT));
     let destination = Simulated::perishable(Seed(1));
     let door = Door::open(&destination, &source).expect("begins");
     door.perform(&Op::Truncate(path.clone(), 2 * UNIT as u64 + 7)).expect("truncates");

@@ -4,9 +4,9 @@ mod door;
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use door::{Door, Model, Op, no_trace};
+use door::{Door, Model, Op, add_far_below, no_trace};
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Error, HIDDEN};
@@ -38,14 +38,7 @@ fn end(door: &Door, model: &Model) {
 #[test]
 fn what_is_tried_again_without_room_does_not_take_the_last_of_it() {
     let source = Source::new();
-    let mut path = PathBuf::new();
-    // Too long for an attribute, in the end.
-    for depth in 0..30 {
-        path.push(format!("{depth:0200}"));
-        source.add(&path, FileType::Directory, Vec::new());
-    }
-    path.push("file");
-    source.add(&path, FileType::Regular, vec![1; 100]);
+    let path = add_far_below(&source, vec![1; 100]);
     let destination = Simulated::new();
     let door = Door::open(&destination, &source).expect("begins");
     destination.set_room(0);

@@ -25,6 +25,18 @@ pub(crate) fn settings() -> Settings {
     Settings { unit: 4 * BLOCK, log: 400, pause: std::time::Duration::from_micros(200), ..Settings::default() }
 }
 
+/// Adds a file whose path is too long for an attribute of its inode.
+pub(crate) fn add_far_below(source: &simulated::Simulated, bytes: Vec<u8>) -> PathBuf {
+    let mut path = PathBuf::new();
+    for depth in 0..30 {
+        path.push(format!("{depth:0200}"));
+        source.add(&path, FileType::Directory, Vec::new());
+    }
+    path.push("file");
+    source.add(&path, FileType::Regular, bytes);
+    path
+}
+
 /// Draws a tree: directories, files with blocks of zeros, links, symbolic links, extended attributes.
 pub(crate) fn draw_source(random: &mut Rng, objects: usize, plain: bool) -> simulated::Simulated {
     let source = if plain { simulated::Simulated::plain() } else { simulated::Simulated::new() };
