@@ -22,6 +22,7 @@ mod damage;
 mod database;
 mod ddl;
 mod dml;
+mod duplicates;
 mod error;
 mod explain;
 mod functions;

@@ -31,7 +31,7 @@ mod spanning;
 mod totals;
 mod veil;
 
-pub(crate) use keys::{are_doubtful as has_doubtful_keys, determined_by, different};
+pub(crate) use keys::{are_doubtful as has_doubtful_keys, determined_by};
 
 /// The longest that a statement is planned.
 const LONGEST: Duration = Duration::from_mins(1);

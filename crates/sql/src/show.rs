@@ -1,4 +1,4 @@
-//! SHOW TABLES, SHOW VIEWS, SHOW COLUMNS and DESCRIBE, in SQL's own words. `information_schema` has the same in DataFusion's.
+//! SHOW TABLES, SHOW VIEWS, SHOW COLUMNS and DESCRIBE, in SQL's own words. `information_schema` has the same in the standard's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

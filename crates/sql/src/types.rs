@@ -136,6 +136,24 @@ impl SqlType {
         })
     }
 
+    /// What the SQL standard and `PostgreSQL` call the type, without its parameters.
+    pub fn standard_name(self) -> &'static str {
+        match self {
+            Self::SmallInt => "smallint",
+            Self::Integer => "integer",
+            Self::BigInt => "bigint",
+            Self::Real => "real",
+            Self::Double => "double precision",
+            Self::Decimal { .. } => "numeric",
+            Self::Boolean => "boolean",
+            Self::Text { max_length: None } => "text",
+            Self::Text { max_length: Some(_) } => "character varying",
+            Self::Bytea => "bytea",
+            Self::Date => "date",
+            Self::Timestamp => "timestamp without time zone",
+        }
+    }
+
     /// The byte that stands for the type in the catalog, without its parameters. Never given to another type.
     pub(crate) fn tag(self) -> u8 {
         match self {

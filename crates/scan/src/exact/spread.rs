@@ -132,7 +132,7 @@ impl AggregateUDFImpl for Spread {
         let (of, finish): (DataType, Box<dyn Accumulator>) = if let Some(scale) = scale {
             (SUM, Box::new(Exact { what, scale, count: 0, sum: i256::ZERO, squares: i256::ZERO }))
         } else {
-            (DataType::Float64, Box::new(Floats { what, count: 0, mean: 0.0, squares: 0.0 }))
+            (DataType::Float64, Box::new(Floats::new(what)))
         };
         Ok(if args.is_distinct { Box::new(Different { of, values: HashSet::new(), finish }) } else { finish })
     }
@@ -250,64 +250,81 @@ impl Accumulator for Exact {
     }
 }
 
-/// The mean of some floating-point numbers and the squares of their distances to it (Welford, Technometrics 4, 1962).
+/// The sum of some floating-point numbers and the squares of their distances to their mean (Youngs and Cramer, Technometrics 13, 1971), which loses fewer
+/// digits than a mean that is kept up to date, and is what `PostgreSQL` computes.
 #[derive(Debug)]
 struct Floats {
     what: What,
     count: u64,
-    mean: f64,
+    sum: f64,
     squares: f64,
 }
 
 impl Floats {
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        if !value.is_finite() {
-            self.squares = f64::NAN;
-        }
-        let delta = value - self.mean;
-        self.mean += delta / self.count as f64;
-        self.squares += delta * (value - self.mean);
+    fn new(what: What) -> Self {
+        Self { what, count: 0, sum: 0.0, squares: 0.0 }
     }
 
-    fn distances(&self) -> Result<f64> {
-        if self.squares.is_infinite() {
+    fn add(&mut self, value: f64) -> Result<()> {
+        let (before, was_finite) = (self.count as f64, self.sum.is_finite());
+        self.count += 1;
+        self.sum += value;
+        if before > 0.0 {
+            let count = self.count as f64;
+            let distance = value * count - self.sum;
+            self.squares += distance * distance / (count * before);
+        }
+        self.check(was_finite && value.is_finite())
+    }
+
+    /// Without an infinite number or a NaN, nothing else may come to be one.
+    fn check(&mut self, all_finite: bool) -> Result<()> {
+        if self.sum.is_finite() && self.squares.is_finite() {
+            return Ok(());
+        }
+        if all_finite && (self.sum.is_infinite() || self.squares.is_infinite()) {
             return Err(outgrown("value out of range: overflow: a variance is too large"));
         }
-        Ok(self.squares)
+        self.squares = f64::NAN;
+        Ok(())
+    }
+
+    fn merge(&mut self, count: u64, sum: f64, squares: f64) -> Result<()> {
+        if self.count == 0 {
+            (self.count, self.sum, self.squares) = (count, sum, squares);
+            return Ok(());
+        }
+        let all_finite = [self.sum, self.squares, sum, squares].iter().all(|number| number.is_finite());
+        let (own, other) = (self.count as f64, count as f64);
+        let distance = self.sum / own - sum / other;
+        self.count += count;
+        self.sum += sum;
+        self.squares += squares + own * other * distance * distance / (own + other);
+        self.check(all_finite)
     }
 }
 
 impl Accumulator for Floats {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let Some(values) = values.first() else { return Ok(()) };
-        values.as_primitive::<Float64Type>().iter().flatten().for_each(|value| self.add(value));
-        Ok(())
+        values.as_primitive::<Float64Type>().iter().flatten().try_for_each(|value| self.add(value))
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(self.what.result(self.count, || self.distances())?))
+        Ok(ScalarValue::Float64(self.what.result(self.count, || Ok(self.squares))?))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let float = |value| ScalarValue::Float64(Some(value));
-        Ok(vec![ScalarValue::UInt64(Some(self.count)), float(self.mean), float(self.squares)])
+        Ok(vec![ScalarValue::UInt64(Some(self.count)), float(self.sum), float(self.squares)])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let [counts, means, squares] = states else { return exec_err!("a state of a variance has three parts") };
+        let [counts, sums, squares] = states else { return exec_err!("a state of a variance has three parts") };
         let counts = counts.as_primitive::<UInt64Type>();
-        let (means, squares) = (means.as_primitive::<Float64Type>(), squares.as_primitive::<Float64Type>());
+        let (sums, squares) = (sums.as_primitive::<Float64Type>(), squares.as_primitive::<Float64Type>());
         for row in (0..counts.len()).filter(|row| counts.is_valid(*row) && counts.value(*row) > 0) {
-            let (own, other) = (self.count as f64, counts.value(row) as f64);
-            let delta = means.value(row) - self.mean;
-            self.count += counts.value(row);
-            if own == 0.0 {
-                (self.mean, self.squares) = (means.value(row), squares.value(row));
-                continue;
-            }
-            self.mean += delta * (other / (own + other));
-            self.squares += squares.value(row) + delta * delta * (own * other / (own + other));
+            self.merge(counts.value(row), sums.value(row), squares.value(row))?;
         }
         Ok(())
     }
@@ -319,8 +336,10 @@ impl Accumulator for Floats {
 
 impl Summary for What {
     fn of(&self, values: &mut dyn Iterator<Item = f64>) -> Result<ScalarValue> {
-        let mut floats = Floats { what: *self, count: 0, mean: 0.0, squares: 0.0 };
-        values.for_each(|value| floats.add(value));
+        let mut floats = Floats::new(*self);
+        for value in values {
+            floats.add(value)?;
+        }
         floats.evaluate()
     }
 }
@@ -402,7 +421,7 @@ mod tests {
     use super::*;
 
     fn result(what: What, parts: &[&[f64]]) -> ScalarValue {
-        let new = || Floats { what, count: 0, mean: 0.0, squares: 0.0 };
+        let new = || Floats::new(what);
         let mut merged = new();
         for part in parts {
             let mut one = new();
@@ -426,6 +445,21 @@ mod tests {
             let ScalarValue::Float64(Some(made)) = result(what, parts) else { panic!("a number") };
             assert!(made.is_nan(), "{parts:?}");
         }
+    }
+
+    #[test]
+    fn large_numbers_near_each_other_keep_their_digits_and_an_overflow_is_an_error() {
+        let what = What { of_all: true, is_root: false };
+        let near = [1_000_000_003.0, 1_000_000_004.0, 1_000_000_006.0, 1_000_000_007.0];
+        assert_eq!(result(what, &[&near]), ScalarValue::Float64(Some(2.5)));
+        assert_eq!(result(what, &[&near[..1], &near[1..]]), ScalarValue::Float64(Some(2.5)));
+        for parts in [&[1e200, -1e200][..], &[f64::MAX, f64::MAX], &[f64::MAX, -f64::MAX, f64::MAX]] {
+            let mut floats = Floats::new(what);
+            assert!(parts.iter().try_for_each(|value| floats.add(*value)).is_err(), "{parts:?}");
+        }
+        let mut floats = Floats::new(what);
+        floats.add(1e200).expect("one number");
+        assert!(floats.merge(1, -1e200, 0.0).is_err());
     }
 
     #[test]

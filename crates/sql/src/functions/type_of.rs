@@ -9,6 +9,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::Error;
+use crate::types::SqlType;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct TypeOf {
@@ -47,25 +48,17 @@ impl ScalarUDFImpl for TypeOf {
 }
 
 fn name(of: &DataType) -> Result<&'static str> {
-    Ok(match of {
-        DataType::Int16 => "smallint",
-        DataType::Int32 => "integer",
-        DataType::Int64 => "bigint",
-        DataType::Float32 => "real",
-        DataType::Float64 => "double precision",
-        DataType::Decimal128(..) | DataType::Decimal256(..) => "numeric",
-        DataType::Boolean => "boolean",
-        DataType::Date32 => "date",
-        DataType::Timestamp(_, None) => "timestamp without time zone",
-        DataType::Interval(_) | DataType::Duration(_) => "interval",
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea",
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            let remedy = "CAST the text to the type that is meant: TEXT, VARCHAR and CHAR are one type in a query here";
-            return Err(Error::unsupported("pg_typeof of a text", remedy).into());
+    let unsupported = |what: String, remedy| Err(Error::unsupported(what, remedy).into());
+    match (of, SqlType::from_arrow(of)) {
+        (DataType::Interval(_) | DataType::Duration(_), _) => Ok("interval"),
+        (DataType::Decimal256(..), _) => Ok("numeric"),
+        (_, Ok(SqlType::Text { .. })) => unsupported(
+            "pg_typeof of a text".to_owned(),
+            "CAST the text to the type that is meant: TEXT, VARCHAR and CHAR are one type in a query here",
+        ),
+        (_, Ok(own)) => Ok(own.standard_name()),
+        (other, Err(_)) => {
+            unsupported(format!("pg_typeof of {other}"), "CAST the value to a type that CREATE TABLE knows")
         }
-        other => {
-            let remedy = "CAST the value to a type that CREATE TABLE knows";
-            return Err(Error::unsupported(format!("pg_typeof of {other}"), remedy).into());
-        }
-    })
+    }
 }

@@ -1,5 +1,7 @@
-//! The information schema: DataFusion's, over tables and views as they are defined, with its table of views as the standard
-//! has it.
+//! The information schema: DataFusion's, over tables and views as they are defined, with its tables of columns and of views as the
+//! standard has them.
+
+mod columns;
 
 use std::sync::Arc;
 
@@ -15,6 +17,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::Slot;
 use crate::statement::{CATALOG, SCHEMA};
 use crate::view::ViewDefinition;
+
+/// The name of the table of columns.
+const COLUMNS: &str = "columns";
 
 /// The name of the table of views.
 const VIEWS: &str = "views";
@@ -38,11 +43,16 @@ impl SchemaProvider for Information {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if name != VIEWS {
-            return self.tables.table(name).await;
-        }
-        let views = self.slot.get()?.views()?;
-        Ok(Some(Arc::new(table_of(&views)?)))
+        let current = self.slot.get()?;
+        Ok(Some(Arc::new(match name {
+            COLUMNS => {
+                let relation = |name: String| Ok(current.find(&name)?.map(|relation| (name, relation)));
+                let relations = current.names().into_iter().map(relation).filter_map(Result::transpose);
+                columns::of(&relations.collect::<Result<Vec<_>>>()?)?
+            }
+            VIEWS => table_of(&current.views()?)?,
+            _ => return self.tables.table(name).await,
+        })))
     }
 
     fn table_exist(&self, name: &str) -> bool {

@@ -15,6 +15,8 @@ use datafusion::common::{
 use datafusion::logical_expr::{Aggregate, Distinct, DistinctOn, Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::duplicates::drop_duplicates;
+
 /// What DataFusion's rule makes of `plan`, a DISTINCT, by the keys that there are.
 pub(super) fn distinct(
     rule: &Arc<dyn OptimizerRule + Send + Sync>,
@@ -42,27 +44,11 @@ pub(super) fn distinct(
 
 /// `DISTINCT ON (a) … ORDER BY a, b, a` with each expression named once: an aggregate of the first value by an order wants that.
 fn once(mut of: DistinctOn) -> DistinctOn {
-    of.on_expr = different(of.on_expr);
+    drop_duplicates(&mut of.on_expr, |expression| expression);
     if let Some(orders) = &mut of.sort_expr {
-        let mut known = Vec::new();
-        orders.retain(|order| {
-            let is_new = !known.contains(&order.expr);
-            known.push(order.expr.clone());
-            is_new
-        });
+        drop_duplicates(orders, |order| &order.expr);
     }
     of
-}
-
-/// The expressions without those that stand among them before.
-pub(crate) fn different(expressions: Vec<Expr>) -> Vec<Expr> {
-    let mut different = Vec::with_capacity(expressions.len());
-    for expression in expressions {
-        if !different.contains(&expression) {
-            different.push(expression);
-        }
-    }
-    different
 }
 
 /// Whether an aggregate in a plan says of columns that they are a key, and they are none.

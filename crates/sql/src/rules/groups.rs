@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::has_node;
+use crate::duplicates::drop_duplicates;
 use crate::functions::END_OF_GROUPS;
 use crate::planning;
 
@@ -53,7 +54,7 @@ fn written(aggregate: Aggregate, end: usize, taken: &mut HashSet<Column>) -> Res
     let Aggregate { input, mut group_expr, aggr_expr, .. } = aggregate;
     let mut added = group_expr.split_off(end);
     added.remove(0);
-    let mut group_expr = planning::different(group_expr);
+    drop_duplicates(&mut group_expr, |expression| expression);
     if !added.is_empty() && planning::has_doubtful_keys(&input)? {
         let determined = planning::determined_by(&input, &group_expr)?;
         added.retain(|group| match group {

@@ -6,6 +6,8 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, LimitClause, ObjectName, OrderByKind, Query, SelectItem, SetExpr, UnaryOperator, Value,
 };
 
+use crate::duplicates::drop_duplicates;
+
 /// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
 pub(super) fn limit(query: &mut Query) {
     let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
@@ -235,12 +237,7 @@ pub(super) fn order_of_aggregate(expression: &mut Expr) {
     let FunctionArguments::List(list) = &mut function.args else { return };
     for clause in &mut list.clauses {
         if let FunctionArgumentClause::OrderBy(orders) = clause {
-            let mut known = Vec::new();
-            orders.retain(|order| {
-                let is_new = !known.contains(&order.expr);
-                known.push(order.expr.clone());
-                is_new
-            });
+            drop_duplicates(orders, |order| &order.expr);
         }
     }
 }

@@ -320,6 +320,7 @@ fn variances_are_exact_for_whole_numbers_and_nan_for_what_is_not_finite() {
             "NaN".to_owned(),
         ),
         ("SELECT k % 2, var_pop(a) FROM t GROUP BY k % 2 ORDER BY 1", "0|0.0, 1|0.25".to_owned()),
+        ("SELECT var_pop(1e9 + x::DOUBLE) FROM (VALUES (3), (4), (6), (7)) AS v (x)", "2.5".to_owned()),
     ] {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }

@@ -160,6 +160,39 @@ fn the_information_schema_knows_what_may_be_null() {
 }
 
 #[test]
+fn the_information_schema_calls_types_as_the_standard_does() {
+    let shell = Shell::with(
+        "CREATE TABLE a (s SMALLINT, i INT, b BIGINT PRIMARY KEY, r REAL, d DOUBLE PRECISION, n DECIMAL(9, 2) DEFAULT 1.5, o BOOLEAN,
+         t TEXT, v VARCHAR(7), y BYTEA, e DATE, z TIMESTAMP); CREATE VIEW w AS SELECT b + 1 AS more, v FROM a",
+    );
+    let columns = "column_name, data_type, character_maximum_length, character_octet_length, numeric_precision, \
+                   numeric_precision_radix, numeric_scale, datetime_precision";
+    assert_eq!(
+        shell.rows(&format!(
+            "SELECT {columns} FROM information_schema.columns WHERE table_name = 'a' ORDER BY ordinal_position"
+        )),
+        [
+            "s|smallint|NULL|NULL|16|2|0|NULL",
+            "i|integer|NULL|NULL|32|2|0|NULL",
+            "b|bigint|NULL|NULL|64|2|0|NULL",
+            "r|real|NULL|NULL|24|2|NULL|NULL",
+            "d|double precision|NULL|NULL|53|2|NULL|NULL",
+            "n|numeric|NULL|NULL|9|10|2|NULL",
+            "o|boolean|NULL|NULL|NULL|NULL|NULL|NULL",
+            "t|text|NULL|1073741824|NULL|NULL|NULL|NULL",
+            "v|character varying|7|28|NULL|NULL|NULL|NULL",
+            "y|bytea|NULL|NULL|NULL|NULL|NULL|NULL",
+            "e|date|NULL|NULL|NULL|NULL|NULL|0",
+            "z|timestamp without time zone|NULL|NULL|NULL|NULL|NULL|6",
+        ]
+    );
+    assert_eq!(
+        shell.rows("SELECT table_name, ordinal_position, column_default FROM information_schema.columns WHERE column_name IN ('n', 'more')"),
+        ["a|6|1.5", "w|1|NULL"]
+    );
+}
+
+#[test]
 fn a_text_beside_bytes_is_read_as_bytes_or_refused() {
     let shell = Shell::with(
         r"CREATE TABLE b (x BYTEA, i INT, s TEXT); INSERT INTO b VALUES ('\xdead', 1, '\xdead'), ('\x00', 2, 'a')",

@@ -332,7 +332,7 @@ fn views_are_described() {
         shell.rows(
             "SELECT column_name, ordinal_position FROM information_schema.columns WHERE table_name = 'zero' ORDER BY 2"
         ),
-        ["n|0", "kind|1", "weight|2"]
+        ["n|1", "kind|2", "weight|3"]
     );
     assert_eq!(
         shell.rows("DESCRIBE zero"),
