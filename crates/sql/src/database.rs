@@ -29,7 +29,7 @@ use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
     Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, TextsAsBytes, TextsAsTimes,
-    TruthsAsLetters, WideFrames, WrittenGroups,
+    TextsAsTruths, TruthsAsLetters, WideFrames, WrittenGroups,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -264,6 +264,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
         Arc::new(ExactNumbers),
         Arc::new(FloatsStayFloats),
         Arc::new(WideFrames),
+        Arc::new(TextsAsTruths),
         Arc::new(TruthsAsLetters),
         Arc::new(LateConstants),
     ];

@@ -306,9 +306,9 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::ScalarFunction(call) if is_call(&expression, &one_nan()) => {
             call.args.first().filter(|inner| is_call(inner, &one_nan())).cloned()
         }
-        // Equal is what `=` says: the two zeros are, and NaN and NaN.
+        // Equal is what `=` says: the two zeros are, and NaN and NaN. And the result is of the first one's type.
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => match args.as_slice() {
-            [value, other] if is_float(value, schema) || is_float(other, schema) => {
+            [value, other] if is_float(value, schema) || is_float(other, schema) || differ(value, other, schema) => {
                 when(plain(value.clone(), Operator::Eq, other.clone()), lit(ScalarValue::Null))
                     .otherwise(value.clone())
                     .ok()
@@ -367,6 +367,12 @@ fn widened(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     };
     let args = args.iter().map(as_double).collect();
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args)))
+}
+
+/// Whether two expressions are of different types, and neither is a NULL of none.
+fn differ(one: &Expr, other: &Expr, schema: &DFSchema) -> bool {
+    let types = type_of(one, schema).zip(type_of(other, schema));
+    types.is_some_and(|(one, other)| one != other && one != DataType::Null && other != DataType::Null)
 }
 
 fn is_float(expression: &Expr, schema: &DFSchema) -> bool {

@@ -9,23 +9,30 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use ishigaki_scan::exact;
 
+use super::untyped;
+
 /// Plans `+`, `-`, `*`, `/` and `%`.
 #[derive(Debug)]
 pub(crate) struct Arithmetic;
 
 impl ExprPlanner for Arithmetic {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let RawBinaryExpr { op, mut left, mut right } = raw;
+        let RawBinaryExpr { op, left, right } = raw;
+        let operator = arithmetic(&op);
+        let (mut left, mut right) = match operator.or_else(|| comparison(&op)) {
+            Some(operator) => untyped::operands(operator, left, right, schema),
+            None => (left, right),
+        };
         if op == BinaryOperator::Minus
             && let Some(difference) = of_times(&left, &right, schema)
         {
             return Ok(PlannerResult::Planned(difference));
         }
-        if let Some(operator) = arithmetic(&op) {
+        if let Some(operator) = operator {
             if let Some(exact) = exact::unsettled(operator, &left, &right, schema) {
                 return Ok(PlannerResult::Planned(exact));
             }
-        } else if is_comparison(&op) {
+        } else if comparison(&op).is_some() {
             let is_date = |expression: &Expr| exact::type_of(expression, schema) == Some(DataType::Date32);
             if is_date(&left) {
                 right = exact::as_day(&right).unwrap_or(right);
@@ -97,7 +104,14 @@ fn of_times(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(exact::difference().call(vec![Expr::BinaryExpr(difference)]))
 }
 
-fn is_comparison(operator: &BinaryOperator) -> bool {
-    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
-    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+fn comparison(operator: &BinaryOperator) -> Option<Operator> {
+    Some(match operator {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    })
 }

@@ -241,3 +241,39 @@ fn what_a_text_column_takes_is_written_as_a_cast_would_write_it() {
         ["100000|2", "1e+20|NULL", "2020-01-01|NULL", "2020-01-01 10:30:00|NULL", "Infinity|1e-05", "NULL|NULL"]
     );
 }
+
+#[test]
+fn a_text_of_no_type_is_what_stands_beside_it() {
+    let shell = Shell::with(
+        "CREATE TABLE t (k INT PRIMARY KEY, b BOOLEAN, f DOUBLE, n DECIMAL(10, 2), d DATE, z TIMESTAMP);
+         INSERT INTO t VALUES (1, true, 1.5, 1.25, '2020-01-01', '2020-01-01 10:00'), (2, false, NULL, 2.5, '1999-12-31', NULL), (3, NULL, 'NaN', NULL, NULL, NULL)",
+    );
+    for (query, expected) in [
+        ("SELECT k + '1', ' 7 ' - k, k * '-2', k / '2', k % '2' FROM t WHERE k = 2", "3|5|-4|1|0"),
+        (
+            "SELECT f * '-10', f / '0.5', n * '2', n + '1.125', '2.50' - n FROM t WHERE k = 1",
+            "-15.0|3.0|2.50|2.375|1.25",
+        ),
+        (
+            "SELECT d - '1999-12-31', '2020-01-03' - d, z + '1 day', (z - '2020-01-01 09:00')::TEXT FROM t WHERE k = 1",
+            "7306|2|2020-01-02T10:00:00|01:00:00",
+        ),
+        ("SELECT k FROM t WHERE b = 't'", "1"),
+        ("SELECT k FROM t WHERE 'OFF' = b", "2"),
+        ("SELECT k FROM t WHERE b IN ('f', ' yes ') ORDER BY k", "1, 2"),
+        ("SELECT k FROM t WHERE b BETWEEN 'n' AND 'f'", "2"),
+        ("SELECT CASE b WHEN 't' THEN 1 WHEN 'n' THEN 2 ELSE 3 END FROM t ORDER BY k", "1, 2, 3"),
+        ("SELECT sum(k + '1') FROM t HAVING sum(k) + '1' > 3", "9"),
+        (
+            "SELECT nullif(d, z), nullif(n, k), nullif(k, '2') FROM t ORDER BY k",
+            "2020-01-01|1.25|1, 1999-12-31|2.50|NULL, NULL|NULL|3",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    for wrong in ["SELECT k + '1.5' FROM t", "SELECT k FROM t WHERE b = 'maybe'", "SELECT k + 'x' FROM t"] {
+        shell.refuses(wrong, &["Cannot cast"]);
+    }
+    // A text that has its type stays one.
+    shell.refuses("SELECT k + '1'::TEXT FROM t", &["Cannot coerce"]);
+}

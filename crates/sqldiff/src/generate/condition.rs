@@ -49,6 +49,11 @@ impl Generator<'_> {
             _ => family,
         };
         let (a, b) = (self.value(family, depth), self.value(other, depth.min(1)));
+        if family == Family::Boolean && self.chance(15) {
+            // A text of no type is a truth there.
+            let written = self.pick(&["'t'", "'f'", "' yes '", "'OFF'", "'1'", "'tru'"]);
+            return tree!(TRUTH; "(", a, self.pick(&[" = ", " <> ", " < ", " >= "]), written, ")");
+        }
         let op = self.pick(&[
             " = ",
             " = ",

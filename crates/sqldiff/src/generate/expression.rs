@@ -63,7 +63,7 @@ impl Generator<'_> {
         let sort = Sort::Value(family);
         match self.random.u8(..14) {
             0..=3 => {
-                let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.tame(family));
+                let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.operand(family));
                 tree!(sort; "(", a, op, b, ")")
             }
             4 | 5 => {
@@ -113,7 +113,7 @@ impl Generator<'_> {
         let other = if self.chance(30) { Family::Integer } else { family };
         match self.random.u8(..11) {
             0..=2 => {
-                let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.tame(other));
+                let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.operand(other));
                 tree!(sort; "(", a, op, b, ")")
             }
             3 => {
@@ -153,7 +153,7 @@ impl Generator<'_> {
         let sort = Sort::Value(family);
         match self.random.u8(..6) {
             0..=2 => {
-                let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.tame(family));
+                let (a, op, b) = (self.tame(family), self.pick(&[" + ", " - ", " * "]), self.operand(family));
                 tree!(sort; "(", a, op, b, ")")
             }
             3 => {
@@ -163,6 +163,19 @@ impl Generator<'_> {
             4 => tree!(sort; self.pick(&["abs(", "floor(", "ceil(", "(- "]), self.tame(family), ")"),
             _ => tree!(sort; "sqrt(abs(", self.value(family, depth.min(1)), "))"),
         }
+    }
+
+    /// What stands behind an operator: now and then a text of no type, which is of the number's beside it.
+    fn operand(&mut self, family: Family) -> Tree {
+        if self.chance(94) {
+            return self.tame(family);
+        }
+        let written = match family {
+            Family::Integer => self.pick(&["'3'", "' -2 '", "'+7'", "'0'"]),
+            Family::Decimal => self.pick(&["'1.25'", "' -0.5'", "'.3'", "'12'"]),
+            _ => self.pick(&["'1.5'", "'-2'", "'1e3'", "'NaN'"]),
+        };
+        Tree::value(family, written)
     }
 
     fn text(&mut self, depth: usize) -> Tree {
