@@ -7,16 +7,13 @@
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList};
 use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, cast, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
 
 use super::in_expressions;
-
-/// The most digits of a number.
-const MOST_DIGITS: usize = 38;
 
 /// What stands beside an operator, a text of no type among it as what it is there.
 pub(super) fn operands(operator: Operator, left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
@@ -61,21 +58,8 @@ fn beside(operator: Operator, other: &DataType, written: &str) -> Option<Expr> {
 
 /// A decimal with the digits that are written.
 fn decimal(written: &str) -> Option<Expr> {
-    let written = written.trim();
-    let (whole, fraction) = written.split_once('.').unwrap_or((written, ""));
-    let (sign, whole) = match whole.as_bytes().first()? {
-        b'-' => (-1, &whole[1..]),
-        b'+' => (1, &whole[1..]),
-        _ => (1, whole),
-    };
-    let digits = format!("{whole}{fraction}");
-    let are_digits = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    if !are_digits || digits.len() > MOST_DIGITS {
-        return None;
-    }
-    let value: i128 = digits.parse().ok()?;
-    let (precision, scale) = (digits.len() as u8, fraction.len() as i8);
-    Some(lit(ScalarValue::Decimal128(Some(sign * value), precision, scale)))
+    let (digits, precision, scale) = exact::written(written)?;
+    Some(cast(lit(digits), DataType::Decimal128(precision, scale)))
 }
 
 /// Has truths that are written as texts in lists, between others and in CASE read as such. To be run before the coercion of types.
@@ -119,26 +103,5 @@ fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             Transformed::yes(Expr::Case(Case { expr: Some(of), when_then_expr, else_expr }))
         }
         other => Transformed::no(other),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_written_decimal_keeps_its_digits() {
-        let read = |written| match decimal(written) {
-            Some(Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), _)) => {
-                Some((value, precision, scale))
-            }
-            _ => None,
-        };
-        assert_eq!(read(" -12.50 "), Some((-1250, 4, 2)));
-        assert_eq!(read("+7"), Some((7, 1, 0)));
-        assert_eq!(read(".5"), Some((5, 1, 1)));
-        for wrong in ["", "-", ".", "1e5", "1.2.3", "--1", "NaN", "1 2", "1234567890123456789012345678901234567.89"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
     }
 }

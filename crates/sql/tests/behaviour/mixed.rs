@@ -258,6 +258,7 @@ fn a_text_of_no_type_is_what_stands_beside_it() {
             "SELECT d - '1999-12-31', '2020-01-03' - d, z + '1 day', (z - '2020-01-01 09:00')::TEXT FROM t WHERE k = 1",
             "7306|2|2020-01-02T10:00:00|01:00:00",
         ),
+        ("SELECT n * '1e2', n + ' -.5 ' FROM t WHERE k = 1", "125.00|0.75"),
         ("SELECT k FROM t WHERE b = 't'", "1"),
         ("SELECT k FROM t WHERE 'OFF' = b", "2"),
         ("SELECT k FROM t WHERE b IN ('f', ' yes ') ORDER BY k", "1, 2"),

@@ -64,7 +64,11 @@ impl Generator<'_> {
             7 => {
                 let other = self.column_of(&table, family);
                 let op = self.pick(&[" IN (", " NOT IN ("]);
-                tree!(Sort::Query(1); format!("SELECT id FROM {name} WHERE "), value, op, format!("SELECT {other} FROM {name})"))
+                let query = format!("SELECT {other} FROM {name})");
+                let tree = tree!(Sort::Query(1); format!("SELECT id FROM {name} WHERE "), value, op, query);
+                // Where all that is looked among is NULL, PostgreSQL does not compute what is looked for.
+                let terms = Terms { strict: false, ..terms(self.inexact) };
+                return Drawn { tree, terms, changes: Vec::new(), controls: false, is_look: false };
             }
             8 => {
                 let other = self.column_of(&table, family);
