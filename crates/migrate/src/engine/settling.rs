@@ -26,7 +26,7 @@ use super::{Doing, Engine, Result};
 use crate::destination::{Destination, NodeId};
 use crate::record::Reference;
 
-/// So many complete files are worth a round: each keeps a descriptor open until then.
+/// So many complete files and listed directories are worth a round: each keeps a descriptor open until then.
 const MANY: usize = 4096;
 
 pub(super) struct Settling<D: Destination> {
@@ -132,8 +132,11 @@ impl<D: Destination> Engine<D> {
 
     /// Settles, if there is much to settle.
     pub(super) fn settle_many(&self) -> Result<()> {
-        let files = self.settling.waiting.lock().files.len();
-        if files < MANY { Ok(()) } else { self.settle() }
+        let held = {
+            let waiting = self.settling.waiting.lock();
+            waiting.files.len() + waiting.directories.len()
+        };
+        if held < MANY { Ok(()) } else { self.settle() }
     }
 
     fn settle_directories(&self) -> Result<()> {
