@@ -38,7 +38,7 @@
 //! is; all else is removed and made anew.
 //!
 //! Parts: `ahead` is what that takes, `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
-//! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `hidden` is the
+//! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `distance` knows how far they are, `hidden` is the
 //! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
 
@@ -49,6 +49,7 @@ mod child;
 mod conflict;
 mod copying;
 mod crawler;
+mod distance;
 mod error;
 mod file;
 mod hidden;
@@ -71,6 +72,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use self::ahead::LastListing;
 use self::asking::{Absences, Calls};
+use self::distance::Distances;
 use self::error::Doing;
 use self::hidden::Hidden;
 use self::links::Links;
@@ -182,6 +184,7 @@ pub struct Engine<D: Destination> {
     queue: Queue,
     counters: Counters,
     absences: Absences,
+    distances: Distances,
     calls: Calls,
     /// Renames and links hold it shared; a sweep that must see all holds it alone.
     moving: RwLock<()>,
@@ -218,6 +221,7 @@ impl<D: Destination> Engine<D> {
             links: Links::open(&destination, &hidden)?,
             counters: Counters::default(),
             absences: Absences::default(),
+            distances: Distances::default(),
             calls: Calls::default(),
             moving: RwLock::new(()),
             // Those of clients of the process before, of which nothing tells, count as one.
@@ -253,7 +257,8 @@ impl<D: Destination> Engine<D> {
             if first > 0 {
                 self.free_for(number, first)?;
             }
-            let (location, attributes) = self.ask(number, Path::new(""), cancel, |source| source.root(cancel))?;
+            let (location, attributes) =
+                self.ask(number, Path::new(""), cancel, |source| self.distances.timed(number, || source.root(cancel)))?;
             let directory = self.plain_directory(&origin.at)?;
             let record = Record {
                 state: if origin.source.capabilities().extras { State::Dummy } else { State::Partial },

@@ -2,6 +2,8 @@
 
 mod door;
 
+use std::time::Duration;
+
 use door::{Door, Model, Op, draw_op, draw_source, no_trace};
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::simulated::Simulated;
@@ -10,10 +12,20 @@ use ishigaki_migrate::source::FileType;
 use ishigaki_testkit::seeded_runs;
 
 fn clients_at_work(seed: Seed) {
+    clients_of(seed, Duration::ZERO);
+}
+
+/// So far away that the crawler lists with more threads than it has.
+fn clients_of_a_distant_source(seed: Seed) {
+    clients_of(seed, Duration::from_millis(3));
+}
+
+fn clients_of(seed: Seed, distance: Duration) {
     let mut random = seed.generator();
     let objects = random.usize(1..40);
     let plain = random.bool();
     let source = draw_source(&mut random, objects, plain);
+    source.delay(distance);
     let destination = if random.bool() { Simulated::new() } else { Simulated::new().unordered() };
     let destination = if random.bool() { destination.zeroing() } else { destination };
     let door = Door::open(&destination, &source).expect("begins");
@@ -60,6 +72,19 @@ fn clients_at_work(seed: Seed) {
 #[test]
 fn clients_that_work_while_all_is_copied_find_what_they_left() {
     seeded_runs("clients_that_work_while_all_is_copied_find_what_they_left", 250, clients_at_work);
+}
+
+#[test]
+fn clients_that_work_while_all_is_copied_from_far_away_find_what_they_left() {
+    let name = "clients_that_work_while_all_is_copied_from_far_away_find_what_they_left";
+    seeded_runs(name, 15, clients_of_a_distant_source);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn clients_that_work_while_all_is_copied_from_far_away_find_what_they_left_in_300_runs() {
+    let name = "clients_that_work_while_all_is_copied_from_far_away_find_what_they_left_in_300_runs";
+    seeded_runs(name, 300, clients_of_a_distant_source);
 }
 
 #[test]

@@ -121,6 +121,21 @@ impl<D: Destination> Engine<D> {
         all.values().map(|(absence, _)| absence.clone()).filter(|absence| !absence.message.is_empty()).collect()
     }
 
+    /// The numbers of those, where there are others that may answer meanwhile.
+    pub(super) fn away(&self) -> Vec<u32> {
+        if self.origins.len() < 2 {
+            return Vec::new();
+        }
+        let all = self.absences.0.lock();
+        all.values().filter(|(absence, _)| !absence.message.is_empty()).map(|(absence, _)| absence.source).collect()
+    }
+
+    /// How many calls wait for them.
+    pub(super) fn waiting_for_away(&self) -> usize {
+        let all = self.absences.0.lock();
+        all.values().filter(|(absence, _)| !absence.message.is_empty()).map(|(_, waiting)| waiting).sum()
+    }
+
     /// The calls of sources that clients or the crawler have waited for so long, the longest first, and at most so many.
     pub fn calls(&self, since: Duration, most: usize) -> Vec<Call> {
         let calls = self.calls.0.lock();

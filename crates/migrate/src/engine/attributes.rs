@@ -97,6 +97,8 @@ impl<D: Destination> Engine<D> {
     /// The extras of the object that the record speaks of.
     pub(super) fn fetch_extras(&self, record: &Record, cancel: &Cancel) -> Result<Extras> {
         let location = &record.location;
-        self.ask(record.source, &location.path, cancel, |source| source.extras(location, cancel))
+        self.ask(record.source, &location.path, cancel, |source| {
+            self.distances.timed(record.source, || source.extras(location, cancel))
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   queue ─▶ a directory to list ─▶ look_into ─▶ its directories go into the queue
-//!         ─▶ a directory to copy ─▶ names, in lots ─▶ small files: one call of the source for a lot
+//!         ─▶ directories to copy ─▶ names, in lots ─▶ small files: one call of the source for a lot
 //!                                                  ─▶ large files: pieces, several threads at one file
 //!   all files of a directory whole ─▶ settled ─▶ the log says so
 //! ```
@@ -10,8 +10,13 @@
 //! Work is done on inodes. Clients move names meanwhile, and a directory that is copied may get a stub from one that is not: then, at the end, a sweep looks
 //! everywhere. What clients of an earlier process have moved is not known, so a process that goes on with a migration sweeps in any case. While clients wait for something, the crawler waits a little before each piece.
 //!
-//! Parts: `lot` copies the files of a directory, `pace` holds the crawler back.
+//! *Time on the way.* A call of the source takes a round trip, however fast this host is. So few calls wait for each other: many directories are listed at a
+//! time, each as soon as the one above it is; and the small files of many directories share calls. About one round trip is left for each level of the tree, and a
+//! few for each `threads` lots of files.
+//!
+//! Parts: `crew` are the threads, `lot` copies the files of directories, `pace` holds the crawler back.
 
+mod crew;
 mod lot;
 mod pace;
 
@@ -22,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use self::crew::{Next, Role};
 use self::lot::Task;
 use self::pace::Pace;
 use super::log::Place;
@@ -52,7 +58,8 @@ pub enum Passes {
 /// How the crawler works.
 #[derive(Clone, Copy, Debug)]
 pub struct Crawl {
-    /// Threads, each with a request under way.
+    /// Threads, each with a lot of requests under way: for up to 128 small files, of one or many directories, or for a piece of a large one. Over a long way, up
+    /// to 16 directories are listed at a time for each.
     pub threads: usize,
     /// The order of directories.
     pub depth: Depth,
@@ -71,6 +78,10 @@ impl Default for Crawl {
 /// How often what is whole is settled, at the latest. A file system commits about as often by itself; what is made and marked and whole within
 /// one commit costs one write of its inode.
 const SETTLE: Duration = Duration::from_secs(5);
+/// So many directories and so many files the threads may hold open together, while they copy: fewer in a lot the more threads there are.
+const HELD: usize = 4096;
+/// The fewest and the most in a lot.
+const LOTS: (usize, usize) = (16, 128);
 /// Sweeps that let clients rename meanwhile; the next one holds renames back.
 const PATIENT_SWEEPS: usize = 3;
 /// Sweeps that may lead to nothing because clients move what they find.
@@ -82,6 +93,8 @@ struct Run<'a, D: Destination> {
     how: Crawl,
     cancel: &'a Cancel,
     pace: Pace,
+    /// The most directories, and files, that are copied together.
+    lot: usize,
     state: Mutex<State<D>>,
     wake: Condvar,
 }
@@ -91,6 +104,11 @@ struct State<D: Destination> {
     tasks: VecDeque<Task<D>>,
     /// Threads that do something.
     active: usize,
+    /// Threads that only list, and threads in the places of others.
+    listers: usize,
+    substitutes: usize,
+    /// Nothing is left to do, or something failed.
+    is_over: bool,
     /// Directories that are being copied.
     open: HashMap<NodeId, Arc<Place>>,
     /// Directories all of whose files are whole, but not settled.
@@ -103,18 +121,13 @@ struct State<D: Destination> {
 struct Folder<D: Destination> {
     object: D::Object,
     place: Arc<Place>,
+    source: u32,
     /// It is taken before others.
     is_first: bool,
     /// Tasks that are not done.
     left: AtomicUsize,
     /// Some file could not be copied.
     failed: AtomicBool,
-}
-
-enum Next<D: Destination> {
-    List(Arc<Place>),
-    Copy(Arc<Place>),
-    Task(Task<D>),
 }
 
 impl<D: Destination> Engine<D> {
@@ -189,6 +202,9 @@ impl<D: Destination> Engine<D> {
         let state = State {
             tasks: VecDeque::new(),
             active: 0,
+            listers: 0,
+            substitutes: 0,
+            is_over: false,
             open: HashMap::new(),
             copied: Vec::new(),
             settled_at: Instant::now(),
@@ -201,16 +217,28 @@ impl<D: Destination> Engine<D> {
             how: Crawl { passes, ..*how },
             cancel,
             pace: Pace::new(how.bandwidth),
+            lot: (HELD / how.threads.max(1)).clamp(LOTS.0, LOTS.1),
             state: Mutex::new(state),
             wake: Condvar::new(),
         };
         std::thread::scope(|scope| {
+            let run = &run;
             for _ in 1..how.threads.max(1) {
-                scope.spawn(|| run.work());
+                scope.spawn(move || run.work(scope, Role::Worker));
             }
-            run.work();
+            if self.origins.len() > 1 {
+                scope.spawn(move || run.watch(scope));
+            }
+            run.work(scope, Role::Worker);
         });
         run.end()
+    }
+
+    /// The number of the source that a place was found in.
+    fn source_of(&self, place: &Place) -> u32 {
+        let path = super::sweep::path_of(place);
+        let origins = (0..).zip(&self.origins).filter(|(_, origin)| path.starts_with(&origin.at));
+        origins.max_by_key(|(_, origin)| origin.at.components().count()).map_or(0, |(number, _)| number)
     }
 
     /// The directory of a place, if it is still there.
@@ -230,55 +258,6 @@ impl<D: Destination> Engine<D> {
 }
 
 impl<D: Destination> Run<'_, D> {
-    fn work(&self) {
-        while let Some(next) = self.next() {
-            let done = self.perform(next).and_then(|()| self.settle_in_time());
-            let mut state = self.state.lock();
-            state.active -= 1;
-            if let Err(error) = done {
-                state.failed.get_or_insert(error);
-            }
-            drop(state);
-            self.wake.notify_all();
-        }
-    }
-
-    /// What to do next; `None` when nothing is left, or something failed.
-    fn next(&self) -> Option<Next<D>> {
-        let queue = &self.engine.queue;
-        let last = self.how.depth == Depth::DepthFirst;
-        let mut state = self.state.lock();
-        loop {
-            if self.cancel.is_cancelled() {
-                state.failed.get_or_insert(Error::Cancelled);
-            }
-            if state.failed.is_some() {
-                return None;
-            }
-            let task = |state: &mut State<D>| state.tasks.pop_front().map(Next::Task);
-            let copying = || queue.to_copy(last).map(Next::Copy);
-            let listing = || queue.to_list(last).map(Next::List);
-            let first = queue.next_first(true).map(Next::List).or_else(|| first_task(&mut state));
-            let first = first.or_else(|| queue.next_first(false).map(Next::Copy));
-            let next = first.or_else(|| match self.how.passes {
-                Passes::MetadataFirst => listing().or_else(|| task(&mut state)).or_else(copying),
-                Passes::Bulk => task(&mut state).or_else(copying).or_else(listing),
-            });
-            if let Some(next) = next {
-                state.active += 1;
-                if let Next::Copy(place) = &next {
-                    state.open.insert(place.node, place.clone());
-                }
-                return Some(next);
-            }
-            if state.active == 0 {
-                self.wake.notify_all();
-                return None;
-            }
-            self.wake.wait_for(&mut state, Duration::from_millis(20));
-        }
-    }
-
     fn perform(&self, next: Next<D>) -> Result<()> {
         match next {
             Next::List(place) => {
@@ -289,7 +268,7 @@ impl<D: Destination> Run<'_, D> {
                 }
                 Ok(())
             }
-            Next::Copy(place) => self.copy(&place),
+            Next::Copy(places) => self.copy(&places),
             Next::Task(task) => self.task(task),
         }
     }
@@ -303,6 +282,18 @@ impl<D: Destination> Run<'_, D> {
         };
         self.engine.look_into_for_crawler(&directory, self.cancel)?;
         Ok(Some(directory))
+    }
+
+    /// A directory that is to be copied. If a crash has taken its listing back, over a long way, the listers make it again, with others at a time.
+    fn open_for_names(&self, place: &Arc<Place>) -> Result<Option<D::Object>> {
+        if self.engine.distances.listings() > 1
+            && let Some(directory) = self.engine.open_place(place)?
+            && self.engine.is_to_be_listed(&directory)?
+        {
+            self.engine.queue.again(place.clone(), true);
+            return Ok(None);
+        }
+        self.list(place)
     }
 
     /// Waits a little for clients that wait.
@@ -344,6 +335,7 @@ impl<D: Destination> Run<'_, D> {
         let copied = std::mem::take(&mut self.state.lock().copied);
         let settled = self.settle(copied).and_then(|()| self.engine.settle());
         let state = self.state.into_inner();
+        self.engine.queue.unpark();
         for place in state.open.into_values() {
             self.engine.queue.again(place, false);
         }
@@ -352,11 +344,6 @@ impl<D: Destination> Run<'_, D> {
             None => settled,
         }
     }
-}
-
-/// The next task of a directory that is taken before others.
-fn first_task<D: Destination>(state: &mut State<D>) -> Option<Next<D>> {
-    state.tasks.front()?.is_first().then(|| state.tasks.pop_front().map(Next::Task))?
 }
 
 /// Whether the crawler ends by that, and does not just go on with something else.

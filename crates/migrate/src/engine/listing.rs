@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -151,6 +152,14 @@ impl<D: Destination> Engine<D> {
         done
     }
 
+    /// Whether a directory has no names yet, and no thread that lists it.
+    pub(super) fn is_to_be_listed(&self, directory: &D::Object) -> Result<bool> {
+        let node = self.destination.id(directory);
+        let is_known =
+            self.directories.normal.read().contains(&node) || self.directories.stages.lock().contains_key(&node);
+        Ok(!is_known && self.has_record(directory)?)
+    }
+
     fn list(
         &self,
         directory: &D::Object,
@@ -182,7 +191,9 @@ impl<D: Destination> Engine<D> {
     ) -> Result<()> {
         let node = self.destination.id(directory);
         let dummy = record.state == State::Dummy;
-        let extras = if dummy { self.fetch_extras(record, cancel)? } else { Extras::default() };
+        // Over a long way, at the same time as the names.
+        let is_far = dummy && self.distances.is_far(record.source);
+        let early = if dummy && !is_far { self.fetch_extras(record, cancel)? } else { Extras::default() };
         let status = self.destination.status(directory).doing("looking at a directory")?;
         let mut listing = Listing {
             directory,
@@ -197,7 +208,17 @@ impl<D: Destination> Engine<D> {
             bytes: 0,
         };
         self.drop_extras(directory)?;
-        self.take_all(&mut listing)?;
+        let extras = if is_far {
+            thread::scope(|scope| {
+                let extras = scope.spawn(|| self.fetch_extras(record, cancel));
+                let taken = self.take_all(&mut listing);
+                let extras = extras.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                taken.and(extras)
+            })?
+        } else {
+            self.take_all(&mut listing)?;
+            early
+        };
         for name in std::mem::take(&mut listing.existing).into_values() {
             self.discard(directory, &name)?;
         }
@@ -237,7 +258,11 @@ impl<D: Destination> Engine<D> {
         let (number, location, cancel) = (listing.record.source, listing.record.location.clone(), listing.cancel);
         let mut failed = None;
         let listed = self.ask(number, &location.path, cancel, |source| {
+            let mut asked = Some(Instant::now());
+            let mut answered =
+                || asked.take().into_iter().for_each(|asked| self.distances.took(number, asked.elapsed()));
             source.list(&location, cancel, &mut |entries: Vec<Entry>| {
+                answered();
                 listing.extras = leaves(source, &location.path, &entries, cancel);
                 for entry in entries {
                     if let Err(error) = self.child(listing, entry) {
@@ -246,7 +271,9 @@ impl<D: Destination> Engine<D> {
                     }
                 }
                 Ok(())
-            })
+            })?;
+            answered();
+            Ok(())
         });
         match failed {
             Some(error) => Err(error),

@@ -9,11 +9,12 @@
 //! When the log has grown to several times what it must say, it is written anew: the directories that are not yet copied with those above
 //! them, the problems, and the totals.
 //!
-//! Parts: `event` is what it holds, `replay` reads it, `snapshot` says the same in few events, `problems` what could not be copied, `place` is where a directory was found.
+//! Parts: `event` is what it holds, `lots` gives directories to copy together, `replay` reads it, `snapshot` says the same in few events, `problems` what could not be copied, `place` is where a directory was found.
 
 mod event;
 #[cfg(fuzzing)]
 pub mod fuzz;
+mod lots;
 mod place;
 mod problems;
 mod replay;
@@ -47,6 +48,8 @@ struct State {
     places: HashMap<NodeId, Arc<Place>>,
     to_list: VecDeque<Arc<Place>>,
     to_copy: VecDeque<Arc<Place>>,
+    /// Taken from the lines, for as long as their source does not answer; whether they are to be listed.
+    parked: Vec<(Arc<Place>, bool)>,
     /// Listed, with files and bytes.
     listed: HashMap<NodeId, (u64, u64)>,
     /// A sweep is needed.
@@ -219,7 +222,8 @@ impl Queue {
     }
 
     /// The next directory whose files are to be copied.
-    pub(super) fn to_copy(&self, last: bool) -> Option<Arc<Place>> {
+    #[cfg(test)]
+    fn to_copy(&self, last: bool) -> Option<Arc<Place>> {
         self.state.lock().next(last, false)
     }
 

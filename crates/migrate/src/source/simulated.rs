@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{
     Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Owner, Result, Source,
@@ -35,6 +36,8 @@ struct Shared {
     tree: Mutex<Tree>,
     /// Of 65,536 requests so many are answered with [`ErrorKind::Unavailable`].
     unavailable: AtomicU32,
+    /// Each request takes so many microseconds.
+    distance: AtomicU32,
     plain: bool,
 }
 
@@ -137,6 +140,11 @@ impl Simulated {
         self.shared.unavailable.store(of_65536, Ordering::Relaxed);
     }
 
+    /// From now on each request takes so long, of which many can be under way at a time.
+    pub fn delay(&self, time: Duration) {
+        self.shared.distance.store(time.as_micros().try_into().unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
     /// Requests so far.
     pub fn requests(&self) -> u64 {
         self.tree().requests
@@ -150,6 +158,10 @@ impl Simulated {
     fn look<T>(&self, at: &Location, cancel: &Cancel, what: impl FnOnce(&Tree, &Object) -> T) -> Result<T> {
         if cancel.is_cancelled() {
             return Err(Error::cancelled());
+        }
+        let distance = self.shared.distance.load(Ordering::Relaxed);
+        if distance > 0 {
+            cancel.wait(Duration::from_micros(distance.into()));
         }
         let mut tree = self.tree();
         tree.requests += 1;

@@ -12,6 +12,17 @@ pub(in super::super) struct Place {
     pub(in super::super) above: Option<Arc<Place>>,
 }
 
+impl Place {
+    /// The directory that all of its source lie below.
+    pub(in super::super) fn top(&self) -> NodeId {
+        let (mut top, mut above) = (self.node, self.above.as_deref());
+        while let Some(place) = above {
+            (top, above) = (place.node, place.above.as_deref());
+        }
+        top
+    }
+}
+
 impl Drop for Place {
     /// One after the other: those above may be so many that the stack has no room for a call each.
     fn drop(&mut self) {
