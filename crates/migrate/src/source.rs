@@ -8,7 +8,7 @@
 //! the handle spares a lookup for each component.
 //!
 //! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong, `names` gives each name of a
-//! directory once, `deferred` is a source that is opened when it is needed; `url`, `socket` and `multiplex` are what addresses and connections have in common. Sources:
+//! directory once, `deferred` is a source that is opened when it is needed; `url`, `socket` and `multiplex` are what addresses and connections have in common; `spread` does without them. Sources:
 //! `nfs` is a server that speaks NFS version 3, `smb` one that speaks SMB 2.1 to 3.1.1, `path` a directory that is mounted here, `simulated` one in
 //! memory for tests.
 
@@ -23,6 +23,7 @@ pub mod path;
 pub mod simulated;
 pub mod smb;
 mod socket;
+mod spread;
 mod url;
 
 use std::ffi::OsString;

@@ -27,6 +27,7 @@ use rustix::fs::{Dir, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::names::Names;
+use super::spread::spread;
 use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
 use beneath::Root;
 use stat::failed;
@@ -178,6 +179,10 @@ impl Source for PathSource {
         Ok(Extras { target, attributes: extended(&found).map_err(|errno| failed("read attributes of", path, errno))? })
     }
 
+    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        spread(&mut objects.to_vec(), |(object, _)| self.extras(object, cancel))
+    }
+
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {
         Ok(self.read_open(file, offset, buffer, cancel)?.0)
     }
@@ -199,7 +204,7 @@ impl Source for PathSource {
         files: &mut [(&Location, &mut [u8])],
         cancel: &Cancel,
     ) -> Vec<Result<(usize, Option<Attributes>)>> {
-        files.iter_mut().map(|(file, buffer)| self.read_told(file, 0, buffer, cancel)).collect()
+        spread(files, |(file, buffer)| self.read_told(file, 0, buffer, cancel))
     }
 
     fn next_data(&self, file: &Location, offset: u64, cancel: &Cancel) -> Result<Option<Range<u64>>> {
