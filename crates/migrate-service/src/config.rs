@@ -11,6 +11,7 @@ mod values;
 mod windows;
 mod written;
 
+use std::net::ToSocketAddrs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,6 +144,10 @@ impl Config {
         }
         for path in &self.first {
             values::check_first(path)?;
+        }
+        if let Some(address) = &self.metrics {
+            let found = address.to_socket_addrs();
+            found.map_err(|cause| Error::Metrics { address: address.clone(), cause })?;
         }
         Ok(())
     }

@@ -299,9 +299,16 @@ impl DoorFs {
             let end = copy.to_offset.checked_add(length).ok_or(Errno::FBIG)?;
             let bits = Bits::of(&to.file, ctx.uid != 0)?;
             let mut copied = 0;
-            let done = self.change(&self.place(copy.to.0)?, &Change::Write(copy.to_offset..end), || {
+            let target = self.place(copy.to.0)?;
+            // A hole in a file that is not yet whole says that its bytes are still to come.
+            let keeps_holes = self.is_normal(&target)?;
+            let done = self.change(&target, &Change::Write(copy.to_offset..end), || {
                 caller::writer(ctx, ctx.uid != 0)?;
-                let done = copy_all(&from.file, &to.file, copy, length);
+                let done = if keeps_holes {
+                    copy_all(&from.file, &to.file, copy, length)
+                } else {
+                    write_all(&from.file, &to.file, copy, length)
+                };
                 self.back()?;
                 copied = done?;
                 // All of the range counts as written only if it is.
@@ -347,7 +354,26 @@ impl Bits {
     }
 }
 
-/// Copies all of it: what counts as written is written.
+/// Copies all of it, and writes the zeros of holes.
+fn write_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64> {
+    let mut bytes = vec![0; length.min(1 << 20) as usize];
+    let mut copied = 0;
+    while copied < length {
+        let most = (length - copied).min(bytes.len() as u64) as usize;
+        match from.read_at(&mut bytes[..most], copy.from_offset + copied) {
+            Ok(0) => break,
+            Ok(more) => {
+                to.write_all_at(&bytes[..more], copy.to_offset + copied)?;
+                copied += more as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(copied)
+}
+
+/// Copies all of it: what counts as written is written. File systems may share blocks, and holes.
 fn copy_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64> {
     let (mut from_offset, mut to_offset) = (copy.from_offset, copy.to_offset);
     let mut copied = 0;

@@ -4,60 +4,20 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ishigaki_base::ByteSize;
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::check::Check;
 use ishigaki_migrate_service::control::Request;
-use rustix::mount::{UnmountFlags, unmount};
 
+use crate::disk::{Disk, EXT4, Kind, XFS};
 use crate::process::Process;
-use crate::stage::{Stage, skip};
+use crate::stage::Stage;
 
 /// A test that takes longer hangs, however busy the machine is.
 const LONGEST: Duration = Duration::from_mins(2);
 /// Bytes of files that a file system may keep beside names, where it has no other room.
 const SHORT: usize = 1500;
-
-/// Makes a file system, as small as it can be, and with few inodes where it has a fixed number: the program with its words.
-struct Kind {
-    make: &'static [&'static str],
-    size: ByteSize,
-}
-
-const EXT4: Kind = Kind { make: &["mkfs.ext4", "-q", "-F", "-m", "0", "-N", "128"], size: ByteSize::mib(16) };
-const XFS: Kind = Kind { make: &["mkfs.xfs", "-q"], size: ByteSize::mib(300) };
-
-/// A small file system on a folder, for as long as a test runs.
-struct Disk<'a>(&'a Path);
-
-impl<'a> Disk<'a> {
-    fn new(test: &str, stage: &'a Stage, kind: &Kind) -> Option<Self> {
-        let image = stage.held.path().join("image");
-        File::create(&image).and_then(|file| file.set_len(kind.size.as_u64())).unwrap();
-        let is_made = |program: &str| {
-            let made = Command::new(program).args(&kind.make[1..]).arg(&image).status();
-            made.is_ok_and(|status| status.success())
-        };
-        let is_mounted = || {
-            let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&stage.new).status();
-            mounted.is_ok_and(|status| status.success())
-        };
-        let program = kind.make[0];
-        if (is_made(program) || is_made(&format!("/sbin/{program}"))) && is_mounted() {
-            return Some(Self(&stage.new));
-        }
-        skip(test, &format!("it takes {program} and loop devices"))
-    }
-}
-
-impl Drop for Disk<'_> {
-    fn drop(&mut self) {
-        let _ = unmount(self.0, UnmountFlags::DETACH);
-    }
-}
 
 /// Takes all bytes, and all inodes; the names of the files that do.
 fn fill(at: &Path) -> Vec<String> {

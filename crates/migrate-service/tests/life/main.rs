@@ -1,5 +1,8 @@
 //! A migration from its check to its end, as a person runs it.
 
+mod copies;
+mod devices;
+mod disk;
 mod folder;
 mod full;
 mod moved;

@@ -1,6 +1,7 @@
 //! Makes a stub of what a listing tells, or the whole object where there is nothing to come.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -20,6 +21,16 @@ fn wrong(name: &OsStr) -> Option<&'static str> {
         _ if bytes.contains(&b'/') || bytes.contains(&0) => Some("has a slash or a zero in it"),
         _ => None,
     }
+}
+
+/// What is done when an object that is whole at once is made.
+const MAKING: &str = "making an object";
+
+/// Whether the destination refuses an object for what it is: a name or a symbolic link that is too long, a device's number that it has no room for, a
+/// device where none may be made. Nothing of it is there then, and the others can be made.
+fn is_of_the_object(what: &str, kind: io::ErrorKind) -> bool {
+    kind == io::ErrorKind::InvalidFilename
+        || what == MAKING && matches!(kind, io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied)
 }
 
 fn count<D: Destination>(listing: &mut Listing<'_, D>, attributes: &Attributes, made: bool) {
@@ -65,7 +76,7 @@ impl<D: Destination> Engine<D> {
                 self.problem(record.source, Problem { path, message, conflict: false, left_out: true });
                 Ok(())
             }
-            Err(Error::Destination { what, error }) if error.kind() == std::io::ErrorKind::InvalidFilename => {
+            Err(Error::Destination { what, error }) if is_of_the_object(what, error.kind()) => {
                 let message = format!("{what}: {error}");
                 self.problem(record.source, Problem { path: location.path, message, conflict: false, left_out: true });
                 Ok(())
@@ -158,7 +169,7 @@ impl<D: Destination> Engine<D> {
         };
         let target = extras.target.as_deref().unwrap_or(Path::new(""));
         let what = if link { Make::Symlink(target) } else { Make::Special(attributes.file_type, attributes.device) };
-        let made = self.destination.make(listing.directory, name, what).doing("making an object")?;
+        let made = self.destination.make(listing.directory, name, what).doing(MAKING)?;
         self.put_attributes(&made, attributes, record.source)?;
         self.put_extras(&made, &extras, record);
         Ok(made)

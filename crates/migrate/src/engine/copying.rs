@@ -244,8 +244,7 @@ impl<D: Destination> Engine<D> {
                     if written.is_err() {
                         self.make_holes(node, stub, piece.at..end);
                     }
-                    written?;
-                    self.no_longer_missing(stub, part.clone());
+                    self.arrived(stub, part.clone(), written?);
                     Counters::add(&self.counters.copied, part.end - part.start);
                 }
                 Ok(())
@@ -255,16 +254,16 @@ impl<D: Destination> Engine<D> {
             times.doing("setting the times of a stub")?;
             written?;
         }
-        self.no_longer_missing(stub, end..piece.zeros_to.max(end));
+        self.arrived(stub, end..piece.zeros_to.max(end), u64::MAX);
         self.check_complete(node, stub);
         Ok(())
     }
 
-    /// Writes bytes at a block's beginning, leaving out blocks of zeros.
-    fn write_data(&self, object: &D::Object, at: u64, bytes: &[u8]) -> Result<()> {
+    /// Writes bytes at a block's beginning, leaving out blocks of zeros; how many bytes it left out.
+    fn write_data(&self, object: &D::Object, at: u64, bytes: &[u8]) -> Result<u64> {
         let block = self.destination.block_size() as usize;
         let zeros = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-        let mut from = 0;
+        let (mut from, mut written) = (0, 0);
         while from < bytes.len() {
             let mut to = from;
             while to < bytes.len() && !zeros(&bytes[to..bytes.len().min(to + block)]) {
@@ -273,10 +272,11 @@ impl<D: Destination> Engine<D> {
             if to > from {
                 let part = &bytes[from..to];
                 self.destination.write_at(object, at + from as u64, part).doing("writing a stub's data")?;
+                written += part.len() as u64;
             }
             from = to + block;
         }
-        Ok(())
+        Ok(bytes.len() as u64 - written)
     }
 
     /// A conflict goes into the record; what is told stays told until the object is whole.

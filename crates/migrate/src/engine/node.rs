@@ -51,6 +51,8 @@ pub(super) struct Stub {
     pub(super) complete: bool,
     /// The settler has removed the record.
     pub(super) settled: bool,
+    /// Bytes of zeros that have come and are holes. A node that is loaded again takes them for missing, so they count as here when the file is whole.
+    pub(super) zeros: u64,
 }
 
 pub(super) struct Nodes<D: Destination>(Mutex<HashMap<NodeId, Weak<Node<D>>>>);
@@ -175,6 +177,7 @@ impl<D: Destination> Engine<D> {
             waiting: 0,
             complete: false,
             settled: false,
+            zeros: 0,
         })
     }
 
@@ -192,6 +195,7 @@ impl<D: Destination> Engine<D> {
     pub(super) fn check_complete(&self, node: &Arc<Node<D>>, stub: &mut Stub) {
         if !stub.complete && stub.missing.is_empty() && stub.record.state == State::Partial {
             stub.complete = true;
+            Counters::add(&self.counters.here, std::mem::take(&mut stub.zeros));
             self.no_problem(stub.record.source, &stub.record.location.path);
             self.settling.complete(node.clone());
         }
@@ -224,8 +228,15 @@ impl<D: Destination> Engine<D> {
 
     /// Bytes need not be copied any more.
     pub(super) fn no_longer_missing(&self, stub: &mut Stub, range: Range<u64>) {
-        let gone = stub.missing.within(range.clone()).map(|part| part.end - part.start).sum();
+        self.arrived(stub, range, 0);
+    }
+
+    /// Bytes have come, so many of which are zeros that have become holes.
+    pub(super) fn arrived(&self, stub: &mut Stub, range: Range<u64>, zeros: u64) {
+        let gone: u64 = stub.missing.within(range.clone()).map(|part| part.end - part.start).sum();
         stub.missing.remove(range);
-        Counters::add(&self.counters.here, gone);
+        let zeros = zeros.min(gone);
+        stub.zeros += zeros;
+        Counters::add(&self.counters.here, gone - zeros);
     }
 }
