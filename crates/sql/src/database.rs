@@ -28,8 +28,8 @@ use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
-    Arithmetic, Barrier, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, TextsAsBytes, TextsAsTimes,
-    TextsAsTruths, TruthsAsLetters, WideFrames, WrittenGroups,
+    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, TextsAsBytes,
+    TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames, WrittenGroups,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -257,6 +257,8 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     // Before DataFusion's coercion of types; behind it, what that has left.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(WrittenGroups),
+        Arc::new(UntypedTexts),
+        Arc::new(BytesAsTexts),
         Arc::new(Recursion),
         Arc::new(OneRow),
         Arc::new(Barrier),
@@ -264,7 +266,6 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
         Arc::new(ExactNumbers),
         Arc::new(FloatsStayFloats),
         Arc::new(WideFrames),
-        Arc::new(TextsAsTruths),
         Arc::new(TruthsAsLetters),
         Arc::new(LateConstants),
     ];

@@ -2,7 +2,7 @@
 //!
 //! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
 //! recursive terms of other types than the first,
-//! [`WrittenGroups`] has rows grouped by what a statement says, [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`TextsAsTimes`] times, [`TextsAsTruths`] truths, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
+//! [`WrittenGroups`] has rows grouped by what a statement says, [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`BytesAsTexts`] bytes texts, [`TextsAsTimes`] has texts become times, [`UntypedTexts`] have texts of no type be of what stands beside them, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
 //! that have room for them, [`Intervals`] has intervals compared as there, [`OneZero`] zeros that are equal ordered and found as such, and
 //! [`TruthsAsLetters`] has BOOLEANs written as there; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 
@@ -18,6 +18,7 @@ mod one_row;
 mod recursion;
 mod truths;
 mod untyped;
+mod written_bytes;
 mod zeros;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
@@ -36,7 +37,8 @@ pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 pub(crate) use recursion::Recursion;
 pub(crate) use truths::TruthsAsLetters;
-pub(crate) use untyped::TextsAsTruths;
+pub(crate) use untyped::UntypedTexts;
+pub(crate) use written_bytes::BytesAsTexts;
 pub(crate) use zeros::{OneZero, OneZeroInJoins};
 
 /// Whether a plan, or a subquery in it, has an operator.

@@ -143,13 +143,28 @@ fn spans(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(spans.with_precision_and_scale(38, 0)?))
 }
 
-/// Floating-point numbers, and what [`moment_texts`] takes, as `PostgreSQL` writes them.
+/// Floating-point numbers, bytes, and what [`moment_texts`] takes, as `PostgreSQL` writes them.
 pub fn plain_texts(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            let bytes = cast(array, &DataType::BinaryView)?;
+            let texts = bytes.as_binary_view().iter().map(|bytes| bytes.map(hexadecimal));
+            Arc::new(texts.collect::<StringViewArray>())
+        }
         DataType::Float32 => numerals::reals(array),
         DataType::Float64 => numerals::doubles(array),
         _ => moment_texts(array)?,
     })
+}
+
+/// `\x00ff`.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 + 2 * bytes.len());
+    text.push_str("\\x");
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// Intervals, differences of times, days and times in microseconds, as `PostgreSQL` writes them.

@@ -1,19 +1,24 @@
 //! A text that is written down has no type of its own in `PostgreSQL`: beside something of another type it is of that one, as in
 //! `b = 't'`, `n * '2.5'`, `t + '1 day'`.
 //!
-//! DataFusion reads it so where it is compared with a number or a time, and fails at the rest. A text that is cast to one, or computed, stays a
-//! text.
+//! DataFusion reads it so where it is compared with a whole number or a time, rounds it to the digits of a decimal, and fails at the rest. A text that is
+//! cast to one, or computed, stays a text.
+
+mod columns;
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{Case, InList};
-use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, cast, lit};
+use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator, cast, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
 
 use super::in_expressions;
+
+/// Functions that give one of their arguments.
+const TAKING_ONE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
 /// What stands beside an operator, a text of no type among it as what it is there.
 pub(super) fn operands(operator: Operator, left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
@@ -45,7 +50,9 @@ fn beside(operator: Operator, other: &DataType, written: &str) -> Option<Expr> {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
     let of = match (operator, other) {
         (Eq | NotEq | Lt | LtEq | Gt | GtEq, DataType::Boolean) => DataType::Boolean,
-        (Plus | Minus | Multiply | Divide | Modulo, DataType::Decimal128(..)) => return decimal(written),
+        (Eq | NotEq | Lt | LtEq | Gt | GtEq | Plus | Minus | Multiply | Divide | Modulo, DataType::Decimal128(..)) => {
+            return decimal(written);
+        }
         (Plus | Minus | Multiply | Divide | Modulo, number) if number.is_integer() || number.is_floating() => {
             number.clone()
         }
@@ -62,46 +69,116 @@ fn decimal(written: &str) -> Option<Expr> {
     Some(cast(lit(digits), DataType::Decimal128(precision, scale)))
 }
 
-/// Has truths that are written as texts in lists, between others and in CASE read as such. To be run before the coercion of types.
+/// Has truths and decimals that are written as texts among others read as such: in lists, between others, in CASE, as arguments of functions that take one
+/// of several values, and in columns of UNION, INTERSECT and EXCEPT. To be run before the coercion of types.
 #[derive(Debug)]
-pub(crate) struct TextsAsTruths;
+pub(crate) struct UntypedTexts;
 
-impl AnalyzerRule for TextsAsTruths {
+impl AnalyzerRule for UntypedTexts {
     fn name(&self) -> &'static str {
-        "texts_as_truths"
+        "untyped_texts"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let compares = |expression: &Expr| {
-            matches!(expression, Expr::InList(_) | Expr::Between(_) | Expr::Case(Case { expr: Some(_), .. }))
-        };
-        in_expressions(plan, compares, |expression, schema| expression.transform_up(|inner| Ok(read(inner, schema))))
+        let plan = in_expressions(plan, has_siblings, |expression, schema| {
+            expression.transform_up(|inner| Ok(read(inner, schema)))
+        })?;
+        columns::read(plan)
     }
 }
 
-fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let is_truth = |of: &Expr| exact::type_of(of, schema) == Some(DataType::Boolean);
-    let truth = |of: Expr| if text(&of).is_some() { cast(of, DataType::Boolean) } else { of };
+fn has_siblings(expression: &Expr) -> bool {
     match expression {
-        Expr::InList(InList { expr, list, negated })
-            if list.iter().any(|one| text(one).is_some()) && is_truth(&expr) =>
-        {
-            let list = list.into_iter().map(truth).collect();
-            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        Expr::InList(_) | Expr::Between(_) | Expr::Case(_) => true,
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
+        Expr::ScalarFunction(ScalarFunction { func, .. }) => TAKING_ONE.contains(&func.name()),
+        _ => false,
+    }
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let alike = |all: Vec<Expr>| {
+        let types: Vec<_> = all.iter().filter(|one| text(one).is_none()).collect();
+        let of = all.iter().any(|one| text(one).is_some()).then(|| common(types, schema)).flatten();
+        match of {
+            Some(of) => Transformed::yes(all.into_iter().map(|one| typed(one, &of)).collect::<Vec<_>>()),
+            None => Transformed::no(all),
         }
-        Expr::Between(Between { expr, negated, low, high })
-            if (text(&low).is_some() || text(&high).is_some()) && is_truth(&expr) =>
-        {
-            let (low, high) = (Box::new(truth(*low)), Box::new(truth(*high)));
-            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+    };
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => alike(vec![*left, *right])
+            .update_data(|all| {
+                let [left, right] = exactly(all);
+                Expr::BinaryExpr(BinaryExpr { left, op, right })
+            }),
+        Expr::InList(InList { expr, mut list, negated }) => {
+            list.push(*expr);
+            alike(list).update_data(|mut list| {
+                let expr = Box::new(list.pop().unwrap_or_default());
+                Expr::InList(InList { expr, list, negated })
+            })
         }
-        Expr::Case(Case { expr: Some(of), when_then_expr, else_expr })
-            if when_then_expr.iter().any(|(when, _)| text(when).is_some()) && is_truth(&of) =>
-        {
-            let when_then_expr =
-                when_then_expr.into_iter().map(|(when, then)| (Box::new(truth(*when)), then)).collect();
-            Transformed::yes(Expr::Case(Case { expr: Some(of), when_then_expr, else_expr }))
+        Expr::Between(Between { expr, negated, low, high }) => alike(vec![*expr, *low, *high]).update_data(|all| {
+            let [expr, low, high] = exactly(all);
+            Expr::Between(Between { expr, negated, low, high })
+        }),
+        Expr::Case(Case { expr, when_then_expr, else_expr }) => {
+            let (whens, thens): (Vec<_>, Vec<_>) =
+                when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
+            let (has_operand, has_else) = (expr.is_some(), else_expr.is_some());
+            let mut compared = expr.map_or_else(Vec::new, |expr| vec![*expr]);
+            compared.extend(whens);
+            let compared = if has_operand { alike(compared) } else { Transformed::no(compared) };
+            let results = alike(thens.into_iter().chain(else_expr.map(|last| *last)).collect());
+            let is_changed = compared.transformed || results.transformed;
+            let (mut compared, mut results) = (compared.data.into_iter(), results.data);
+            let expr = if has_operand { compared.next().map(Box::new) } else { None };
+            let else_expr = if has_else { results.pop().map(Box::new) } else { None };
+            let when_then_expr = compared.zip(results).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+            let case = Expr::Case(Case { expr, when_then_expr, else_expr });
+            if is_changed { Transformed::yes(case) } else { Transformed::no(case) }
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if TAKING_ONE.contains(&func.name()) => {
+            alike(args).update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args }))
         }
         other => Transformed::no(other),
     }
+}
+
+fn exactly<const N: usize>(all: Vec<Expr>) -> [Box<Expr>; N] {
+    let mut all = all.into_iter();
+    std::array::from_fn(|_| Box::new(all.next().unwrap_or_default()))
+}
+
+/// The type that texts among others have, if DataFusion does not see it.
+fn common<'a>(others: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
+    let types = others.into_iter().filter_map(|one| exact::type_of(one, schema));
+    common_type(types)
+}
+
+/// The same, of types.
+fn common_type(types: impl Iterator<Item = DataType>) -> Option<DataType> {
+    let mut found = None;
+    for of in types {
+        match of {
+            DataType::Boolean | DataType::Decimal128(..) => found = found.or(Some(of)),
+            of if of.is_string() => return None,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A text of no type as one of a type; anything else as it is.
+fn typed(expression: Expr, of: &DataType) -> Expr {
+    let typed = text(&expression).and_then(|written| match of {
+        DataType::Boolean => Some(cast(lit(written), DataType::Boolean)),
+        _ => decimal(written),
+    });
+    typed.unwrap_or(expression)
 }

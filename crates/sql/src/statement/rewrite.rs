@@ -36,11 +36,14 @@ pub(super) fn rewrite(statement: &mut Statement) {
     if matches!(statement, Statement::CreateView(_)) {
         return;
     }
-    let _: ControlFlow<()> = statement.visit(&mut Rewrite::default());
+    let is_insert = matches!(statement, Statement::Insert(_));
+    let _: ControlFlow<()> = statement.visit(&mut Rewrite { is_insert, ..Rewrite::default() });
 }
 
 #[derive(Default)]
 struct Rewrite {
+    /// Whether the outermost query is of rows that are inserted.
+    is_insert: bool,
     windows: windows::Scopes,
     ctes: ctes::Names,
     /// The queries around the place: whether each is a table of FROM, and how many of its CTEs are still to come.
@@ -55,6 +58,9 @@ impl VisitorMut for Rewrite {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         tables::without_parentheses(query);
         tables::flatten_unions(&mut query.body);
+        if !self.is_insert || !self.queries.is_empty() {
+            literals::of_values(&mut query.body);
+        }
         plain::limit(query);
         plain::order(query);
         alike::in_right_sides(&mut query.body);

@@ -122,3 +122,20 @@ fn aggregates_of_casts_of_one_column_are_told_apart() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn what_a_grouping_set_leaves_out_is_null_although_a_key_determines_it() {
+    let shell = Shell::with(
+        "CREATE TABLE e (id INT PRIMARY KEY, dept TEXT, name TEXT); INSERT INTO e VALUES (1, 'a', 'x'), (2, 'b', 'y')",
+    );
+    for (query, expected) in [
+        (
+            "SELECT dept, id, grouping(dept), count(*) FROM e GROUP BY id, ROLLUP (dept) ORDER BY 3, 2",
+            "a|1|0|1, b|2|0|1, NULL|1|1|1, NULL|2|1|1",
+        ),
+        ("SELECT id, name, dept FROM e GROUP BY id, CUBE (dept) ORDER BY dept, id", "1|x|a, 2|y|b, 1|x|NULL, 2|y|NULL"),
+        ("SELECT count(*) FROM (SELECT dept FROM e GROUP BY id, ROLLUP (dept)) g WHERE dept IS NULL", "2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

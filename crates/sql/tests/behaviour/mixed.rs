@@ -278,3 +278,61 @@ fn a_text_of_no_type_is_what_stands_beside_it() {
     // A text that has its type stays one.
     shell.refuses("SELECT k + '1'::TEXT FROM t", &["Cannot coerce"]);
 }
+
+#[test]
+fn a_decimal_that_is_written_as_a_text_keeps_its_digits() {
+    let shell = Shell::with(
+        "CREATE TABLE n (id INT, c DECIMAL(10, 2)); INSERT INTO n VALUES (1, 1.5), (2, '2.505'), (3, NULL)",
+    );
+    for (query, expected) in [
+        ("SELECT c FROM n WHERE c > '1.499' ORDER BY c", "1.50, 2.51"),
+        ("SELECT c FROM n WHERE c = '1.504'", ""),
+        ("SELECT c FROM n WHERE '1.504' >= c", "1.50"),
+        ("SELECT c FROM n WHERE c IS DISTINCT FROM '1.504' ORDER BY id", "1.50, 2.51, NULL"),
+        ("SELECT c FROM n WHERE c < '1e30' ORDER BY id", "1.50, 2.51"),
+        ("SELECT c FROM n WHERE c IN ('1.504', '2.51')", "2.51"),
+        ("SELECT 2.5 IN ('2.49'), '2.5' IN (2.49, 2.5)", "false|true"),
+        ("SELECT c FROM n WHERE c BETWEEN '1.501' AND '2.6'", "2.51"),
+        ("SELECT CASE c WHEN '1.501' THEN 1 WHEN '1.5' THEN 2 END FROM n ORDER BY id", "2, NULL, NULL"),
+        ("SELECT CASE WHEN id = 1 THEN '0.125' ELSE c END FROM n ORDER BY id", "0.125, 2.510, NULL"),
+        (
+            "SELECT greatest(1.5, '1.509'), least(1.5, '1.44', 2), coalesce(NULL, '1.255', 2.5), nullif(1.5, '1.51')",
+            "1.509|1.44|1.255|1.5",
+        ),
+        ("SELECT id FROM n WHERE (c, id) IN (('1.501', 1), ('2.51', 2))", "2"),
+        ("SELECT sum(c) FROM n HAVING sum(c) = '4.014'", ""),
+        ("SELECT a.id FROM n a JOIN n b ON a.id = b.id AND a.c > '2.509'", "2"),
+        ("SELECT 1 UNION ALL SELECT 1.5 UNION ALL SELECT '2.25' ORDER BY 1", "1.00, 1.50, 2.25"),
+        ("SELECT '3.125' AS v UNION SELECT c FROM n WHERE id = 1 ORDER BY v", "1.500, 3.125"),
+        (
+            "SELECT v FROM (SELECT 1 AS v UNION ALL SELECT 2.75 UNION ALL SELECT '7') z WHERE v > 2.5 ORDER BY v",
+            "2.75, 7.00",
+        ),
+        ("SELECT 1.5 INTERSECT SELECT '1.54'", ""),
+        ("SELECT 1.5 EXCEPT SELECT '1.54'", "1.50"),
+        ("SELECT p FROM (VALUES (1), (2.5), ('3.75')) v (p) WHERE p > '2.49' ORDER BY p", "2.50, 3.75"),
+        ("SELECT p FROM (VALUES (1, 1.5), (2, ' -2.7555 ')) v (k, p)", "1.5000, -2.7555"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    shell.run("CREATE TABLE m (s TEXT, c DECIMAL(12, 4)); INSERT INTO m VALUES ('007', 1.5), (1.50, '2.7555')");
+    shell.run("INSERT INTO m SELECT 'u', 1.5 UNION ALL SELECT 'v', '2.7555'");
+    assert_eq!(shell.rows("SELECT s, c FROM m ORDER BY s"), ["007|1.5000", "1.50|2.7555", "u|1.5000", "v|2.7555"]);
+    assert_eq!(shell.rows("SELECT count(*) FROM m WHERE c = '2.7555'"), ["2"]);
+    shell.run("DELETE FROM m WHERE c = '2.75549'");
+    assert_eq!(shell.rows("SELECT count(*) FROM m"), ["4"]);
+}
+
+#[test]
+fn bytes_are_written_as_hexadecimal_digits() {
+    let shell = Shell::with(r"CREATE TABLE b (k INT, y BYTEA); INSERT INTO b VALUES (1, 'ab'), (2, '\x00ff'), (3, '')");
+    for (query, expected) in [
+        ("SELECT y::TEXT FROM b ORDER BY k", r"\x6162, \x00ff, \x"),
+        ("SELECT concat(y, '!') FROM b ORDER BY k", r"\x6162!, \x00ff!, \x!"),
+        ("SELECT length(y) FROM b ORDER BY k", "2, 2, 0"),
+        ("SELECT k FROM b WHERE y = '\\x00ff'", "2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    shell.refuses("SELECT upper(y) FROM b", &["upper", "CAST"]);
+}

@@ -12,8 +12,8 @@ use crate::functions::END_OF_GROUPS;
 pub(super) fn mark_end(select: &mut Select) {
     let GroupByExpr::Expressions(groups, modifiers) = &mut select.group_by else { return };
     let is_set = |group: &Expr| matches!(group, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_));
-    // Nothing is added to grouping sets, and to no groups.
-    if !groups.is_empty() && modifiers.is_empty() && !groups.iter().any(is_set) {
+    // Nothing is added to grouping sets alone, and to no groups.
+    if modifiers.is_empty() && !groups.iter().all(is_set) {
         groups.push(called(Ident::with_quote('"', END_OF_GROUPS), []));
     }
 }

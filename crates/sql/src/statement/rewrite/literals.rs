@@ -4,8 +4,10 @@
 //! one of BIGINT a DECIMAL. Operators see to their own operands; here are the places from where a number gets into a column.
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, Select, SelectItem, TableFactor, UnaryOperator, Value,
+    DataType, Expr, FunctionArg, FunctionArgExpr, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value,
 };
+
+use ishigaki_scan::exact;
 
 use super::{arguments, cast};
 use crate::statement::function_name;
@@ -48,6 +50,50 @@ pub(super) fn of_table_function(table: &mut TableFactor) {
             *argument = cast(argument.clone(), DataType::BigInt(None));
         }
     }
+}
+
+/// `VALUES (1.5), ('2.75')`: a text of no type in a column of decimals is a number with its own digits. What is inserted has the type of its place.
+pub(super) fn of_values(body: &mut SetExpr) {
+    let SetExpr::Values(values) = body else { return };
+    let columns = values.rows.first().map_or(0, |row| row.content.len());
+    for column in 0..columns {
+        let mut all = values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)).collect::<Vec<_>>();
+        if !all.iter().any(|one| is_decimal(one)) {
+            continue;
+        }
+        for one in &mut all {
+            if let Some(number) = as_number(one) {
+                **one = number;
+            }
+        }
+    }
+}
+
+/// Whether an expression is of decimals, as far as that is seen without columns.
+fn is_decimal(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            is_decimal(inner)
+        }
+        Expr::BinaryOp { left, right, .. } => is_decimal(left) || is_decimal(right),
+        Expr::Cast { data_type, .. } => {
+            matches!(data_type, DataType::Decimal(_) | DataType::Numeric(_) | DataType::Dec(_))
+        }
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.contains(['.', 'e', 'E'])),
+        _ => false,
+    }
+}
+
+/// The number that a text of no type is.
+fn as_number(expression: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = expression else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let (digits, ..) = exact::written(text)?;
+    let number = |digits: &str| Expr::Value(Value::Number(digits.to_owned(), false).with_span(value.span));
+    Some(match digits.strip_prefix('-') {
+        Some(digits) => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number(digits)) },
+        None => number(&digits),
+    })
 }
 
 /// Whether an expression is of whole numbers that are written down.
