@@ -309,7 +309,7 @@ fn a_decimal_that_is_written_as_a_text_keeps_its_digits() {
             "2.75, 7.00",
         ),
         ("SELECT 1.5 INTERSECT SELECT '1.54'", ""),
-        ("SELECT 1.5 EXCEPT SELECT '1.54'", "1.50"),
+        ("SELECT 1.5 EXCEPT SELECT '1.54'", "1.5"),
         ("SELECT p FROM (VALUES (1), (2.5), ('3.75')) v (p) WHERE p > '2.49' ORDER BY p", "2.50, 3.75"),
         ("SELECT p FROM (VALUES (1, 1.5), (2, ' -2.7555 ')) v (k, p)", "1.5000, -2.7555"),
     ] {
