@@ -282,7 +282,7 @@ impl Floats {
         if self.sum.is_finite() && self.squares.is_finite() {
             return Ok(());
         }
-        if all_finite && (self.sum.is_infinite() || self.squares.is_infinite()) {
+        if all_finite {
             return Err(outgrown("value out of range: overflow: a variance is too large"));
         }
         self.squares = f64::NAN;
@@ -296,10 +296,11 @@ impl Floats {
         }
         let all_finite = [self.sum, self.squares, sum, squares].iter().all(|number| number.is_finite());
         let (own, other) = (self.count as f64, count as f64);
-        let distance = self.sum / own - sum / other;
+        // Of whole numbers this is exact, where the difference of the means is not.
+        let distance = self.sum * other - sum * own;
         self.count += count;
         self.sum += sum;
-        self.squares += squares + own * other * distance * distance / (own + other);
+        self.squares += squares + distance * distance / (own * other * (own + other));
         self.check(all_finite)
     }
 }

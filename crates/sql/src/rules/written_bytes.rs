@@ -1,4 +1,4 @@
-//! Bytes that become texts: as `PostgreSQL` writes a BYTEA, `\\x00ff`.
+//! Bytes that become texts: as `PostgreSQL` writes a BYTEA, `\x00ff`.
 //!
 //! DataFusion takes them for the letters of a text, if they are such, wherever a function takes a text. So this is done before it casts anything:
 //! the functions that `PostgreSQL` has of a BYTEA are computed of its bytes, and the others are refused.
