@@ -228,6 +228,8 @@ impl<'a> ChunkReader<'a> {
         let written = (CHUNK_HEADER + header.payload as usize).next_multiple_of(SECTOR);
         let mut sectors = self.window.bytes()[start..start + written].chunks(SECTOR);
         if sectors.any(|sector| sector.iter().all(|&byte| byte == 0)) {
+            // It may be the first one in a stream whose first segments are gone, and then nothing else says its number.
+            self.sequence = Some(header.sequence);
             self.end = Some(End::Torn);
             Ok(())
         } else {
@@ -244,7 +246,7 @@ impl<'a> ChunkReader<'a> {
     /// [`RecordParser::last_records`]: super::records::RecordParser::last_records
     pub(crate) fn into_tail(self, last_records: &[(u64, Start)]) -> Result<Tail> {
         let last_batch = self.last_batch.map(|(place, length, _)| (place, length));
-        let next = Next { log: self.log, sequence: self.sequence.unwrap_or(0) };
+        let next = Next { log: self.log, sequence: self.sequence };
         Tail::judge(self.segments, self.place, self.end, next, last_batch, last_records)
     }
 }

@@ -31,7 +31,8 @@ pub(crate) enum End {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) log: LogId,
-    pub(crate) sequence: u64,
+    /// `None` when the stream's first segments are gone, and what is left begins with blank space.
+    pub(crate) sequence: Option<u64>,
 }
 
 /// Some bytes of a segment.
@@ -88,6 +89,7 @@ impl Tail {
         last_batch: Option<(Place, u64)>,
         last_records: &[(u64, Start)],
     ) -> Result<Self> {
+        let Next { log, mut sequence } = next;
         let stream = segments.stream();
         let (mut before, mut last) = (Vec::new(), Start::default());
         let mut last_records = last_records.iter().peekable();
@@ -120,8 +122,8 @@ impl Tail {
                 }
                 littered = true;
             }
-            if let Some(later) = behind.batch_after(stream, next) {
-                return Err(damage(&format!("chunk {} is not there, but chunk {later} is", next.sequence)));
+            if let Some((missing, later)) = behind.batch_after(stream, log, &mut sequence) {
+                return Err(damage(&format!("chunk {missing} is not there, but chunk {later} is")));
             }
             rest.push(segment);
         }
@@ -132,7 +134,7 @@ impl Tail {
             None => None,
         };
         let behind = rest.split_off(rest.len().min(1));
-        let (current, sequence) = (rest.pop(), next.sequence);
+        let (current, sequence) = (rest.pop(), sequence.unwrap_or(0));
         Ok(Self { stream, before, last, place, current, behind, sequence, last_batch, littered })
     }
 
@@ -265,12 +267,18 @@ impl Behind {
         last.map(|index| (index as u64 + 1) * SECTOR as u64)
     }
 
-    /// The first chunk of a later batch, if one is there: then the chunk at the end was durable once.
-    fn batch_after(&self, stream: StreamId, next: Next) -> Option<u64> {
-        self.sectors().find_map(|sector| {
+    /// The chunk `expected` at the end and the first one of a later batch, if one is there: then the chunk at the end was durable
+    /// once. Where nothing else says which chunk is at the end, the batch that was to lie there does.
+    fn batch_after(&self, stream: StreamId, log: LogId, expected: &mut Option<u64>) -> Option<(u64, u64)> {
+        self.sectors().enumerate().find_map(|(at, sector)| {
             let header = ChunkHeader::decode(sector).ok()?;
             let first = header.sequence.checked_sub(header.batch.into())?;
-            (header.log == next.log && header.stream == stream && first > next.sequence).then_some(first)
+            if header.log != log || header.stream != stream {
+                return None;
+            }
+            let is_behind_another = header.batch == 0 && at > 0;
+            let expected = *expected.get_or_insert(first.saturating_sub(is_behind_another.into()));
+            (first > expected).then_some((expected, first))
         })
     }
 }

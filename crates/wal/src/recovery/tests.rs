@@ -33,7 +33,17 @@ fn log_without_chunks(start: Start, generation: Generation, base: Lsn) -> Arc<Me
 /// A chunk of one sector with one record, whose generation begins with the first LSN of that number.
 fn chunk(generation: Generation, sequence: u64, batch: u8, lsn: Lsn) -> AlignedBuffer {
     let record = RecordHeader { lsn, kind: Kind::Payload, dependencies: 0, length: 0 }.encode();
-    let header = ChunkHeader {
+    let (payload, payload_crc) = (RECORD_HEADER as u32, crc32c(&record));
+    let header = ChunkHeader { payload, payload_crc, ..header(generation, sequence, batch) };
+    let mut chunk = AlignedBuffer::zeroed(SECTOR);
+    header.encode(&mut chunk);
+    chunk[CHUNK_HEADER..CHUNK_HEADER + RECORD_HEADER].copy_from_slice(&record);
+    chunk
+}
+
+/// Of a chunk without a payload.
+fn header(generation: Generation, sequence: u64, batch: u8) -> ChunkHeader {
+    ChunkHeader {
         block: SECTOR,
         rule: CommitRule::Dependencies,
         stream: StreamId(0),
@@ -43,14 +53,10 @@ fn chunk(generation: Generation, sequence: u64, batch: u8, lsn: Lsn) -> AlignedB
         base: Lsn(generation.0),
         sequence,
         watermark: Lsn::ZERO,
-        payload: RECORD_HEADER as u32,
+        payload: 0,
         first_record: 0,
-        payload_crc: crc32c(&record),
-    };
-    let mut chunk = AlignedBuffer::zeroed(SECTOR);
-    header.encode(&mut chunk);
-    chunk[CHUNK_HEADER..CHUNK_HEADER + RECORD_HEADER].copy_from_slice(&record);
-    chunk
+        payload_crc: 0,
+    }
 }
 
 fn open(directory: &Arc<MemoryDirectory>) -> Result<Arc<Log>> {
@@ -140,6 +146,53 @@ fn what_was_written_together_lies_in_one_segment_and_is_of_one_generation() {
     for directory in [log(of(1, 1), 1), log(of(2, 1), 0), log(of(2, 1), 1)] {
         let refused = open_from(&directory, behind_the_first).unwrap_err();
         assert!(refused.to_string().contains("written together"), "{refused}");
+    }
+}
+
+/// All that such a stream still has is a batch that a power cut has torn; what was before it was trimmed.
+#[test]
+fn a_trimmed_stream_goes_on_where_the_first_batch_that_it_still_has_was_torn() {
+    let start = Start { generation: Generation(1), lsn: Lsn(9) };
+    // Records in which nothing is zero, so that no whole chunk looks torn.
+    let torn = |sequence: u64, batch: u8| {
+        let mut chunk = AlignedBuffer::zeroed(3 * SECTOR);
+        let payload = (chunk.len() - CHUNK_HEADER) as u32;
+        let header = ChunkHeader { payload, payload_crc: 1, ..header(Generation(1), sequence, batch) };
+        header.encode(&mut chunk);
+        chunk[CHUNK_HEADER..2 * SECTOR].fill(7);
+        chunk
+    };
+    let log = |chunks: &[(u64, AlignedBuffer)]| {
+        let directory = log_without_chunks(start, Generation(1), Lsn(1));
+        let segment = directory.create(&segment_name(StreamId(0), 5), 64 << 10).unwrap();
+        for (sector, chunk) in chunks {
+            segment.write_at(sector * SECTOR as u64, chunk).unwrap();
+        }
+        directory
+    };
+    let whole = |sequence, batch| chunk(Generation(1), sequence, batch, Lsn(9));
+    let cases =
+        [vec![(0, torn(70, 0))], vec![(0, torn(70, 0)), (3, whole(71, 1))], vec![(3, whole(71, 1)), (4, torn(72, 2))]];
+    for (nth, chunks) in cases.iter().enumerate() {
+        let directory = log(chunks);
+        assert!(inspect(directory.as_ref()).unwrap().problem.is_none(), "case {nth}");
+        let log = open(&directory).unwrap();
+        let stream = log.stream(StreamId(0)).unwrap();
+        stream.wait(stream.append(b"more").unwrap()).unwrap();
+        let segment = directory.open(&segment_name(StreamId(0), 5)).unwrap();
+        let mut sector = AlignedBuffer::zeroed(SECTOR);
+        segment.read_at(0, &mut sector).unwrap();
+        assert_eq!(ChunkHeader::decode(&sector).unwrap().sequence, 70, "case {nth}");
+    }
+    // Another batch began behind these, so they were durable once.
+    let cases = [
+        vec![(0, torn(70, 0)), (3, whole(71, 0))],
+        vec![(3, whole(71, 0))],
+        vec![(3, whole(71, 1)), (4, whole(72, 0))],
+    ];
+    for (nth, chunks) in cases.iter().enumerate() {
+        let refused = open(&log(chunks)).unwrap_err().to_string();
+        assert!(refused.contains("chunk 70 is not there, but chunk 7"), "case {nth}: {refused}");
     }
 }
 
