@@ -21,11 +21,12 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::Error;
 use crate::interrupt::CancelHandle;
-use crate::rules::OneZeroInJoins;
+use crate::rules::{OneZeroInJoins, OrdersOfAggregates};
 use crate::unnest::same;
 
 mod gates;
 mod keys;
+mod merging;
 mod named;
 mod spanning;
 mod totals;
@@ -87,7 +88,7 @@ pub(crate) fn analyzers(
     std::iter::once(Arc::new(Bounded) as Arc<dyn AnalyzerRule + Send + Sync>).chain(watched).collect()
 }
 
-/// DataFusion's optimizer rules, under watch, and two of ours.
+/// DataFusion's optimizer rules, under watch, and those of ours that come behind.
 pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
@@ -98,16 +99,18 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(Bounded));
         }
     }
-    rules.push(Arc::new(OneZeroInJoins));
-    rules.push(Arc::new(named::NamedKeys));
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
+        [Arc::new(OneZeroInJoins), Arc::new(OrdersOfAggregates), Arc::new(named::NamedKeys)];
+    rules.extend(ours);
     rules
 }
 
-/// DataFusion's rules for physical plans, under watch, and one of ours.
+/// DataFusion's rules for physical plans, under watch, and those of ours that come before.
 pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let watched = |rule| Arc::new(Watched(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-    let veils = Arc::new(veil::DrawVeils) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-    std::iter::once(veils).chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
+    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] =
+        [Arc::new(merging::MergeSortedRows), Arc::new(veil::DrawVeils)];
+    ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
 }
 
 /// A rule of DataFusion's that looks up before it works.

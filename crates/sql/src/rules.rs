@@ -1,10 +1,17 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
-//! [`Arithmetic`] has operators planned as exact ones, [`OneRow`] has a scalar subquery fail on its second row, [`Recursion`] refuses
-//! recursive terms of other types than the first,
-//! [`WrittenGroups`] has rows grouped by what a statement says, [`Barrier`] keeps conditions above aggregates, [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`BytesAsTexts`] bytes texts, [`TextsAsTimes`] has texts become times, [`UntypedTexts`] have texts of no type be of what stands beside them, [`FloatsStayFloats`] has floating-point numbers compared as such, [`WideFrames`] bounds of windows computed in types
-//! that have room for them, [`Intervals`] has intervals compared as there, [`OneZero`] zeros that are equal ordered and found as such, and
-//! [`TruthsAsLetters`] has BOOLEANs written as there; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
+//! - [`Arithmetic`] has operators planned as exact ones; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
+//! - [`OneRow`] has a scalar subquery fail on its second row.
+//! - [`Recursion`] refuses recursive terms of other types than the first.
+//! - [`WrittenGroups`] has rows grouped by what a statement says.
+//! - [`OrdersOfAggregates`] names each expression of an aggregate's order once.
+//! - [`Barrier`] keeps conditions above aggregates.
+//! - [`UntypedTexts`] has texts of no type be of what stands beside them.
+//! - [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`BytesAsTexts`] bytes texts, [`TextsAsTimes`] texts times, and
+//!   [`TruthsAsLetters`] has BOOLEANs written as there.
+//! - [`FloatsStayFloats`] has floating-point numbers compared as such, and [`Intervals`] intervals as there.
+//! - [`WideFrames`] has bounds of windows computed in types that have room for them.
+//! - [`OneZero`] has zeros that are equal ordered and found as such, and [`OneZeroInJoins`] joined.
 
 mod arithmetic;
 mod barrier;
@@ -15,6 +22,7 @@ mod groups;
 mod intervals;
 mod moments;
 mod one_row;
+mod orders;
 mod recursion;
 mod truths;
 mod untyped;
@@ -35,6 +43,7 @@ pub(crate) use groups::WrittenGroups;
 pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
+pub(crate) use orders::OrdersOfAggregates;
 pub(crate) use recursion::Recursion;
 pub(crate) use truths::TruthsAsLetters;
 pub(crate) use untyped::UntypedTexts;

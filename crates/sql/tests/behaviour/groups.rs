@@ -102,6 +102,15 @@ fn an_expression_may_be_named_twice() {
         ("SELECT DISTINCT ON (n) n FROM b ORDER BY n, 1, n DESC", "1, 2, 3"),
         ("SELECT DISTINCT ON (w, w) w, n FROM b ORDER BY w, w, n DESC, n", "1|2, 2|3"),
         ("SELECT string_agg(n::TEXT, ',' ORDER BY n, n DESC) FROM b", "1,2,3,3"),
+        // One expression in two words.
+        (
+            "SELECT DISTINCT ON (n) n, t FROM (SELECT n, n > 1 AS t FROM b) AS q ORDER BY n, t = true, t",
+            "1|false, 2|true, 3|true",
+        ),
+        (
+            "SELECT n > 1, string_agg(n::TEXT, ',' ORDER BY n + 0, n, (n > 1) = true, n > 1) FROM b GROUP BY 1 ORDER BY 1",
+            "false|1, true|2,3,3",
+        ),
         ("SELECT x FROM (SELECT DISTINCT ON (w) w AS x, n FROM b ORDER BY w, n, w) AS d ORDER BY x", "1, 2"),
     ] {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");

@@ -109,8 +109,8 @@ fn a_grouping_and_a_join_larger_than_memory_give_what_a_small_one_would() {
 }
 
 #[test]
-fn many_threads_sort_and_group_in_memory_that_is_little_for_each() {
-    for (threads, memory) in [(8, 24), (16, 12)] {
+fn one_thread_and_many_sort_group_and_join_in_memory_that_is_little_for_each() {
+    for (threads, memory) in [(1, 24), (8, 24), (16, 12)] {
         let directory = tempfile::tempdir().unwrap();
         let settings =
             Settings { query_memory: ByteSize::mib(memory), threads: threads.try_into().ok(), ..Settings::default() };
@@ -123,6 +123,10 @@ fn many_threads_sort_and_group_in_memory_that_is_little_for_each() {
             "SELECT count(*), sum(n) FROM (SELECT pad || 'y' AS p, count(*) AS n FROM ({wide}) t GROUP BY 1) AS g"
         );
         assert_eq!(rows(&session, &grouped), ["40000|40000"], "{threads} threads");
+        let joined = format!(
+            "SELECT count(*), sum(a.id), sum(b.mixed) FROM ({wide}) a JOIN ({wide}) b ON a.mixed = b.id AND a.pad <> b.pad || 'z'"
+        );
+        assert_eq!(rows(&session, &joined), ["40000|799980000|799980000"], "{threads} threads");
     }
 }
 
