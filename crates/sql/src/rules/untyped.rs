@@ -8,7 +8,7 @@ mod columns;
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator, cast, lit};
@@ -81,19 +81,28 @@ impl AnalyzerRule for UntypedTexts {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = in_expressions(plan, has_siblings, |expression, schema| {
-            expression.transform_up(|inner| Ok(read(inner, schema)))
+            expression.transform_up(|inner| {
+                Ok(if has_siblings(&inner) { read(inner, schema) } else { Transformed::no(inner) })
+            })
         })?;
         columns::read(plan)
     }
 }
 
+/// Whether texts of no type are among what an expression is made of, and are of the type of their siblings there.
 fn has_siblings(expression: &Expr) -> bool {
-    match expression {
+    let may_have = match expression {
         Expr::InList(_) | Expr::Between(_) | Expr::Case(_) => true,
         Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
         Expr::ScalarFunction(ScalarFunction { func, .. }) => TAKING_ONE.contains(&func.name()),
         _ => false,
-    }
+    };
+    let mut has_text = false;
+    let look = |sibling: &Expr| {
+        has_text = text(sibling).is_some();
+        Ok(if has_text { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    };
+    may_have && expression.apply_children(look).is_ok() && has_text
 }
 
 fn is_comparison(operator: Operator) -> bool {
