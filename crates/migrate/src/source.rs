@@ -29,10 +29,14 @@ mod url;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use attributes::{Attributes, Extras, FileType, Owner, Stamp, Timestamp};
 pub use cancel::Cancel;
 pub use error::{Error, ErrorKind, Result};
+
+/// A call that takes longer waits for something far away, or for a disk: others could be under way meanwhile.
+pub(crate) const NEAR: Duration = Duration::from_millis(2);
 
 /// Where an object lies at the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::source::NEAR;
+
 /// So many answers are remembered, and so many are needed.
 const REMEMBERED: usize = 8;
 const NEEDED: usize = 3;
-/// A source that answers faster is near.
-const NEAR: Duration = Duration::from_millis(2);
 /// Local work on a directory takes about as long: a thread could list so many more meanwhile.
 const WORK: Duration = Duration::from_millis(1);
 /// The most listings under way for one thread that works.

@@ -1,10 +1,10 @@
 //! Many calls of a source that takes one at a time from each thread.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// A call that takes longer waits for something far away, or for a disk.
-const NEAR: Duration = Duration::from_millis(2);
+use super::NEAR;
+
 /// The most calls at a time.
 const THREADS: usize = 16;
 
@@ -31,6 +31,7 @@ pub(super) fn spread<T: Send, R: Send>(items: &mut [T], one: impl Fn(&mut T) -> 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
