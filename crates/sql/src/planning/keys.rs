@@ -42,7 +42,8 @@ pub(super) fn distinct(
     }))
 }
 
-/// `DISTINCT ON (a) … ORDER BY a, b, a` with each expression named once: an aggregate of the first value by an order wants that.
+/// `DISTINCT ON (a, b) … ORDER BY a, a, b` with each expression named once: the rule has its rows ordered by as many of the orders as
+/// there are expressions. What is the same only once it is simplified, is seen to by `rules::OrdersOfAggregates`.
 fn once(mut of: DistinctOn) -> DistinctOn {
     drop_duplicates(&mut of.on_expr, |expression| expression);
     if let Some(orders) = &mut of.sort_expr {

@@ -3,7 +3,7 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -42,7 +42,7 @@ fn once(expression: Expr) -> Transformed<Expr> {
     let Expr::AggregateFunction(AggregateFunction { func, mut params }) = expression else {
         return Transformed::no(expression);
     };
-    let AggregateFunctionParams { order_by, .. } = &mut params;
+    let order_by = &mut params.order_by;
     let before = order_by.len();
     drop_duplicates(order_by, |order| without_names(&order.expr));
     let is_changed = order_by.len() < before;
