@@ -277,6 +277,28 @@ fn scripted(source: simulated::Simulated, ops: Vec<Op>) -> Script {
     Script { source, steps, models }
 }
 
+/// What a process has written and was killed before it synced is what the next one builds on: a power cut must not take it from below.
+#[test]
+fn a_beginning_that_was_killed_before_its_sync_is_gone_on_with() {
+    let source = simulated::Simulated::new();
+    source.add("file".as_ref(), FileType::Regular, vec![1; 10]);
+    for stop in 0..20 {
+        for round in 0..20 {
+            let destination = Simulated::perishable(Seed(round).derive(stop));
+            destination.stop_at(stop);
+            drop(Door::open(&destination, &source));
+            destination.stop_at(destination.changes() + 30);
+            if let Ok(door) = Door::open(&destination, &source) {
+                drop(door.engine.look_into(&destination.root(), &door.cancel));
+            }
+            destination.cut_power();
+            let door = Door::open(&destination, &source).expect("goes on");
+            door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+            door.engine.finish().expect("nothing is missing");
+        }
+    }
+}
+
 /// A client's own blocks that it punches must not come from the source again: the record tells of holes before they are made.
 #[test]
 fn a_hole_that_a_client_makes_is_never_filled_from_the_source() {

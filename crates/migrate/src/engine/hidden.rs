@@ -93,6 +93,15 @@ pub(super) fn begun<D: Destination>(destination: &D) -> Result<Option<usize>> {
     Ok(text.and_then(|text| text.strip_prefix(BEGUN)?.strip_suffix('\n')?.parse().ok()))
 }
 
+/// Makes a file of the directory durable, and its name. A process that was killed before it did so has left it to the page cache: what is built on
+/// the file must not become durable without it.
+fn sync_file<D: Destination>(destination: &D, directory: &D::Object, name: &str) -> Result<()> {
+    const DOING: &str = "syncing .ishigaki-migrate";
+    let file = destination.lookup(directory, OsStr::new(name)).doing(DOING)?;
+    let names = [directory.clone(), destination.root()];
+    file.into_iter().chain(names).try_for_each(|object| destination.sync(&object)).doing(DOING)
+}
+
 /// Removes the directory, when nothing is in it any more.
 fn remove_empty<D: Destination>(destination: &D) -> Result<()> {
     const DOING: &str = "removing .ishigaki-migrate";
@@ -126,12 +135,15 @@ impl<D: Destination> Hidden<D> {
             return Err(Error::Begun);
         }
         let directory = own(destination, &root, HIDDEN, Make::Directory)?;
-        let mark = destination.lookup(&directory, OsStr::new(AHEAD)).doing("looking into .ishigaki-migrate")?;
-        if ahead && mark.is_none() {
-            own(destination, &directory, AHEAD, Make::File)?;
-            destination.sync_all().doing("making .ishigaki-migrate")?;
+        if begun.is_some() {
+            sync_file(destination, &directory, "state")?;
         }
-        let is_ahead = ahead || mark.is_some();
+        if ahead {
+            own(destination, &directory, AHEAD, Make::File)?;
+            sync_file(destination, &directory, AHEAD)?;
+        }
+        let mark = destination.lookup(&directory, OsStr::new(AHEAD)).doing("looking into .ishigaki-migrate")?;
+        let is_ahead = mark.is_some();
         let links = own(destination, &directory, "links", Make::Directory)?;
         let records = own(destination, &directory, "records", Make::Directory)?;
         let log = own(destination, &directory, "log", Make::File)?;
