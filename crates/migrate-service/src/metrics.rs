@@ -51,7 +51,11 @@ fn write(page: &mut Page, status: &Status, beside: &Beside) -> fmt::Result {
     ] {
         page.figure(&format!("migrate_{name}"), kind, help, value)?;
     }
-    page.head("migrate_source_answers", "gauge", "0 while calls wait for that source, and it does not answer")?;
+    page.head(
+        "migrate_source_answers",
+        "gauge",
+        "0 while that source does not answer the calls that wait for it, or has been given up",
+    )?;
     for (source, answers) in &beside.sources {
         page.labelled("migrate_source_answers", "source", source, u64::from(*answers))?;
     }

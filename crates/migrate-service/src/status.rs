@@ -1,5 +1,7 @@
 //! How far a migration is, for people and programs.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What the crawler does.
@@ -54,6 +56,9 @@ pub struct Status {
     pub phase: Phase,
     /// Why it could not go on, or which source is waited for.
     pub trouble: Option<String>,
+    /// The sources that do not answer while calls wait for them, or have been given up.
+    #[serde(default)]
+    pub away: Vec<Away>,
     /// For how long this process has served.
     pub uptime_seconds: f64,
     /// Directories that are known.
@@ -96,6 +101,24 @@ pub struct Status {
     /// Where Prometheus finds the same figures.
     #[serde(default)]
     pub metrics: Option<String>,
+}
+
+/// A source that does not answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Away {
+    /// As the configuration names it.
+    pub from: String,
+    /// Since when.
+    pub seconds: f64,
+    /// Why.
+    pub message: String,
+}
+
+impl fmt::Display for Away {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, seconds, message } = self;
+        write!(f, "{from} does not answer, since {seconds:.0} s; what is not yet here waits for it ({message})")
+    }
 }
 
 /// A call of a source that takes long.

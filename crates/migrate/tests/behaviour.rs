@@ -276,6 +276,26 @@ fn a_wait_for_an_absent_source_ends_when_it_is_cancelled_or_at_the_limit() {
 }
 
 #[test]
+fn a_source_that_was_given_up_is_away_until_it_answers_again() {
+    let source = Source::new();
+    source.add(Path::new("file"), FileType::Regular, bytes(100));
+    let origin = Origin { source: Arc::new(source.clone()), at: PathBuf::new() };
+    let destination = Simulated::new();
+    // The first call without an answer is the last one that it waits for.
+    let settings = Settings { give_up: Some(Duration::ZERO), ..settings() };
+    let engine = Engine::open(destination.clone(), vec![origin], settings, &Cancel::new()).expect("begins");
+    source.fail(65536);
+    for _ in 0..2 {
+        assert!(matches!(engine.look_into(&destination.root(), &Cancel::new()), Err(Error::GivenUp { .. })));
+        assert_eq!(engine.absences().iter().map(|absence| absence.source).collect::<Vec<_>>(), [0]);
+        assert_eq!(engine.progress().waiting, 0);
+    }
+    source.fail(0);
+    engine.look_into(&destination.root(), &Cancel::new()).expect("is answered");
+    assert!(engine.absences().is_empty());
+}
+
+#[test]
 fn a_crawl_that_is_paused_goes_on_within_the_file_in_another_process() {
     let source = Source::new();
     source.add(Path::new("file"), FileType::Regular, bytes(64 * UNIT));
@@ -426,7 +446,9 @@ fn what_the_source_refuses_is_told_and_others_go_on() {
     source.change(Path::new("closed"), |object| object.fails = Some(ErrorKind::Denied));
     let door = Door::open(&Simulated::new(), &source).expect("begins");
     door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on");
-    let problems: Vec<PathBuf> = door.engine.problems().into_iter().map(|problem| problem.path).collect();
+    let problems = door.engine.problems();
+    assert!(problems.iter().all(|problem| !problem.message.contains("not at the source")), "{problems:?}");
+    let problems: Vec<PathBuf> = problems.into_iter().map(|problem| problem.path).collect();
     assert_eq!(problems, [Path::new("closed"), Path::new("secret")]);
     assert!(matches!(door.engine.finish(), Err(Error::Unfinished(_))));
     for path in ["secret", "closed"] {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Engine, Resolution};
+use ishigaki_migrate::engine::{Absence, Engine, Resolution};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
 use ishigaki_service::door::Door as Scrapers;
@@ -25,7 +25,7 @@ use crate::config::{check_first, parallel};
 use crate::control::{self, Keep, Reply, Request};
 use crate::metrics::{self, Beside};
 use crate::shown::{self, shown};
-use crate::status::{Conflict, Phase, Problem, Status, Wait};
+use crate::status::{Away, Conflict, Phase, Problem, Status, Wait};
 use crate::takeover::Own;
 use crate::{Config, Error, Result};
 
@@ -155,6 +155,13 @@ impl Core {
     pub(super) fn status(&self) -> Status {
         let now = self.engine().progress();
         let (phase, trouble) = self.crawling.phase();
+        let away = self.away();
+        // What ended the crawler's last run may be that a source was given up.
+        let trouble = if away.is_empty() {
+            trouble
+        } else {
+            Some(away.iter().map(Away::to_string).collect::<Vec<_>>().join("; "))
+        };
         let how = self.crawling.how();
         let rate = self.rate.lock().now();
         let problems = self.problems();
@@ -168,7 +175,8 @@ impl Core {
             at: shown(&self.config.at),
             is_mounted: self.is_mounted(),
             phase,
-            trouble: trouble.or_else(|| self.absence()),
+            trouble,
+            away,
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             directories: now.directories,
             listed: now.listed,
@@ -198,19 +206,19 @@ impl Core {
         is_alive || self.rests.load(Ordering::SeqCst)
     }
 
-    /// The sources that do not answer while clients or the crawler wait for them.
-    fn absence(&self) -> Option<String> {
-        let absences = self.engine().absences();
-        let line = |absence: &ishigaki_migrate::engine::Absence| {
-            let name = self.config.sources.get(absence.source as usize).map(|source| source.from.to_string());
-            let (name, seconds) = (name.unwrap_or_default(), absence.since.elapsed().as_secs());
-            format!(
-                "{name} does not answer, since {seconds} s; what is not yet here waits for it ({})",
-                absence.message
-            )
+    /// The sources that do not answer.
+    fn away(&self) -> Vec<Away> {
+        let away = |absence: Absence| Away {
+            from: self
+                .config
+                .sources
+                .get(absence.source as usize)
+                .map(|source| source.from.to_string())
+                .unwrap_or_default(),
+            seconds: absence.since.elapsed().as_secs_f64(),
+            message: absence.message,
         };
-        let lines: Vec<_> = absences.iter().map(line).collect();
-        (!lines.is_empty()).then(|| lines.join("; "))
+        self.engine().absences().into_iter().map(away).collect()
     }
 
     /// The calls that take longest.

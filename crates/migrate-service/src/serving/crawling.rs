@@ -238,9 +238,9 @@ impl Crawling {
             _ => Phase::Crawling,
         };
         let trouble = match &state.last {
-            Outcome::Failed(why) => Some(why.clone()),
+            Outcome::Failed(why) if state.run.is_none() => Some(why.clone()),
             Outcome::Open if !state.paused => state.rests.clone(),
-            Outcome::Open | Outcome::Done => None,
+            Outcome::Open | Outcome::Done | Outcome::Failed(_) => None,
         };
         (phase, trouble)
     }

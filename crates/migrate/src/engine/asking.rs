@@ -1,9 +1,10 @@
 //! Waiting for sources.
 //!
-//! While calls wait for a source, it is *absent*: the first of them tells that once, and the first that is answered tells the end.
+//! While calls wait for a source, it is *absent*, and when they were given up, until the next one is answered. Its beginning and its end are told once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -12,12 +13,12 @@ use super::{Engine, Error, Result};
 use crate::destination::Destination;
 use crate::source::{Cancel, ErrorKind, Source};
 
-/// A source that does not answer while calls wait for it.
+/// A source that does not answer.
 #[derive(Clone, Debug)]
 pub struct Absence {
     /// The number of the source.
     pub source: u32,
-    /// When the first of the calls that wait had no answer.
+    /// When the first call had no answer.
     pub since: Instant,
     /// Why there is none.
     pub message: String,
@@ -60,9 +61,23 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Sources that do not answer, each with the calls that wait for it.
+/// Sources that do not answer.
 #[derive(Default)]
-pub(super) struct Absences(Mutex<BTreeMap<u32, (Absence, usize)>>);
+pub(super) struct Absences {
+    all: Mutex<BTreeMap<u32, Absent>>,
+    /// How many they are, so that a call that is answered needs no lock.
+    count: AtomicUsize,
+}
+
+struct Absent {
+    absence: Absence,
+    /// Calls that wait for it.
+    waiting: usize,
+    /// One of them was answered; the others will be, or will say again that it is absent.
+    is_back: bool,
+    /// One of them has waited long enough.
+    is_given_up: bool,
+}
 
 /// A call waits while it lives.
 struct Waiter<'a> {
@@ -72,68 +87,87 @@ struct Waiter<'a> {
 
 impl Absences {
     fn waits(&self, source: u32, name: &str, path: &Path, message: &str) -> Waiter<'_> {
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         let fresh = || {
             tracing::warn!(source = name, path = %path.display(), error = message, "the source does not answer; waiting for it");
-            (Absence { source, since: Instant::now(), message: message.to_owned() }, 0)
+            let absence = Absence { source, since: Instant::now(), message: message.to_owned() };
+            Absent { absence, waiting: 0, is_back: false, is_given_up: false }
         };
-        all.entry(source).or_insert_with(fresh).1 += 1;
+        all.entry(source).or_insert_with(fresh).waiting += 1;
+        self.count.store(all.len(), Ordering::Release);
         Waiter { absences: self, source }
+    }
+
+    /// A call was answered, which has waited or not. While others wait, only one of them knows that what they wait for is there: it may be one file on a tape.
+    fn answered(&self, number: u32, source: &dyn Source, has_waited: bool) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut all = self.all.lock();
+        let Some(absent) = all.get_mut(&number).filter(|absent| has_waited || absent.waiting == 0) else { return };
+        if !absent.is_back {
+            let seconds = absent.absence.since.elapsed().as_secs();
+            tracing::warn!(source = source.name(), seconds, "the source answers again");
+            absent.is_back = true;
+        }
+        self.forget(&mut all, number);
+    }
+
+    /// Of a source for which no call waits any more, nothing is known, unless it was given up.
+    fn forget(&self, all: &mut BTreeMap<u32, Absent>, number: u32) {
+        if all.get(&number).is_some_and(|absent| absent.waiting == 0 && (absent.is_back || !absent.is_given_up)) {
+            all.remove(&number);
+        }
+        self.count.store(all.len(), Ordering::Release);
     }
 }
 
 impl Waiter<'_> {
-    /// The source has answered: others that wait will see so.
-    fn answered(&self, name: &str) {
-        let mut all = self.absences.0.lock();
-        if let Some((absence, waiting)) = all.get_mut(&self.source)
-            && !absence.message.is_empty()
-        {
-            let seconds = absence.since.elapsed().as_secs();
-            tracing::info!(source = name, seconds, waiting = *waiting, "the source answers again");
-            absence.message.clear();
+    fn again(&self, message: &str) {
+        if let Some(absent) = self.absences.all.lock().get_mut(&self.source) {
+            absent.is_back = false;
+            message.clone_into(&mut absent.absence.message);
         }
     }
 
-    fn again(&self, message: &str) {
-        if let Some((absence, _)) = self.absences.0.lock().get_mut(&self.source) {
-            message.clone_into(&mut absence.message);
+    fn gives_up(&self) {
+        if let Some(absent) = self.absences.all.lock().get_mut(&self.source) {
+            absent.is_given_up = true;
         }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut all = self.absences.0.lock();
-        if let Some((_, waiting)) = all.get_mut(&self.source) {
-            *waiting -= 1;
-            if *waiting == 0 {
-                all.remove(&self.source);
-            }
+        let mut all = self.absences.all.lock();
+        if let Some(absent) = all.get_mut(&self.source) {
+            absent.waiting -= 1;
         }
+        self.absences.forget(&mut all, self.source);
     }
 }
 
 impl<D: Destination> Engine<D> {
-    /// The sources that do not answer while calls wait for them.
+    /// The sources that do not answer while calls wait for them, or have been given up.
     pub fn absences(&self) -> Vec<Absence> {
-        let all = self.absences.0.lock();
-        all.values().map(|(absence, _)| absence.clone()).filter(|absence| !absence.message.is_empty()).collect()
+        let all = self.absences.all.lock();
+        all.values().filter(|absent| !absent.is_back).map(|absent| absent.absence.clone()).collect()
     }
 
-    /// The numbers of those, where there are others that may answer meanwhile.
+    /// The numbers of those that calls wait for, where there are others that may answer meanwhile.
     pub(super) fn away(&self) -> Vec<u32> {
         if self.origins.len() < 2 {
             return Vec::new();
         }
-        let all = self.absences.0.lock();
-        all.values().filter(|(absence, _)| !absence.message.is_empty()).map(|(absence, _)| absence.source).collect()
+        let all = self.absences.all.lock();
+        let is_away = |absent: &&Absent| !absent.is_back && absent.waiting > 0;
+        all.values().filter(is_away).map(|absent| absent.absence.source).collect()
     }
 
-    /// How many calls wait for them.
+    /// How many calls wait for sources that do not answer.
     pub(super) fn waiting_for_away(&self) -> usize {
-        let all = self.absences.0.lock();
-        all.values().filter(|(absence, _)| !absence.message.is_empty()).map(|(_, waiting)| waiting).sum()
+        let all = self.absences.all.lock();
+        all.values().filter(|absent| !absent.is_back).map(|absent| absent.waiting).sum()
     }
 
     /// The calls of sources that clients or the crawler have waited for so long, the longest first, and at most so many.
@@ -162,9 +196,7 @@ impl<D: Destination> Engine<D> {
         loop {
             let error = match what(&*origin.source) {
                 Ok(answer) => {
-                    if let Some((waiter, _)) = &waiting {
-                        Waiter::answered(waiter, &origin.source.name());
-                    }
+                    self.absences.answered(number, &*origin.source, waiting.is_some());
                     return Ok(answer);
                 }
                 Err(error) => error,
@@ -173,16 +205,19 @@ impl<D: Destination> Engine<D> {
             match error.kind {
                 ErrorKind::Cancelled => return Err(Error::Cancelled),
                 ErrorKind::Unavailable => {}
-                _ => return Err(Error::Source { path, error }),
+                _ => {
+                    self.absences.answered(number, &*origin.source, waiting.is_some());
+                    return Err(Error::Source { path, error });
+                }
             }
+            let (waiter, _) = waiting.get_or_insert_with(|| {
+                let name = origin.source.name();
+                (self.absences.waits(number, &name, &path, &error.message), self.counters.waiting())
+            });
+            waiter.again(&error.message);
             if self.settings.give_up.is_some_and(|limit| began.elapsed() + pause > limit) {
+                waiter.gives_up();
                 return Err(Error::GivenUp { path, message: error.message });
-            }
-            if let Some((waiter, _)) = &waiting {
-                Waiter::again(waiter, &error.message);
-            } else {
-                let waiter = self.absences.waits(number, &origin.source.name(), &path, &error.message);
-                waiting = Some((waiter, self.counters.waiting()));
             }
             if cancel.wait(pause) {
                 return Err(Error::Cancelled);

@@ -294,7 +294,7 @@ impl<D: Destination> Engine<D> {
             }
         }
         let message = match error {
-            Error::Source { .. } => {
+            Error::Source { .. } if conflict => {
                 "it is not at the source any more; keep what is here, or remove it through the folder".to_owned()
             }
             error => error.to_string(),

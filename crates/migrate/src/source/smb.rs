@@ -128,10 +128,10 @@ impl SmbSource {
         Ok(source)
     }
 
-    /// A path of the server.
+    /// A path of the server. One that it can not be asked for is not gone: it may have listed it.
     fn path(&self, below: &Path) -> Result<Vec<u8>, Trouble> {
-        let gone = || Error::new(ErrorKind::Gone, "no object of an SMB server has such a name").into();
-        name::path(&self.address.path, below).ok_or_else(gone)
+        const WHY: &str = "SMB can not ask for a name with a colon or a backslash, nor for one that is no text";
+        name::path(&self.address.path, below).ok_or_else(|| Error::new(ErrorKind::Invalid, WHY).into())
     }
 
     fn attributes_of(&self, about: &About) -> Attributes {

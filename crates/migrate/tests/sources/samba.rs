@@ -36,7 +36,7 @@ const LONG: Duration = Duration::from_mins(2);
 const PASSWORD: &str = "a password = 1";
 
 pub(crate) struct Samba {
-    /// What is shared as `share`, `sealed` and `open`.
+    /// What is shared as `share`, `sealed`, `open` and `unmangled`.
     pub(crate) tree: TempDir,
     /// What is shared as `copy`.
     pub(crate) copy: TempDir,
@@ -122,6 +122,7 @@ impl Samba {
             ("share", &tree, "read only = no"),
             ("sealed", &tree, "read only = yes\nsmb encrypt = required"),
             ("open", &tree, "read only = yes\nguest ok = yes"),
+            ("unmangled", &tree, "read only = yes\nmangled names = no"),
             ("copy", &copy, "read only = no"),
         ] {
             writeln!(text, "[{name}]\npath = {}\n{more}", path.path().display()).expect("writes");

@@ -54,6 +54,27 @@ fn a_share_arrives_with_its_lists_and_links() {
 }
 
 #[test]
+fn a_name_that_can_not_be_asked_for_is_left_out_and_the_others_arrive() {
+    let Some(server) = Samba::start() else { return };
+    let (from, to) = (server.tree.path(), server.copy.path());
+    for name in ["plain", "a:b", "back\\slash"] {
+        fs::write(from.join(name), name).expect("writes");
+    }
+    let cancel = Cancel::new();
+    let origin = Origin { source: Arc::new(server.source_of("unmangled")), at: PathBuf::new() };
+    let engine =
+        Engine::open(Local::open(to).expect("opens"), vec![origin], Settings::default(), &cancel).expect("begins");
+    engine.crawl(&Crawl::default(), &cancel).expect("crawls");
+    let problems = engine.problems();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    for problem in problems {
+        assert!(problem.left_out && !problem.conflict && problem.message.contains("a colon"), "{problem:?}");
+    }
+    assert_eq!(fs::read(to.join("plain")).expect("is there"), b"plain");
+    assert!(!to.join("a:b").exists() && !to.join("back\\slash").exists());
+}
+
+#[test]
 #[ignore = "a measurement: run it by name, with --release"]
 fn how_fast_a_share_is_read() {
     let Some(server) = Samba::start() else { return };

@@ -75,8 +75,8 @@ fn bandwidth(text: &str) -> Result<u64, String> {
         return Ok(0);
     }
     match text.parse::<ByteSize>() {
-        Ok(ByteSize(bytes)) if bytes > 0 => Ok(bytes),
-        _ => Err("write the bytes of a second as 50MiB, or `none`".to_owned()),
+        Ok(ByteSize(bytes)) => Ok(bytes),
+        Err(_) => Err("write the bytes of a second as 50MiB, or `none`".to_owned()),
     }
 }
 

@@ -196,7 +196,8 @@ fn watch(serving: &Serving, ends: &Ends, supervisor: Option<&Supervisor>, json: 
         bar.set_position(if status.phase == Phase::Finished { status.bytes.max(1) } else { status.here });
         bar.set_message(line(&status));
         bar.suspend(|| {
-            if status.trouble != trouble {
+            // The engine itself tells once that a source is away, and once that it is back.
+            if status.away.is_empty() && status.trouble != trouble {
                 if let Some(trouble) = &status.trouble {
                     tracing::warn!("the crawler waits, and tries again: {trouble}");
                 } else {

@@ -90,13 +90,14 @@ impl std::str::FromStr for Address {
         let (host, port) = split_port(host).ok_or_else(|| wrong("its host or port can not be understood"))?;
         let mut names = path.split('/').filter(|name| !name.is_empty()).map(decoded);
         let share = names.next().ok_or_else(|| wrong("it has no share"))?;
-        let share =
-            share.and_then(|share| String::from_utf8(share).ok()).filter(|share| name::may_be(share.as_bytes()));
+        let share = share
+            .and_then(|share| String::from_utf8(share).ok())
+            .filter(|share| name::can_be_asked_for(share.as_bytes()));
         let share = share.ok_or_else(|| wrong("its share has a name that no share has"))?;
         let mut path = PathBuf::new();
         for name in names {
             let name = name.ok_or_else(|| wrong("a % needs two hexadecimal digits, and not 00"))?;
-            if !name::may_be(&name) {
+            if !name::can_be_asked_for(&name) {
                 return Err(wrong("its path has a name in it that no directory has"));
             }
             path.push(OsString::from_vec(name));

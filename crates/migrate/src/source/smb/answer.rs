@@ -257,7 +257,7 @@ pub(super) fn page(answer: &Answer) -> Result<Option<Page>, Trouble> {
         let name = rest.bytes(104, rest.u32(60)? as usize)?;
         let name = name::from_wide(name::units(name));
         if name != b"." && name != b".." {
-            if !name::may_be(&name) {
+            if !name::is_one(&name) {
                 return Err(Malformed("a listing has a name that no object can have").into());
             }
             let about = About {

@@ -13,6 +13,7 @@ use super::answer::{self, About, Page, Trouble};
 use super::bytes::Malformed;
 use super::connection::Connection;
 use super::flight::{BROKEN, Flight};
+use super::name;
 use super::request::{self, Aim, OPENED};
 use crate::source::names::Names;
 use crate::source::{Cancel, Entry, Error, ErrorKind, FileType, Location, Result};
@@ -104,10 +105,11 @@ impl Listing<'_> {
                 if self.source.address.links {
                     self.count_links(&mut page)?;
                 }
+                // Of what can not be asked for, the engine learns so when it asks.
                 let entry = |(name, about): (Vec<u8>, About)| Entry {
+                    attributes: name::can_be_asked_for(&name).then(|| self.source.attributes_of(&about)),
                     name: OsString::from_vec(name),
                     handle: Box::default(),
-                    attributes: Some(self.source.attributes_of(&about)),
                 };
                 if !take(page.into_iter().map(entry).collect()) {
                     return Ok(());

@@ -51,18 +51,23 @@ pub(super) fn bytes_of(wide: &[u16]) -> Vec<u8> {
     wide.iter().flat_map(|unit| unit.to_le_bytes()).collect()
 }
 
-/// Whether a directory may have it: one component of a path, here and there.
-pub(super) fn may_be(name: &[u8]) -> bool {
-    !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\'))
+/// Whether it is a name: one component of a path here.
+pub(super) fn is_one(name: &[u8]) -> bool {
+    !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
 
-/// A path below a share, as the server takes it. `None` if it can not be there: a colon would name a stream of a file.
+/// Whether an object can be asked for by it: one component of a path, here and there. A colon would name a stream of a file.
+pub(super) fn can_be_asked_for(name: &[u8]) -> bool {
+    is_one(name) && !name.iter().any(|byte| matches!(byte, b'\\' | b':'))
+}
+
+/// A path below a share, as the server takes it. `None` if it can not be asked for.
 pub(super) fn path(base: &Path, below: &Path) -> Option<Vec<u8>> {
     let mut wide = Vec::new();
     for component in base.components().chain(below.components()) {
         let Component::Normal(name) = component else { return None };
         let name = name.as_bytes();
-        if name.iter().any(|byte| matches!(byte, b'\\' | b':')) {
+        if !can_be_asked_for(name) {
             return None;
         }
         if !wide.is_empty() {
@@ -101,6 +106,8 @@ mod tests {
             assert_eq!(path(Path::new(""), Path::new(refused)), None, "{refused}");
         }
         assert!(path(Path::new(""), Path::new(&"a/".repeat((1 << 14) + 1))).is_none());
-        assert!(may_be(b"a.b") && !may_be(b"a/b") && !may_be(b"..") && !may_be(b"") && !may_be(b"a\0"));
+        assert!(
+            is_one(b"a.b") && is_one(b"a:b") && ["a/b", "..", "", "a\0"].iter().all(|name| !is_one(name.as_bytes()))
+        );
     }
 }
