@@ -299,6 +299,34 @@ fn a_beginning_that_was_killed_before_its_sync_is_gone_on_with() {
     }
 }
 
+/// On a file system that keeps no order, a mark that a killed process took away comes back, although a file in that directory was synced since.
+#[test]
+fn what_a_client_syncs_after_a_kill_stays_where_no_order_is_kept() {
+    let source = simulated::Simulated::new();
+    source.add("directory".as_ref(), FileType::Directory, Vec::new());
+    source.add("directory/file".as_ref(), FileType::Regular, vec![1; 10]);
+    let path = PathBuf::from("directory/file");
+    let mut has_settled = false;
+    for stop in 0..40 {
+        for round in 0..20 {
+            let destination = Simulated::perishable(Seed(round).derive(stop)).unordered();
+            destination.stop_at(stop);
+            if let Ok(door) = Door::open(&destination, &source) {
+                let settled = door.find(&path).and_then(|_| Ok(door.engine.settle()?));
+                has_settled |= settled.is_ok();
+            }
+            destination.go_on();
+            let door = Door::open(&destination, &source).expect("goes on");
+            door.perform(&Op::Write(path.clone(), 0, vec![2; 10])).expect("writes");
+            destination.sync(&door.find(&path).expect("is there")).expect("syncs");
+            destination.cut_power();
+            let door = Door::open(&destination, &source).expect("goes on");
+            assert_eq!(door.read(&path).expect("reads"), [2; 10], "killed at {stop}, round {round}");
+        }
+    }
+    assert!(has_settled, "the last stops come too early");
+}
+
 /// A client's own blocks that it punches must not come from the source again: the record tells of holes before they are made.
 #[test]
 fn a_hole_that_a_client_makes_is_never_filled_from_the_source() {

@@ -3,7 +3,8 @@
 //! It behaves as Linux' journaling file systems do, and no better. A kill of the process loses nothing. A [power cut](Simulated::cut_power)
 //! loses what no sync made durable, by chance:
 //!
-//! - Of the changes of names, attributes, extended attributes and sizes a prefix survives, in the order in which they were made.
+//! - Of the changes of names, attributes, extended attributes and sizes a prefix survives, in the order in which they were made; if it is
+//!   [unordered](Simulated::unordered), a prefix of each inode's own changes.
 //! - Data is allocated late: when a block is written back, at any moment, it takes its place among those changes, with its data. So a
 //!   block is a hole or holds what was written.
 //! - A block that was allocated before may hold its old or its new data.
@@ -70,10 +71,13 @@ impl Simulated {
         Self::with(Some(seed), true)
     }
 
-    /// The same, saying that it does not keep the order of changes.
+    /// The same; it keeps the order of one inode's changes only, and says so.
     #[must_use]
     pub fn unordered(mut self) -> Self {
         self.ordered = false;
+        if let Some(journal) = &mut self.lock().journal {
+            journal.keeps_no_order();
+        }
         self
     }
 
@@ -261,8 +265,8 @@ impl Medium {
         }
     }
 
-    fn remove(&mut self, directory: NodeId, name: &OsStr) -> io::Result<()> {
-        self.apply(Op::Remove(directory.0, name.to_owned()));
+    fn remove(&mut self, directory: NodeId, name: &OsStr, inode: u64) -> io::Result<()> {
+        self.apply(Op::Remove(directory.0, name.to_owned(), inode));
         self.touch(directory)
     }
 }
@@ -330,7 +334,7 @@ impl Destination for Simulated {
             let inode = medium.entry(*directory, name)?.ok_or_else(|| missing(name))?;
             match medium.inode(NodeId(inode))?.content {
                 Content::Directory(_) => Err(io::ErrorKind::IsADirectory.into()),
-                _ => medium.remove(*directory, name),
+                _ => medium.remove(*directory, name, inode),
             }
         })
     }
@@ -339,7 +343,7 @@ impl Destination for Simulated {
         self.change(|medium| {
             let inode = medium.entry(*directory, name)?.ok_or_else(|| missing(name))?;
             match &medium.inode(NodeId(inode))?.content {
-                Content::Directory(names) if names.is_empty() => medium.remove(*directory, name),
+                Content::Directory(names) if names.is_empty() => medium.remove(*directory, name, inode),
                 Content::Directory(_) => Err(io::ErrorKind::DirectoryNotEmpty.into()),
                 _ => Err(io::ErrorKind::NotADirectory.into()),
             }
@@ -349,7 +353,8 @@ impl Destination for Simulated {
     fn rename(&self, from: (&NodeId, &OsStr), to: (&NodeId, &OsStr)) -> io::Result<()> {
         self.change(|medium| {
             let moved = medium.entry(*from.0, from.1)?.ok_or_else(|| missing(from.1))?;
-            if let Some(replaced) = medium.entry(*to.0, to.1)? {
+            let replaced = medium.entry(*to.0, to.1)?;
+            if let Some(replaced) = replaced {
                 if replaced == moved {
                     return Ok(());
                 }
@@ -359,7 +364,7 @@ impl Destination for Simulated {
                     return Err(io::ErrorKind::DirectoryNotEmpty.into());
                 }
             }
-            medium.apply(Op::Rename((from.0.0, from.1.to_owned()), (to.0.0, to.1.to_owned())));
+            medium.apply(Op::Rename((from.0.0, from.1.to_owned()), (to.0.0, to.1.to_owned()), moved, replaced));
             medium.touch(*from.0)?;
             medium.touch(*to.0)
         })

@@ -135,7 +135,10 @@ impl<D: Destination> Hidden<D> {
             return Err(Error::Begun);
         }
         let directory = own(destination, &root, HIDDEN, Make::Directory)?;
-        if begun.is_some() {
+        if begun.is_some() && !destination.is_ordered() {
+            // A mark that a killed process took away could come back, although what clients do below it from now on is synced.
+            destination.sync_all().doing("syncing what an earlier process has left")?;
+        } else if begun.is_some() {
             sync_file(destination, &directory, "state")?;
         }
         if ahead {

@@ -14,12 +14,18 @@ pub(super) struct Journal {
     pending: Vec<Op>,
     /// Blocks whose data is in the page cache alone: inode and number.
     dirty: BTreeSet<(u64, u64)>,
+    /// Changes of different inodes become durable in their order.
+    ordered: bool,
     random: Rng,
 }
 
 impl Journal {
     pub(super) fn new(seed: Seed, durable: Tree) -> Self {
-        Self { durable, pending: Vec::new(), dirty: BTreeSet::new(), random: seed.generator() }
+        Self { durable, pending: Vec::new(), dirty: BTreeSet::new(), ordered: true, random: seed.generator() }
+    }
+
+    pub(super) fn keeps_no_order(&mut self) {
+        self.ordered = false;
     }
 
     pub(super) fn log(&mut self, op: Op) {
@@ -51,13 +57,47 @@ impl Journal {
         }
     }
 
+    /// Makes so many changes durable. Where no order is kept, some of them are held back by chance, with all later ones of the same inodes.
     fn commit(&mut self, changes: usize) {
-        for op in self.pending.drain(..changes) {
-            self.durable.apply(&op);
+        let (mut held, mut rest) = (BTreeSet::new(), Vec::new());
+        for (at, op) in std::mem::take(&mut self.pending).into_iter().enumerate() {
+            let touched = op.inodes();
+            let mut is_held = || touched.iter().any(|inode| held.contains(inode)) || self.random.u8(..4) == 0;
+            if at >= changes || (!self.ordered && is_held()) {
+                held.extend(touched);
+                rest.push(op);
+            } else {
+                self.durable.apply(&op);
+            }
+        }
+        self.pending = rest;
+    }
+
+    /// Makes an inode's changes durable, and those that they need before them.
+    fn commit_of(&mut self, inode: u64) {
+        let needed = self.needed(inode);
+        for (op, is_needed) in std::mem::take(&mut self.pending).into_iter().zip(needed) {
+            if is_needed {
+                self.durable.apply(&op);
+            } else {
+                self.pending.push(op);
+            }
         }
     }
 
-    /// Makes one inode's data durable, or all data, and all changes before that.
+    fn needed(&self, inode: u64) -> Vec<bool> {
+        let mut inodes = BTreeSet::from([inode]);
+        let mut needed = vec![false; self.pending.len()];
+        for (op, needed) in self.pending.iter().zip(&mut needed).rev() {
+            *needed = op.inodes().iter().any(|inode| inodes.contains(inode));
+            if *needed {
+                inodes.extend(op.inodes());
+            }
+        }
+        needed
+    }
+
+    /// Makes one inode's data durable, or all data, and all changes before that; where no order is kept, all changes that the inode needs.
     pub(super) fn sync(&mut self, now: &Tree, inode: Option<u64>) {
         let (now_clean, dirty) =
             std::mem::take(&mut self.dirty).into_iter().partition(|(of, _)| inode.is_none_or(|inode| inode == *of));
@@ -66,7 +106,10 @@ impl Journal {
         for block in now_clean {
             self.write_back(now, block);
         }
-        self.commit(self.pending.len());
+        match inode {
+            Some(inode) if !self.ordered => self.commit_of(inode),
+            _ => self.pending.drain(..).for_each(|op| self.durable.apply(&op)),
+        }
     }
 
     /// What is on the medium after a cut, which is durable from then on.

@@ -41,8 +41,10 @@ pub(super) struct Inode {
 pub(super) enum Op {
     Make(u64, OsString, u64, Box<Inode>),
     Link(u64, OsString, u64),
-    Remove(u64, OsString),
-    Rename((u64, OsString), (u64, OsString)),
+    /// With the inode that loses a name.
+    Remove(u64, OsString, u64),
+    /// With the inode that moves, and the one that it replaces.
+    Rename((u64, OsString), (u64, OsString), u64, Option<u64>),
     /// Mode, owner and times.
     Head(u64, Box<Inode>),
     Xattr(u64, OsString, Option<Box<[u8]>>),
@@ -50,6 +52,25 @@ pub(super) enum Op {
     Punch(u64, Range<u64>, u64),
     /// A block with its data is written back; the file has at least that size then.
     Allocate(u64, u64, Block, u64),
+}
+
+impl Op {
+    /// The inodes that it changes.
+    pub(super) fn inodes(&self) -> Vec<u64> {
+        match self {
+            Self::Make(directory, _, inode, _)
+            | Self::Link(directory, _, inode)
+            | Self::Remove(directory, _, inode) => vec![*directory, *inode],
+            Self::Rename((from, _), (to, _), moved, replaced) => {
+                [*from, *to, *moved].into_iter().chain(*replaced).collect()
+            }
+            Self::Head(inode, _)
+            | Self::Xattr(inode, ..)
+            | Self::Truncate(inode, ..)
+            | Self::Punch(inode, ..)
+            | Self::Allocate(inode, ..) => vec![*inode],
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -184,8 +205,8 @@ impl Tree {
                 self.insert(*directory, name, *number);
                 self.with(*number, |inode| inode.links += 1);
             }
-            Op::Remove(directory, name) => self.remove(*directory, name),
-            Op::Rename(from, to) => {
+            Op::Remove(directory, name, _) => self.remove(*directory, name),
+            Op::Rename(from, to, ..) => {
                 self.remove(to.0, &to.1);
                 if let Some(moved) = self.names(from.0).and_then(|names| names.remove(&from.1)) {
                     self.insert(to.0, &to.1, moved);
