@@ -50,7 +50,7 @@ pub use page::{Page, PageDecoder};
 pub use reader::{PageAddress, Reader, page_files};
 pub use settings::Settings;
 pub use skip::{Comparison, Predicate, Test, may_match};
-pub use state::{State, state};
+pub use state::{State, durable_state, state};
 pub use survey::{FileDamage, Survey, copy, survey};
 pub use within::Interval;
 pub use writer::{Append, Appended, RestingWriter, Writer, remove, remove_made, settle};

@@ -40,11 +40,26 @@ impl State {
     }
 }
 
-/// The state of a file.
+/// The state of a file, as a reader sees it: a power cut may take the last append back, if that was not answered.
 ///
 /// # Errors
 ///
 /// As [`Reader::open`](crate::Reader::open).
 pub fn state(directory: &dyn Directory, file: &str) -> Result<State> {
     Ok(State::of(&read_manifest(directory, file)?))
+}
+
+/// The state of a file, made durable for a caller that notes it. A writer that was killed between the rename of a manifest and the sync
+/// of its name leaves an append that every reader sees and a power cut may take back: a note of that would refuse the file for ever.
+///
+/// # Errors
+///
+/// As [`Reader::open`](crate::Reader::open), and when the directory can not be synced.
+pub fn durable_state(directory: &dyn Directory, file: &str) -> Result<State> {
+    let state = state(directory, file)?;
+    match directory.sync() {
+        // A medium that is only read has nothing in flight.
+        Ok(()) | Err(ishigaki_device::Error::ReadOnly { .. }) => Ok(state),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
 use ishigaki_base::random::Seed;
 use ishigaki_device::{Directory, Fault, SimDirectory, SimSettings};
-use ishigaki_page::{Error, Reader, Result, Writer, remove};
+use ishigaki_page::{Error, Reader, Result, Writer, durable_state, remove, state};
 use ishigaki_testkit::{seeded, seeded_runs};
 
 mod mortal;
@@ -69,6 +69,11 @@ fn appends_shown(directory: &SimDirectory, seed: Seed, what: &str) -> Option<usi
 
 /// Goes on where a crash has left the file, to the end.
 fn go_on(directory: &SimDirectory, seed: Seed) -> Result<()> {
+    go_on_counting(directory, seed, &mut None)
+}
+
+/// The same; says how many appends have been answered, those included that the writer has found.
+fn go_on_counting(directory: &SimDirectory, seed: Seed, answered: &mut Option<usize>) -> Result<()> {
     let shared: Arc<dyn Directory> = Arc::new(directory.clone());
     let settings = small(4096, 16 << 10, seed.derive(99));
     let mut writer = match Writer::open(shared.clone(), FILE, settings) {
@@ -76,7 +81,12 @@ fn go_on(directory: &SimDirectory, seed: Seed) -> Result<()> {
         opened => opened?,
     };
     let there = Reader::open(shared, FILE)?.appends() as usize;
-    portions(seed)[there..].iter().try_for_each(|portion| writer.append_all([portion]).map(drop))
+    *answered = Some(there);
+    portions(seed)[there..].iter().try_for_each(|portion| {
+        writer.append_all([portion])?;
+        *answered = answered.map(|answered| answered + 1);
+        Ok(())
+    })
 }
 
 fn assert_no_leftovers(directory: &SimDirectory) {
@@ -143,6 +153,56 @@ fn a_process_that_dies_at_any_operation_leaves_the_file_before_or_after_an_appen
             }
             if !mortal.is_dead() {
                 break;
+            }
+        }
+    });
+}
+
+#[test]
+fn what_a_killed_writer_left_carries_what_the_next_one_appends_until_the_power_is_cut() {
+    seeded("what_a_killed_writer_left_carries_what_the_next_one_appends_until_the_power_is_cut", |seed| {
+        let whole = SimDirectory::with_seed(seed);
+        work(&whole, seed);
+        for operation in 0..whole.operations() {
+            let directory = SimDirectory::with_seed(seed);
+            directory.inject(Fault::PowerCut { operation });
+            let (made, done) = work(&directory, seed);
+            for cut in 0.. {
+                // The power is on again before anything was lost: as if it had never been off.
+                let next = directory.process_crash();
+                next.inject(Fault::PowerCut { operation: cut });
+                let mut answered = made.then_some(done);
+                let ended = go_on_counting(&next, seed, &mut answered).is_ok();
+                let what = format!("killed at {operation}, cut at {cut}");
+                let found = next.survivors(seed.derive(cut));
+                let shown = appends_shown(&found, seed, &what);
+                assert!(shown >= answered, "{what}: {answered:?} answered, {shown:?} there");
+                go_on(&found, seed).unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_no_leftovers(&found);
+                if ended && next.operations() <= cut {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+/// A database notes the state of a page file: then a power cut must not take the file back behind that.
+#[test]
+fn a_durable_state_of_what_a_killed_writer_left_survives_a_power_cut() {
+    seeded("a_durable_state_of_what_a_killed_writer_left_survives_a_power_cut", |seed| {
+        let whole = SimDirectory::with_seed(seed);
+        work(&whole, seed);
+        for operation in 0..whole.operations() {
+            let directory = SimDirectory::with_seed(seed);
+            directory.inject(Fault::PowerCut { operation });
+            work(&directory, seed);
+            let next = directory.process_crash();
+            let Ok(told) = durable_state(&next, FILE) else { continue };
+            for survivor in 0..8 {
+                let found = state(&next.survivors(seed.derive(survivor)), FILE);
+                let follows = found.and_then(|found| found.check(FILE, told));
+                follows.unwrap_or_else(|error| panic!("killed at {operation}: {error}"));
             }
         }
     });

@@ -3,7 +3,7 @@
 //! ```text
 //! CREATE TABLE   the statement's transaction notes the file's identity, and how many appends it has
 //! INSERT, COPY   the manifest becomes current · a transaction of its own notes the number of appends · the statement is answered
-//! opening        a file with more appends than are noted (its append was not answered) is noted with these
+//! opening        a file with more appends than are noted (its append was not answered) is noted with these, once they are durable
 //! ```
 //!
 //! A manifest of another file, or one with fewer appends than are noted, is none that a crash leaves: it was put there. What

@@ -318,7 +318,7 @@ pub(crate) fn settle(store: &Store, table: &str, paged: &Paged, states: &States)
             continue;
         }
         let settled = sites::to_write(table, location).and_then(|directory| {
-            let state = ishigaki_page::state(directory.as_ref(), table);
+            let state = ishigaki_page::durable_state(directory.as_ref(), table);
             let state = state.and_then(|state| {
                 noted.map_or(Ok(()), |noted| state.check(table, noted))?;
                 if !location.existing {
