@@ -169,6 +169,24 @@ fn what_a_failed_write_left_and_the_next_process_showed_survives_a_power_cut() {
     });
 }
 
+#[test]
+fn what_a_killed_process_left_carries_what_the_next_one_builds_until_the_power_is_cut() {
+    seeded_runs("what_a_killed_process_left_carries_what_the_next_one_builds_until_the_power_is_cut", 2, |seed| {
+        for operation in (seed.0 % 2..complete(seed, TURNS).operations()).step_by(2) {
+            let (medium, models) = cut_at(operation, seed, TURNS);
+            for seed in (0..SEEDS).map(|index| seed.derive(operation).derive(index)) {
+                // The power is on again before anything was lost: as if it had never been off.
+                let (next, mut models) = (medium.process_crash(), models.clone());
+                next.inject(Fault::PowerCut { operation: seed.0 % 60 });
+                let _ = live(&next, &mut models, seed, 20);
+                let survivors = next.survivors(seed);
+                check_offline(&survivors, &models);
+                open(&survivors, &mut models).unwrap();
+            }
+        }
+    });
+}
+
 /// A file at home, then changes that nobody has asked to be durable, of several extents and of an area, then a round.
 fn changes_and_a_round(medium: &SimDirectory, models: &mut [Model]) -> Result<()> {
     let pool = open(medium, models)?;

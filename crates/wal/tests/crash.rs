@@ -116,6 +116,14 @@ fn what_a_dead_process_wrote_and_the_next_one_showed_survives_a_power_cut() {
 }
 
 #[test]
+fn what_a_killed_process_left_carries_what_the_next_one_appends_until_the_power_is_cut() {
+    each_way("what_a_killed_process_left_carries_what_the_next_one_appends_until_the_power_is_cut", 1, |seed, way| {
+        let operations = seed.0 % EVERY..TRIAL.complete(seed, 60, way).operations();
+        TRIAL.killed_and_cut(operations.step_by(EVERY as usize), seed, 60, way);
+    });
+}
+
+#[test]
 fn after_any_failed_write_or_sync_nothing_is_acknowledged_and_reopening_works() {
     each_way("after_any_failed_write_or_sync_nothing_is_acknowledged_and_reopening_works", 2, |seed, way| {
         let turns = 40;

@@ -114,6 +114,15 @@ fn a_recovery_of_a_trimmed_log_may_itself_be_cut_anywhere() {
 }
 
 #[test]
+fn what_a_killed_process_left_of_a_trim_carries_what_the_next_one_appends_until_the_power_is_cut() {
+    let name = "what_a_killed_process_left_of_a_trim_carries_what_the_next_one_appends_until_the_power_is_cut";
+    each_way(name, 1, |seed, way| {
+        let operations = seed.0 % EVERY..operations(seed, 80, way);
+        TRIAL.killed_and_cut(operations.step_by(EVERY as usize), seed, 80, way);
+    });
+}
+
+#[test]
 fn any_failed_write_or_sync_closes_a_trimmed_log_and_reopening_works() {
     each_way("any_failed_write_or_sync_closes_a_trimmed_log_and_reopening_works", 1, |seed, way| {
         let turns = 60;

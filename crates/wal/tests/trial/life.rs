@@ -94,6 +94,21 @@ impl Trial {
         }
     }
 
+    /// Kills the process at some of the operations of a life of so many turns. The next one recovers what is seen of that, and goes on until the
+    /// power is cut under it. What either had in flight may be lost then, but nothing from below what is durable.
+    pub(crate) fn killed_and_cut(&self, operations: impl Iterator<Item = u64>, seed: Seed, turns: usize, way: Way) {
+        for operation in operations {
+            let (medium, model) = self.cut_at(operation, seed, turns, way);
+            for seed in (0..4).map(|index| seed.derive(operation).derive(index)) {
+                // The power is on again before anything was lost: as if it had never been off.
+                let (next, mut model) = (medium.process_crash(), model.clone());
+                next.inject(Fault::PowerCut { operation: seed.0 % 40 });
+                let _ = self.live(&next, &mut model, seed, 12, way);
+                self.recover(&next.survivors(seed), &mut model, seed, way).unwrap();
+            }
+        }
+    }
+
     /// Cuts the recovery of this medium at each of its operations and hands on what survives.
     pub(crate) fn cut_each_recovery(
         &self,
