@@ -14,6 +14,9 @@ pub(super) struct Copies {
     /// That copy is broken. A power cut may have left a part of a table there, which must not become whole by chance when
     /// the next one is written over it and the power is cut again.
     broken: bool,
+    /// So many bytes of the other copy were read and may be in flight: a process that was killed has written them. They are made durable before
+    /// the first copy is written, or a power cut could tear both.
+    unsure: usize,
 }
 
 impl Copies {
@@ -21,7 +24,7 @@ impl Copies {
     pub(super) fn format(medium: &Medium) -> Result<Self> {
         let zeros = AlignedBuffer::zeroed(COPY as usize);
         medium.write_durable(&[(0, &zeros), (COPY, &zeros)])?;
-        let mut copies = Self { sequence: 0, first: 0, broken: false };
+        let mut copies = Self { sequence: 0, first: 0, broken: false, unsure: 0 };
         copies.write(medium, &Table::default())?;
         Ok(copies)
     }
@@ -37,7 +40,8 @@ impl Copies {
             match Table::decode(&bytes) {
                 Read::Whole(table, sequence, device) => {
                     if newest.as_ref().is_none_or(|(newest, ..)| newest.sequence < sequence) {
-                        newest = Some((Self { sequence, first: 1 - copy, broken: false }, table, device));
+                        let unsure = table.size();
+                        newest = Some((Self { sequence, first: 1 - copy, broken: false, unsure }, table, device));
                     }
                 }
                 Read::Blank => blank += 1,
@@ -84,6 +88,13 @@ impl Copies {
         let block = medium.device().promise().block_size;
         let mut bytes = AlignedBuffer::zeroed(table.size().next_multiple_of(block));
         table.encode(sequence, medium.device().len(), &mut bytes);
+        if self.unsure > 0 {
+            let mut kept = AlignedBuffer::zeroed(self.unsure.next_multiple_of(block));
+            let place = (1 - self.first) * COPY;
+            medium.device().read_at(place, &mut kept)?;
+            medium.write_durable(&[(place, &kept)])?;
+            self.unsure = 0;
+        }
         if self.broken {
             medium.write_durable(&[(self.first * COPY, &AlignedBuffer::zeroed(block))])?;
             self.broken = false;
