@@ -216,6 +216,27 @@ fn a_process_that_dies_leaves_whole_transactions_too() {
 }
 
 #[test]
+fn what_a_killed_process_left_carries_what_the_next_one_commits_until_the_power_is_cut() {
+    every_way("what_a_killed_process_left_carries_what_the_next_one_commits_until_the_power_is_cut", |seed, way| {
+        let (complete, ..) = run_into(None, seed, way);
+        cut_each(complete.operations() / 4, |operation| {
+            let operation = operation * 4 + seed.0 % 4;
+            let (directory, model, _) = run_into(Some(Fault::PowerCut { operation }), seed, way);
+            for seed in (0..2).map(|index| seed.derive(operation).derive(index)) {
+                // The power is on again before anything was lost: as if it had never been off.
+                let (next, mut model) = (directory.process_crash(), model.clone());
+                next.inject(Fault::PowerCut { operation: seed.0 % 30 });
+                if let Ok(database) = open(&next, way) {
+                    model.check(&database);
+                    let _ = workload::a_few_more(&database, seed, &mut model);
+                }
+                model.check(&open(&next.survivors(seed), way).unwrap());
+            }
+        });
+    });
+}
+
+#[test]
 fn threads_that_lose_power_leave_whole_transactions() {
     every_way("threads_that_lose_power_leave_whole_transactions", |seed, way| {
         for run in (0..100).map(|run| seed.derive(run)) {

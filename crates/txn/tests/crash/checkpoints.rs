@@ -155,6 +155,29 @@ fn processes_that_die_beside_a_checkpoint_and_then_the_power_lose_nothing() {
     });
 }
 
+#[test]
+fn what_a_killed_process_left_of_a_checkpoint_carries_what_the_next_one_commits_until_the_power_is_cut() {
+    let name = "what_a_killed_process_left_of_a_checkpoint_carries_what_the_next_one_commits_until_the_power_is_cut";
+    every_way(name, |seed, way| {
+        let (complete, ..) = run_into(None, seed, way);
+        cut_each(complete.operations() / 6, |operation| {
+            let operation = operation * 6 + seed.0 % 6;
+            let (directory, model, ..) = run_into(Some(Fault::PowerCut { operation }), seed, way);
+            for seed in (0..2).map(|index| seed.derive(operation).derive(index)) {
+                // The power is on again before anything was lost: as if it had never been off.
+                let (next, mut model) = (directory.process_crash(), model.clone());
+                next.inject(Fault::PowerCut { operation: seed.0 % 50 });
+                if let Ok(database) = open(&next, way) {
+                    model.check(&database);
+                    let _ = workload::a_few_more(&database, seed, &mut model);
+                    let _ = database.checkpoint();
+                }
+                model.check(&open(&next.survivors(seed), way).unwrap());
+            }
+        });
+    });
+}
+
 /// Fails once; then everything acknowledged is there, for the next process and after a power cut.
 fn fail_and_reopen(fault: Fault, seed: Seed, way: Way) -> Made {
     let (directory, model, made, result) = run_into(Some(fault), seed, way);
