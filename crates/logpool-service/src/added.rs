@@ -34,7 +34,7 @@ struct Written {
     member: Vec<MemberConfig>,
 }
 
-/// The members; none where there is no file.
+/// The members; none where there is no file. They are durable then: a process that was killed may have left the file's name to the page cache.
 pub(crate) fn load(data: &Path) -> Result<Vec<MemberConfig>> {
     let path = path(data);
     let text = match fs::read_to_string(&path) {
@@ -42,6 +42,9 @@ pub(crate) fn load(data: &Path) -> Result<Vec<MemberConfig>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(cause) => return Err(Error::File { path, cause }),
     };
+    File::open(data)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|cause| Error::File { path: path.clone(), cause })?;
     Ok(read::<Written>(&text, &path)?.member)
 }
 

@@ -78,6 +78,8 @@ impl Token {
         }
         let mut secret = Vec::new();
         file.read_to_end(&mut secret).map_err(|error| wrong(format!("can not be read: {error}")))?;
+        // Clients keep copies of it: it must not be another one after a power cut.
+        sync_name(path).map_err(|error| wrong(format!("can not be made durable: {error}")))?;
         Self::new(secret.trim_ascii_end()).map_err(|error| wrong(error.to_string()))
     }
 
@@ -118,6 +120,12 @@ fn make_own(path: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
+}
+
+/// Makes a file's name durable, also one that a process has made which was killed.
+fn sync_name(path: &Path) -> std::io::Result<()> {
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(above)?.sync_all()
 }
 
 /// What is hashed.

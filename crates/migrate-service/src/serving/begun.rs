@@ -58,11 +58,13 @@ fn read(config: &Config) -> Result<Option<Vec<SourceStatus>>> {
 
 /// Remembers the sources, when all of them have begun.
 pub(crate) fn store(config: &Config) -> Result<()> {
-    if read(config)?.is_some_and(|known| known == sources(config)) {
-        return Ok(());
-    }
+    let is_known = read(config)?.is_some_and(|known| known == sources(config));
     let write = || -> io::Result<()> {
         let directory = config.to.join(HIDDEN);
+        if is_known {
+            // A process that was killed may have left the name of the file to the page cache.
+            return File::open(&directory)?.sync_all();
+        }
         let new = directory.join(NEW);
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         for source in sources(config) {
