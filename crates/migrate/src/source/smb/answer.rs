@@ -341,11 +341,12 @@ mod tests {
         let two = [entry(106, b"a\0"), entry(0, b"b\0")].concat();
         assert_eq!(listed(&two).expect("lists"), 2);
         assert_eq!(listed(&entry(0, b".\0.\0")).expect("lists"), 0);
+        // A name that can not be asked for hides no other.
+        assert_eq!(listed(&entry(0, b"\\\0")).expect("lists"), 1);
         for wrong in [
             entry(0, b""),
             entry(0, b"/\0"),
             entry(0, b"\0\0"),
-            entry(0, b"\\\0"),
             entry(1, b"a\0"),
             entry(500, b"a\0"),
             two[..150].to_vec(),
