@@ -91,16 +91,21 @@ fn two_rotten_copies_are_damage() {
     assert!(matches!(RawDirectory::open(device), Err(Error::Damaged { .. })));
 }
 
-#[test]
-fn a_table_that_a_power_cut_tore_never_becomes_whole_later() {
+/// Three names that are durable, and a fourth that pushes "e" into the second sector of the table at the next sync.
+fn growing() -> (SimDirectory, RawDirectory) {
     let (sim, device) = sim();
     let directory = RawDirectory::format(device).expect("formatted");
     for name in ["b", "d", "e"] {
         directory.create(name, 512).expect("created");
     }
     directory.sync().expect("synced");
-    // The fourth name pushes "e" into the second sector of the table.
     directory.create("c", 512).expect("created");
+    (sim, directory)
+}
+
+#[test]
+fn a_table_that_a_power_cut_tore_never_becomes_whole_later() {
+    let (sim, directory) = growing();
     sim.inject(Fault::PowerCut { operation: sim.operations() });
     directory.sync().expect_err("the power is off");
     let opened = |sim: &SimDirectory| RawDirectory::open(sim.medium(0).expect("there")).expect("a copy is whole");
@@ -134,14 +139,7 @@ fn a_table_that_a_power_cut_tore_never_becomes_whole_later() {
 fn a_table_that_a_killed_process_was_writing_is_durable_before_the_other_copy_is_written() {
     let opened = |sim: &SimDirectory| RawDirectory::open(sim.medium(0).expect("there")).expect("a copy is whole");
     for (killed_at, cut_at) in (0..2).flat_map(|killed_at| (0..4).map(move |cut_at| (killed_at, cut_at))) {
-        let (sim, device) = sim();
-        let directory = RawDirectory::format(device).expect("formatted");
-        for name in ["b", "d", "e"] {
-            directory.create(name, 512).expect("created");
-        }
-        directory.sync().expect("synced");
-        // The fourth name pushes "e" into the second sector of the table.
-        directory.create("c", 512).expect("created");
+        let (sim, directory) = growing();
         sim.inject(Fault::PowerCut { operation: sim.operations() + killed_at });
         directory.sync().expect_err("the process is dead");
         // The power is on again before anything was lost: as if it had never been off.
