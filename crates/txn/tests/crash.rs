@@ -215,6 +215,28 @@ fn a_process_that_dies_leaves_whole_transactions_too() {
     });
 }
 
+/// The next process finds what a killed one has left, goes on, does something more, and loses power at one of its first operations.
+fn cut_under_the_next(
+    killed: &SimDirectory,
+    model: &Model,
+    seed: Seed,
+    way: Way,
+    operations: u64,
+    then: impl Fn(&Database),
+) {
+    for seed in (0..2).map(|index| seed.derive(index)) {
+        // The power is on again before anything was lost: as if it had never been off.
+        let (next, mut model) = (killed.process_crash(), model.clone());
+        next.inject(Fault::PowerCut { operation: seed.0 % operations });
+        if let Ok(database) = open(&next, way) {
+            model.check(&database);
+            let _ = workload::a_few_more(&database, seed, &mut model);
+            then(&database);
+        }
+        model.check(&open(&next.survivors(seed), way).unwrap());
+    }
+}
+
 #[test]
 fn what_a_killed_process_left_carries_what_the_next_one_commits_until_the_power_is_cut() {
     every_way("what_a_killed_process_left_carries_what_the_next_one_commits_until_the_power_is_cut", |seed, way| {
@@ -222,16 +244,7 @@ fn what_a_killed_process_left_carries_what_the_next_one_commits_until_the_power_
         cut_each(complete.operations() / 4, |operation| {
             let operation = operation * 4 + seed.0 % 4;
             let (directory, model, _) = run_into(Some(Fault::PowerCut { operation }), seed, way);
-            for seed in (0..2).map(|index| seed.derive(operation).derive(index)) {
-                // The power is on again before anything was lost: as if it had never been off.
-                let (next, mut model) = (directory.process_crash(), model.clone());
-                next.inject(Fault::PowerCut { operation: seed.0 % 30 });
-                if let Ok(database) = open(&next, way) {
-                    model.check(&database);
-                    let _ = workload::a_few_more(&database, seed, &mut model);
-                }
-                model.check(&open(&next.survivors(seed), way).unwrap());
-            }
+            cut_under_the_next(&directory, &model, seed.derive(operation), way, 30, |_| {});
         });
     });
 }

@@ -163,17 +163,9 @@ fn what_a_killed_process_left_of_a_checkpoint_carries_what_the_next_one_commits_
         cut_each(complete.operations() / 6, |operation| {
             let operation = operation * 6 + seed.0 % 6;
             let (directory, model, ..) = run_into(Some(Fault::PowerCut { operation }), seed, way);
-            for seed in (0..2).map(|index| seed.derive(operation).derive(index)) {
-                // The power is on again before anything was lost: as if it had never been off.
-                let (next, mut model) = (directory.process_crash(), model.clone());
-                next.inject(Fault::PowerCut { operation: seed.0 % 50 });
-                if let Ok(database) = open(&next, way) {
-                    model.check(&database);
-                    let _ = workload::a_few_more(&database, seed, &mut model);
-                    let _ = database.checkpoint();
-                }
-                model.check(&open(&next.survivors(seed), way).unwrap());
-            }
+            cut_under_the_next(&directory, &model, seed.derive(operation), way, 50, |database| {
+                drop(database.checkpoint());
+            });
         });
     });
 }
