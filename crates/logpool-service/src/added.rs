@@ -34,7 +34,13 @@ struct Written {
     member: Vec<MemberConfig>,
 }
 
-/// The members; none where there is no file. They are durable then: a process that was killed may have left the file's name to the page cache.
+/// Makes the file's name durable, which a process that was killed may have left to the page cache.
+pub(crate) fn settle(data: &Path) -> Result<()> {
+    let synced = File::open(data).and_then(|directory| directory.sync_all());
+    synced.map_err(|cause| Error::File { path: path(data), cause })
+}
+
+/// The members; none where there is no file.
 pub(crate) fn load(data: &Path) -> Result<Vec<MemberConfig>> {
     let path = path(data);
     let text = match fs::read_to_string(&path) {
@@ -42,9 +48,6 @@ pub(crate) fn load(data: &Path) -> Result<Vec<MemberConfig>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(cause) => return Err(Error::File { path, cause }),
     };
-    File::open(data)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|cause| Error::File { path: path.clone(), cause })?;
     Ok(read::<Written>(&text, &path)?.member)
 }
 

@@ -265,6 +265,7 @@ fn open(
     ticket: Option<&str>,
     voice: Option<(Progress, Voice)>,
 ) -> Result<Service> {
+    added::settle(data)?;
     let added = added::load(data)?;
     for name in added.iter().map(|member| &member.name) {
         if config.members.iter().any(|other| other.name == *name) {

@@ -6,22 +6,15 @@ use ishigaki_service::Page;
 
 use crate::status::{Phase, Status};
 
-/// What a status does not say.
-pub(crate) struct Beside {
-    /// Sources, and whether each answers.
-    pub(crate) sources: Vec<(String, bool)>,
-    /// Objects that the kernel knows.
-    pub(crate) known: u64,
-}
-
-pub(crate) fn text(status: &Status, beside: &Beside) -> String {
+/// The figures of a status, and how many objects the kernel knows.
+pub(crate) fn text(status: &Status, known: u64) -> String {
     let mut page = Page::default();
     // Writing to memory does not fail.
-    let _ = write(&mut page, status, beside);
+    let _ = write(&mut page, status, known);
     page.text()
 }
 
-fn write(page: &mut Page, status: &Status, beside: &Beside) -> fmt::Result {
+fn write(page: &mut Page, status: &Status, known: u64) -> fmt::Result {
     page.figure("migrate_uptime_seconds", "gauge", "For how long the service has served", status.uptime_seconds)?;
     let is = |phase: Phase| u64::from(status.phase == phase);
     for (name, kind, help, value) in [
@@ -47,7 +40,7 @@ fn write(page: &mut Page, status: &Status, beside: &Beside) -> fmt::Result {
             status.opened_passed,
         ),
         ("opened_served_total", "counter", "Opened files that the service reads and writes", status.opened_served),
-        ("known_objects", "gauge", "Objects of the folder that the kernel knows", beside.known),
+        ("known_objects", "gauge", "Objects of the folder that the kernel knows", known),
     ] {
         page.figure(&format!("migrate_{name}"), kind, help, value)?;
     }
@@ -56,8 +49,9 @@ fn write(page: &mut Page, status: &Status, beside: &Beside) -> fmt::Result {
         "gauge",
         "0 while that source does not answer the calls that wait for it, or has been given up",
     )?;
-    for (source, answers) in &beside.sources {
-        page.labelled("migrate_source_answers", "source", source, u64::from(*answers))?;
+    for source in &status.sources {
+        let answers = status.away.iter().all(|away| away.from != source.from);
+        page.labelled("migrate_source_answers", "source", &source.from, u64::from(answers))?;
     }
     Ok(())
 }

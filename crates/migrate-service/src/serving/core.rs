@@ -23,7 +23,7 @@ use super::crawling::Crawling;
 use super::rate::Rate;
 use crate::config::{check_first, parallel};
 use crate::control::{self, Keep, Reply, Request};
-use crate::metrics::{self, Beside};
+use crate::metrics;
 use crate::shown::{self, shown};
 use crate::status::{Away, Conflict, Phase, Problem, Status, Wait};
 use crate::takeover::Own;
@@ -239,11 +239,8 @@ impl Core {
 
     /// The figures for Prometheus.
     pub(super) fn metrics(&self) -> String {
-        let absent: Vec<u32> = self.engine().absences().iter().map(|absence| absence.source).collect();
-        let sources = self.config.sources.iter().zip(0..);
-        let sources = sources.map(|(source, number)| (source.from.to_string(), !absent.contains(&number))).collect();
         let known = self.door.lock().as_ref().map(Door::counts).unwrap_or_default().known as u64;
-        metrics::text(&self.status(), &Beside { sources, known })
+        metrics::text(&self.status(), known)
     }
 
     /// Has the crawler take what is below a path before everything else, if there is such a path.
