@@ -14,7 +14,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use ishigaki_device::Directory;
-use ishigaki_scan::exact::{self, ExactNumbers, MixedNumbers};
+use ishigaki_scan::exact::{self, ExactNumbers, MixedTypes};
 use ishigaki_scan::{PlaceScans, Placement, ScanOptions, TallyPages};
 use ishigaki_txn::Progress;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -28,8 +28,8 @@ use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
-    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, TextsAsBytes,
-    TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames, WrittenGroups,
+    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, SetsOfColumns,
+    TextsAsBytes, TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames, WrittenGroups,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -257,12 +257,15 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     // Before DataFusion's coercion of types; behind it, what that has left.
     let mut analyzers: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(WrittenGroups),
+        Arc::new(SetsOfColumns),
+        // A text is of the type that is found for the others, and then all of them have one.
+        Arc::new(MixedTypes),
         Arc::new(UntypedTexts),
         Arc::new(BytesAsTexts),
         Arc::new(Recursion),
         Arc::new(OneRow),
         Arc::new(Barrier),
-        Arc::new(MixedNumbers),
+        Arc::new(MixedTypes),
         Arc::new(ExactNumbers),
         Arc::new(FloatsStayFloats),
         Arc::new(WideFrames),

@@ -29,14 +29,21 @@ use side::{Found, Kind, Side};
 
 pub(crate) use written_out::write_out;
 
-/// Resolves the merged columns of a statement, or of the query of a view.
-pub(crate) fn resolve(current: &Current, view: Option<&ViewDefinition>, statement: &mut Statement) -> Result<()> {
+/// Resolves the merged columns of a statement, or of the query of a view. Where a join merges columns of two types, they are to be of
+/// `one_type`; else the one column stands for both, which is the same thing then, and is grouped by, and found, as such. Whether there are any.
+pub(crate) fn resolve(
+    current: &Current,
+    view: Option<&ViewDefinition>,
+    statement: &mut Statement,
+    one_type: bool,
+) -> Result<bool> {
     if Visit::visit(&*statement, &mut Looks).is_continue() {
-        return Ok(());
+        return Ok(false);
     }
     let mut resolver = Resolver::new(current, view);
+    resolver.one_type = one_type;
     match VisitMut::visit(statement, &mut resolver) {
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => Ok(resolver.merges),
         ControlFlow::Break(error) => Err(*error),
     }
 }
@@ -151,6 +158,10 @@ struct Resolver<'a> {
     scopes: Vec<Scope>,
     /// Whether the next query is a subquery of FROM.
     is_derived: bool,
+    /// Whether merged columns are to be of one type.
+    one_type: bool,
+    /// Whether there are merged columns.
+    merges: bool,
     /// New names of a result's columns that are those of other columns in its ORDER BY.
     clashes: HashSet<String>,
 }
@@ -270,7 +281,7 @@ fn refuse_order(name: &str, what: &str) -> Step {
 impl<'a> Resolver<'a> {
     fn new(current: &'a Current, view: Option<&'a ViewDefinition>) -> Self {
         let (queries, scopes, clashes) = (Vec::new(), Vec::new(), HashSet::new());
-        Self { current, view, queries, scopes, is_derived: false, clashes }
+        Self { current, view, queries, scopes, is_derived: false, one_type: false, merges: false, clashes }
     }
 
     /// Resolves the names of an ORDER BY. That of a result's column goes before that of a table's where it stands alone; in
@@ -387,7 +398,8 @@ impl<'a> Resolver<'a> {
                 }
                 (JoinConstraint::None, Some(left), Some(right)) => Some(left.beside(right)),
                 (constraint @ (JoinConstraint::Using(_) | JoinConstraint::Natural), Some(left), Some(right)) => {
-                    let (side, condition) = left.merge(right, constraint, kind)?;
+                    let (side, condition) = left.merge(right, constraint, kind, self.one_type)?;
+                    self.merges = true;
                     *constraint = JoinConstraint::On(condition);
                     Some(side)
                 }
@@ -410,6 +422,7 @@ impl<'a> Resolver<'a> {
             return self.joined(table_with_joins);
         }
         let Some(columns) = self.factor_columns(table)? else { return Ok(None) };
+        let types = if self.one_type { self.factor_types(table)? } else { Vec::new() };
         let qualifier = match table {
             TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
                 Some(alias.name.clone())
@@ -417,7 +430,7 @@ impl<'a> Resolver<'a> {
             TableFactor::Table { name, .. } => name.0.last().and_then(|part| part.as_ident()).cloned(),
             _ => None,
         };
-        Ok(qualifier.map(|qualifier| Side::of(&identifier(&qualifier), columns)))
+        Ok(qualifier.map(|qualifier| Side::of(&identifier(&qualifier), columns, &types)))
     }
 
     /// Gives all columns of a table a name where only the first ones have got one.

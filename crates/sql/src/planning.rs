@@ -11,26 +11,31 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::expr::{Alias, Exists, InSubquery};
-use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Projection, cast};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, cast};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
+use ishigaki_scan::exact;
 
 use crate::Error;
 use crate::interrupt::CancelHandle;
-use crate::rules::{OneZeroInJoins, OrdersOfAggregates};
+use crate::rules::{OneZeroInJoins, OrdersOfAggregates, has_node};
 use crate::unnest::same;
 
 mod gates;
 mod keys;
 mod merging;
 mod named;
+mod skipping;
 mod spanning;
 mod totals;
+mod unions;
 mod veil;
+mod whole;
 
 pub(crate) use keys::{are_doubtful as has_doubtful_keys, determined_by};
 
@@ -108,8 +113,8 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 /// DataFusion's rules for physical plans, under watch, and those of ours that come before.
 pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let watched = |rule| Arc::new(Watched(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] =
-        [Arc::new(merging::MergeSortedRows), Arc::new(veil::DrawVeils)];
+    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] =
+        [Arc::new(merging::MergeSortedRows), Arc::new(skipping::SkipInOrder), Arc::new(veil::DrawVeils)];
     ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
 }
 
@@ -152,6 +157,11 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
                 return self.0.rewrite(keys::sound(plan)?, config);
             }
             ("replace_distinct_aggregate", _) => return keys::distinct(&self.0, plan, config),
+            ("propagate_empty_relation", LogicalPlan::Union(union)) => {
+                if let Some(query) = unions::only_query(union)? {
+                    return Ok(Transformed::yes(query));
+                }
+            }
             ("single_distinct_aggregation_to_group_by", _) => return grouped_twice(&self.0, plan, config),
             _ => {}
         }
@@ -179,11 +189,12 @@ impl PhysicalOptimizerRule for Watched<Arc<dyn PhysicalOptimizerRule + Send + Sy
     ) -> Result<Arc<dyn ExecutionPlan>> {
         look()?;
         let optimized = |plan| self.0.optimize_with_context(plan, context);
-        match self.0.name() {
-            "aggregate_statistics" if totals::are_filtered(&plan)? => Ok(plan),
+        let optimized = match self.0.name() {
+            "aggregate_statistics" if totals::are_of_some(&plan)? => Ok(plan),
             name if name.starts_with("FilterPushdown") => gates::gated(plan, optimized),
             _ => optimized(plan),
-        }
+        };
+        whole::partitions(veil::DrawVeils.optimize(optimized?, context.config_options())?)
     }
 
     fn name(&self) -> &str {
@@ -234,6 +245,25 @@ fn grouped_twice(
         });
         let expr = expr.collect::<Result<Vec<_>>>()?;
         Projection::try_new(expr, input).map(LogicalPlan::Projection)
+    })
+}
+
+/// Whether a join compares columns of two types that are alternatives.
+pub(crate) fn compares_types(plan: &LogicalPlan) -> Result<bool> {
+    has_node(plan, &|node| {
+        let LogicalPlan::Join(join) = node else { return Ok(false) };
+        let differ = |left: &Expr, right: &Expr| {
+            let types = left.get_type(join.left.schema()).ok().zip(right.get_type(join.right.schema()).ok());
+            let back = || left.get_type(join.right.schema()).ok().zip(right.get_type(join.left.schema()).ok());
+            types
+                .or_else(back)
+                .is_some_and(|(left, right)| left != right && exact::alternatives(&left, &right).is_some())
+        };
+        let conditions = join.filter.iter().flat_map(split_conjunction);
+        let in_filter = conditions.into_iter().any(|condition| {
+            matches!(condition, Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if differ(left, right))
+        });
+        Ok(in_filter || join.on.iter().any(|(left, right)| differ(left, right)))
     })
 }
 

@@ -3,7 +3,7 @@
 //! - [`Arithmetic`] has operators planned as exact ones; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 //! - [`OneRow`] has a scalar subquery fail on its second row.
 //! - [`Recursion`] refuses recursive terms of other types than the first.
-//! - [`WrittenGroups`] has rows grouped by what a statement says.
+//! - [`WrittenGroups`] has rows grouped by what a statement says, [`SetsOfColumns`] grouping sets be of columns.
 //! - [`OrdersOfAggregates`] names each expression of an aggregate's order once.
 //! - [`Barrier`] keeps conditions above aggregates.
 //! - [`UntypedTexts`] has texts of no type be of what stands beside them.
@@ -24,6 +24,7 @@ mod moments;
 mod one_row;
 mod orders;
 mod recursion;
+mod sets;
 mod truths;
 mod untyped;
 mod written_bytes;
@@ -45,6 +46,7 @@ pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 pub(crate) use orders::OrdersOfAggregates;
 pub(crate) use recursion::Recursion;
+pub(crate) use sets::SetsOfColumns;
 pub(crate) use truths::TruthsAsLetters;
 pub(crate) use untyped::UntypedTexts;
 pub(crate) use written_bytes::BytesAsTexts;

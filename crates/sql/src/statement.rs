@@ -27,6 +27,7 @@ use ishigaki_scan::Wish;
 use crate::{Error, Result, setting, show};
 
 pub(crate) use rewrite::alike::{marked, shown, tell_apart, without_marks};
+pub(crate) use rewrite::called;
 pub(crate) use rewrite::nameless::name_all;
 pub(crate) use tree::STACK;
 use tree::Tree;

@@ -18,6 +18,7 @@ mod attach;
 mod domain;
 mod joins;
 mod kept;
+mod limits;
 mod push;
 mod single;
 
@@ -109,7 +110,10 @@ impl Unnesting {
     fn node(&mut self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(plan);
         let output = plan.schema().columns();
-        let input = plan.inputs()[0].clone();
+        let mut input = plan.inputs()[0].clone();
+        if refers_outside(plan)? {
+            input = limits::defined(input)?;
+        }
         let places = kept::Places::of(plan);
         let mut attach = Attach::new(input);
         let mut expressions = Vec::new();
@@ -214,6 +218,18 @@ fn subquery_of(expression: &Expr) -> Option<&LogicalPlan> {
         | Expr::InSubquery(InSubquery { subquery, .. }) => Some(&subquery.subquery),
         _ => None,
     }
+}
+
+/// Whether a subquery in a node's expressions refers to what is outside of it.
+fn refers_outside(plan: &LogicalPlan) -> Result<bool> {
+    let mut refers = false;
+    plan.apply_expressions(|expression| {
+        expression.apply(|inner| {
+            refers |= subquery_of(inner).is_some_and(|subquery| !subquery.all_out_ref_exprs().is_empty());
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(refers)
 }
 
 fn has_subquery(expression: &Expr) -> bool {

@@ -57,7 +57,7 @@ fn check(ours: &mut Ours, columns: &str, from: &str, condition: &str, tally: &mu
     let mut counts = Vec::new();
     for part in [condition.to_owned(), format!("NOT ({condition})"), format!("({condition}) IS NULL")] {
         let rows = ask(&format!("{base} WHERE {part}"))?;
-        counts.push(Value::exact(&rows.len().to_string()));
+        counts.push(Value::Whole(rows.len().to_string()));
         parts.extend(rows);
     }
     if !same_multisets(&parts, &all, Terms::default()) {

@@ -22,7 +22,7 @@ fn value(array: &dyn Array, row: usize) -> Value {
     }
     macro_rules! integer {
         ($type:ty) => {
-            Value::exact(&array.as_primitive::<$type>().value(row).to_string())
+            Value::Whole(array.as_primitive::<$type>().value(row).to_string())
         };
     }
     match array.data_type() {

@@ -145,6 +145,7 @@ mod tests {
         assert!(differ(&rows(&["1"]), &rows(&["1", "1"]), unordered));
         assert!(differ(&rows(&["0.33"]), &rows(&["0.333333"]), unordered));
         assert!(differ(&Answer::Rows(vec![vec![Value::Null]]), &rows(&["0"]), unordered));
+        assert!(differ(&Answer::Rows(vec![vec![Value::Whole("2".to_owned())]]), &rows(&["2"]), unordered));
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub struct Tally {
     pub doubtful: u64,
     /// Differences that are kept on purpose.
     pub kept: u64,
-    /// Errors here where the rival answers, by their first words.
-    pub failures: BTreeMap<String, u64>,
+    /// Errors here where the rival answers, by their first words: how many, and the first one's episode and statement.
+    pub failures: BTreeMap<String, (u64, String)>,
     /// Differences that are known faults, by what they are.
     pub open: BTreeMap<&'static str, u64>,
     /// Episodes.
@@ -39,8 +39,9 @@ impl Tally {
         *self.refusals.entry(first_words(message)).or_default() += 1;
     }
 
-    pub(crate) fn fail(&mut self, message: &str) {
-        *self.failures.entry(first_words(message)).or_default() += 1;
+    pub(crate) fn fail(&mut self, message: &str, seed: Seed, statement: &str) {
+        let example = || (0, format!("{seed}: {statement}"));
+        self.failures.entry(first_words(message)).or_insert_with(example).0 += 1;
     }
 
     /// The share of statements that were refused.
@@ -67,15 +68,22 @@ impl fmt::Display for Tally {
         for (what, count) in &self.open {
             write!(f, "\n    known and not mended, {count} times: {what}")?;
         }
-        for (word, counts) in [("failed here alone", &self.failures), ("refused", &self.refusals)] {
-            let mut counts: Vec<(&String, &u64)> = counts.iter().collect();
-            counts.sort_by(|a, b| b.1.cmp(a.1));
-            for (message, count) in counts.into_iter().take(12) {
-                write!(f, "\n    {word} {count} times: {message}")?;
-            }
+        for (message, (count, example)) in most(&self.failures, |(count, _)| *count) {
+            write!(f, "\n    failed here alone {count} times: {message}\n        {example}")?;
+        }
+        for (message, count) in most(&self.refusals, |count| *count) {
+            write!(f, "\n    refused {count} times: {message}")?;
         }
         Ok(())
     }
+}
+
+/// The most frequent ones.
+fn most<T>(counted: &BTreeMap<String, T>, count: impl Fn(&T) -> u64) -> Vec<(&String, &T)> {
+    let mut counted: Vec<_> = counted.iter().collect();
+    counted.sort_by_key(|(_, one)| std::cmp::Reverse(count(one)));
+    counted.truncate(12);
+    counted
 }
 
 fn first_words(message: &str) -> String {

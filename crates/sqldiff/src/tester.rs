@@ -179,11 +179,13 @@ impl Tester {
         let statement: Vec<String> =
             script[last..].iter().map(|drawn| drawn.tree.sql(Side::Ours(&Places::shown()))).collect();
         let statement = statement.join("; ");
-        if let Some((kept, open)) = known(&Seen { statement: &statement, ours: &step.ours, theirs: &step.theirs }) {
+        let views = views(script);
+        let found = Seen { statement: &statement, views: &views, ours: &step.ours, theirs: &step.theirs };
+        if let Some((kept, open)) = known(&found) {
             if open {
                 *self.tally.open.entry(kept.what).or_default() += 1;
                 if let Answer::Failed(_, message) = &step.ours {
-                    self.tally.fail(message);
+                    self.tally.fail(message, seed, &[views.as_str(), &statement].join("; "));
                 }
             } else {
                 self.tally.kept += 1;
@@ -210,7 +212,8 @@ impl Tester {
             let statement = if drawn.is_look { format!("{before}; {statement}") } else { statement };
             before.clone_from(&statement);
             if let Verdict::Different(_) = step.verdict {
-                let seen = Seen { statement: &statement, ours: &step.ours, theirs: &step.theirs };
+                let views = views(script);
+                let seen = Seen { statement: &statement, views: &views, ours: &step.ours, theirs: &step.theirs };
                 if known(&seen).is_none() {
                     return Ok(Some(step));
                 }
@@ -254,4 +257,10 @@ pub(crate) fn whole(table: &str) -> Drawn {
 /// The names of the tables among these.
 pub(crate) fn names(tables: &[Table]) -> Vec<String> {
     tables.iter().filter(|table| !table.view).map(|table| table.name.clone()).collect()
+}
+
+/// The views that a script makes.
+fn views(script: &[Drawn]) -> String {
+    let all = script.iter().map(|drawn| drawn.tree.sql(Side::Theirs));
+    all.filter(|sql| sql.starts_with("CREATE VIEW")).collect::<Vec<_>>().join("; ")
 }

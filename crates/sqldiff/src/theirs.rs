@@ -101,7 +101,8 @@ fn value(text: Option<String>, of: u32) -> Value {
     match of {
         16 => Value::Boolean(text == "t"),
         17 => Value::Bytes(text.trim_start_matches("\\x").to_owned()),
-        20 | 21 | 23 | 26 | 1700 => Value::exact(&text),
+        20 | 21 | 23 | 26 => Value::Whole(text),
+        1700 => Value::exact(&text),
         700 => Value::Float(f64::from(text.parse::<f32>().unwrap_or(f32::NAN)), true),
         701 => Value::Float(text.parse().unwrap_or(f64::NAN), false),
         1082 | 1083 | 1114 | 1184 => Value::Moment(text),

@@ -7,7 +7,9 @@ use std::fmt;
 pub(crate) enum Value {
     Null,
     Boolean(bool),
-    /// An integer or decimal, in digits, with no zeros behind its last digit after the point.
+    /// An integer, in digits. It is not the decimal of the same digits: what is computed of it is cut.
+    Whole(String),
+    /// A decimal, in digits, with no zeros behind its last digit after the point.
     Exact(String),
     /// A floating-point number, and whether it had 32 bits.
     Float(f64, bool),
@@ -18,7 +20,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// An exact number from its digits.
+    /// A decimal from its digits.
     pub(crate) fn exact(digits: &str) -> Self {
         let digits = digits.strip_prefix('+').unwrap_or(digits);
         let plain = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
@@ -30,7 +32,7 @@ impl Value {
         match self {
             Self::Null => (0, 0.0, ""),
             Self::Boolean(value) => (1, f64::from(u8::from(*value)), ""),
-            Self::Exact(digits) => (2, digits.parse().unwrap_or(f64::NAN), digits),
+            Self::Whole(digits) | Self::Exact(digits) => (2, digits.parse().unwrap_or(f64::NAN), digits),
             Self::Float(value, _) => (3, if *value == 0.0 { 0.0 } else { *value }, ""),
             Self::Text(text) => (4, 0.0, text),
             Self::Bytes(text) => (5, 0.0, text),
@@ -44,7 +46,11 @@ impl fmt::Display for Value {
         match self {
             Self::Null => f.write_str("NULL"),
             Self::Boolean(value) => write!(f, "{value}"),
-            Self::Exact(text) | Self::Moment(text) => f.write_str(text),
+            Self::Whole(text) | Self::Moment(text) => f.write_str(text),
+            // So that it is told from an integer.
+            Self::Exact(text) => {
+                f.write_str(text).and_then(|()| f.write_str(if text.contains('.') { "" } else { ".0" }))
+            }
             Self::Float(value, _) => write!(f, "{value:?}"),
             Self::Text(text) => write!(f, "'{}'", text.escape_debug()),
             Self::Bytes(text) => write!(f, "x'{text}'"),

@@ -309,7 +309,7 @@ fn exactly(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         // Equal is what `=` says: the two zeros are, and NaN and NaN. And the result is of the first one's type.
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => match args.as_slice() {
             [value, other] if is_float(value, schema) || is_float(other, schema) || differ(value, other, schema) => {
-                when(plain(value.clone(), Operator::Eq, other.clone()), lit(ScalarValue::Null))
+                when(exactly(plain(value.clone(), Operator::Eq, other.clone()), schema).data, lit(ScalarValue::Null))
                     .otherwise(value.clone())
                     .ok()
                     .filter(|_| !value.is_volatile())

@@ -6,7 +6,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, IntervalMonthDayNanoArr
 use datafusion::arrow::datatypes::{
     DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampMicrosecondType as Microseconds,
 };
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use ishigaki_scan::exact::Day;
 
@@ -45,20 +46,19 @@ impl ScalarUDFImpl for Age {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let arrays: Vec<ArrayRef> = ColumnarValue::values_to_arrays(&arguments.args)?;
-        let [later, earlier] = arrays.as_slice() else { return plan_err!("age takes two timestamps") };
-        let (later, earlier) = (later.as_primitive::<Microseconds>(), earlier.as_primitive::<Microseconds>());
-        let of_row = |row| {
-            let both = later.is_valid(row) && earlier.is_valid(row);
-            both.then(|| between(later.value(row), earlier.value(row))).transpose()
-        };
-        let ages: IntervalMonthDayNanoArray = (0..later.len()).map(of_row).collect::<Result<_>>()?;
-        if is_scalar {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&ages, 0)?));
-        }
-        Ok(ColumnarValue::Array(Arc::new(ages)))
+        make_scalar_function(of_rows, Vec::new())(&arguments.args)
     }
+}
+
+fn of_rows(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let [later, earlier] = arrays else { return plan_err!("age takes two timestamps") };
+    let (later, earlier) = (later.as_primitive::<Microseconds>(), earlier.as_primitive::<Microseconds>());
+    let of_row = |row| {
+        let both = later.is_valid(row) && earlier.is_valid(row);
+        both.then(|| between(later.value(row), earlier.value(row))).transpose()
+    };
+    let ages: IntervalMonthDayNanoArray = (0..later.len()).map(of_row).collect::<Result<_>>()?;
+    Ok(Arc::new(ages))
 }
 
 const DAY: i64 = 86_400_000_000;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal256Type, Float64Type, Int32Type, i256};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -53,29 +54,26 @@ impl ScalarUDFImpl for WidthBucket {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let arrays: Vec<ArrayRef> = ColumnarValue::values_to_arrays(&arguments.args)?;
-        let [operand, low, high, count] = arrays.as_slice() else {
-            return plan_err!("width_bucket takes four numbers");
-        };
-        let length = operand.len();
-        let count = cast(count, &DataType::Int32)?;
-        let count = count.as_primitive::<Int32Type>();
-        let valid = |at: usize| arrays.iter().all(|array| array.is_valid(at));
-        let buckets: Int32Array = if operand.data_type().is_floating() {
-            let [operand, low, high] = [operand, low, high].map(AsArray::as_primitive::<Float64Type>);
-            let bucket = |at: usize| float(operand.value(at), low.value(at), high.value(at), count.value(at));
-            (0..length).map(|at| valid(at).then(|| bucket(at)).transpose()).collect::<Result<_>>()?
-        } else {
-            let [operand, low, high] = [operand, low, high].map(AsArray::as_primitive::<Decimal256Type>);
-            let bucket = |at: usize| exact(operand.value(at), low.value(at), high.value(at), count.value(at));
-            (0..length).map(|at| valid(at).then(|| bucket(at)).transpose()).collect::<Result<_>>()?
-        };
-        if is_scalar {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&buckets, 0)?));
-        }
-        Ok(ColumnarValue::Array(Arc::new(buckets)))
+        make_scalar_function(of_rows, Vec::new())(&arguments.args)
     }
+}
+
+fn of_rows(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let [operand, low, high, count] = arrays else { return plan_err!("width_bucket takes four numbers") };
+    let length = operand.len();
+    let count = cast(count, &DataType::Int32)?;
+    let count = count.as_primitive::<Int32Type>();
+    let valid = |at: usize| arrays.iter().all(|array| array.is_valid(at));
+    let buckets: Int32Array = if operand.data_type().is_floating() {
+        let [operand, low, high] = [operand, low, high].map(AsArray::as_primitive::<Float64Type>);
+        let bucket = |at: usize| float(operand.value(at), low.value(at), high.value(at), count.value(at));
+        (0..length).map(|at| valid(at).then(|| bucket(at)).transpose()).collect::<Result<_>>()?
+    } else {
+        let [operand, low, high] = [operand, low, high].map(AsArray::as_primitive::<Decimal256Type>);
+        let bucket = |at: usize| exact(operand.value(at), low.value(at), high.value(at), count.value(at));
+        (0..length).map(|at| valid(at).then(|| bucket(at)).transpose()).collect::<Result<_>>()?
+    };
+    Ok(Arc::new(buckets))
 }
 
 /// The bucket behind the last one.

@@ -1,13 +1,13 @@
-//! The first of two values, as the type that `PostgreSQL` finds for both: what `lag` and `lead` with a default are of.
+//! The first of two values, as the type that `PostgreSQL` finds for both: what `lag` and `lead` with a default are of, and the
+//! column that a join merges. Of one value alone it is a mark on it.
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-use ishigaki_scan::exact::alternatives;
+use ishigaki_scan::exact::{COMMON_TYPE, alternatives};
 
-/// The function's name, which no statement has.
-pub(crate) const COMMON_TYPE: &str = "common_type ;";
+use crate::Error;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct CommonType {
@@ -38,52 +38,45 @@ impl ScalarUDFImpl for CommonType {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let [of, _] = types else { return plan_err!("a common type of two values") };
-        Ok(of.clone())
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [of, other] = types else { return plan_err!("a common type of two values") };
-        let Some(common) = common(of, other) else {
-            return plan_err!("lag and lead have a default of another type: {other} beside {of}; CAST one of them");
-        };
-        Ok(vec![common; 2])
-    }
-
-    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let mut values = args.into_iter();
-        match (values.next(), values.next()) {
-            // Its cast is in place by now.
-            (Some(of), Some(_)) => Ok(ExprSimplifyResult::Simplified(of)),
-            (of, _) => Ok(ExprSimplifyResult::Original(of.into_iter().collect())),
+        match types {
+            [of, other] if common(of, other).is_none() => Err(Error::unsupported(
+                format!("a value of {of} where there is one of {other}, which have no type in common,"),
+                "CAST one of them to the type that is meant",
+            )
+            .into()),
+            [of, ..] => Ok(of.clone()),
+            [] => plan_err!("a common type of no value"),
         }
     }
 
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let common = match types {
+            [of, other] => common(of, other),
+            _ => None,
+        };
+        Ok(common.map_or_else(|| types.to_vec(), |common| vec![common; 2]))
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // Its cast is in place by now.
+        let Some(of) = args.into_iter().next() else { return Ok(ExprSimplifyResult::Original(Vec::new())) };
+        Ok(ExprSimplifyResult::Simplified(of))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some(of) = args.args.into_iter().next() else { return plan_err!("a common type of two values") };
+        let Some(of) = args.args.into_iter().next() else { return plan_err!("a common type of no value") };
         Ok(of)
     }
 }
 
 /// The type as which `PostgreSQL` takes two values.
 fn common(left: &DataType, right: &DataType) -> Option<DataType> {
-    use DataType::{Date32, Decimal128, Float32, Float64, Int16, Int32, Int64, Null, Timestamp};
-    if left == right || *right == Null {
-        return Some(left.clone());
-    }
-    if *left == Null {
-        return Some(right.clone());
-    }
-    if left.is_string() && right.is_string() {
-        return Some(DataType::Utf8View);
-    }
-    // Other numbers are no types of SQL.
-    let is_number = |of: &DataType| matches!(of, Int16 | Int32 | Int64 | Decimal128(..) | Float32 | Float64);
     match (left, right) {
-        (Date32, Timestamp(TimeUnit::Microsecond, None)) => Some(right.clone()),
-        (Timestamp(TimeUnit::Microsecond, None), Date32) => Some(left.clone()),
-        _ if is_number(left) && is_number(right) => alternatives(left, right),
-        _ => None,
+        _ if left == right => Some(left.clone()),
+        (of, DataType::Null) | (DataType::Null, of) => Some(of.clone()),
+        _ if left.is_string() && right.is_string() => Some(DataType::Utf8View),
+        _ if left.is_binary() && right.is_binary() => Some(DataType::BinaryView),
+        _ => alternatives(left, right),
     }
 }
 

@@ -12,6 +12,16 @@ use super::{Columns, Frame, Resolver};
 use crate::Result;
 use crate::names::TARGETS;
 use crate::statement::{SCHEMA, identifier, marked, shown};
+use crate::types::SqlType;
+
+/// What the name of a table stands for.
+enum Named<'a> {
+    /// A CTE, and its columns if they are known.
+    Cte(&'a Option<Columns>),
+    /// A table or view of the catalog, if there is one of this name.
+    Stored(String),
+    Unknown,
+}
 
 impl Resolver<'_> {
     /// Learns the CTEs of a query, which is the innermost one.
@@ -44,22 +54,38 @@ impl Resolver<'_> {
         Ok(columns.map(|columns| renamed(columns, alias.as_ref())))
     }
 
+    /// The types of the columns of a table of FROM; none where it is no stored one.
+    pub(super) fn factor_types(&self, table: &TableFactor) -> Result<Vec<SqlType>> {
+        let TableFactor::Table { name, args: None, .. } = table else { return Ok(Vec::new()) };
+        let Named::Stored(table) = self.named(name) else { return Ok(Vec::new()) };
+        let relation = self.current.find(&table)?;
+        Ok(relation.map_or_else(Vec::new, |relation| relation.columns().iter().map(|column| column.sql_type).collect()))
+    }
+
     fn table_columns(&self, name: &ObjectName) -> Result<Option<Columns>> {
+        let table = match self.named(name) {
+            Named::Cte(columns) => return Ok(columns.clone()),
+            Named::Stored(table) => table,
+            Named::Unknown => return Ok(None),
+        };
+        let Some(relation) = self.current.find(&table)? else { return Ok(None) };
+        let seen = self.view.and_then(|view| view.base(&table)).map_or(usize::MAX, |base| base.columns.len());
+        Ok(Some(relation.columns().iter().take(seen).map(|column| Some(column.name.clone())).collect()))
+    }
+
+    fn named(&self, name: &ObjectName) -> Named<'_> {
         let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(identifier)).collect();
-        let table = match parts.as_slice() {
+        match parts.as_slice() {
             [table] => {
                 let mut ctes = self.queries.iter().rev().flat_map(|frame| frame.ctes.iter().rev());
-                if let Some((_, columns)) = ctes.find(|(name, _)| name == table) {
-                    return Ok(columns.clone());
+                match ctes.find(|(name, _)| name == table) {
+                    Some((_, columns)) => Named::Cte(columns),
+                    None => Named::Stored(table.clone()),
                 }
-                table
             }
-            [schema, table] if schema == SCHEMA || schema == TARGETS => table,
-            _ => return Ok(None),
-        };
-        let Some(relation) = self.current.find(table)? else { return Ok(None) };
-        let seen = self.view.and_then(|view| view.base(table)).map_or(usize::MAX, |base| base.columns.len());
-        Ok(Some(relation.columns().iter().take(seen).map(|column| Some(column.name.clone())).collect()))
+            [schema, table] if schema == SCHEMA || schema == TARGETS => Named::Stored(table.clone()),
+            _ => Named::Unknown,
+        }
     }
 
     fn query_columns(&mut self, query: &Query) -> Result<Option<Columns>> {

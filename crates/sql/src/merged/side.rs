@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    JoinConstraint, ObjectName, SelectItem, Value,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, JoinConstraint, SelectItem, Value};
+
+use ishigaki_scan::exact::COMMON_TYPE;
 
 use super::Columns;
-use crate::statement::identifier;
+use crate::statement::{called, identifier};
+use crate::types::SqlType;
 use crate::{Error, Result};
 
 /// Which rows a join fills up.
@@ -25,6 +25,8 @@ pub(super) struct Column {
     name: Option<String>,
     /// What it is computed of; none where it has no name to say so.
     pub(super) expression: Option<Expr>,
+    /// Its type, where it is a table's.
+    of: Option<SqlType>,
     pub(super) is_merged: bool,
 }
 
@@ -49,14 +51,15 @@ pub(super) enum Found<'a> {
 }
 
 impl Side {
-    /// The columns of a table.
-    pub(super) fn of(table: &str, columns: Columns) -> Self {
-        let column = |name: &Option<String>| Column {
+    /// The columns of a table, and the types of the first ones, if they are known.
+    pub(super) fn of(table: &str, columns: Columns, types: &[SqlType]) -> Self {
+        let column = |(at, name): (usize, &Option<String>)| Column {
             name: name.clone(),
             expression: name.as_ref().map(|name| qualified(table, name)),
+            of: types.get(at).copied(),
             is_merged: false,
         };
-        let shown = columns.iter().map(column).collect();
+        let shown = columns.iter().enumerate().map(column).collect();
         Self { columns: shown, tables: vec![(table.to_owned(), columns)], ..Self::default() }
     }
 
@@ -96,23 +99,26 @@ impl Side {
     }
 
     /// Both, with some columns merged; and what is to be equal.
-    pub(super) fn merge(self, other: Self, by: &JoinConstraint, kind: Kind) -> Result<(Self, Expr)> {
+    pub(super) fn merge(self, other: Self, by: &JoinConstraint, kind: Kind, one_type: bool) -> Result<(Self, Expr)> {
         let names = self.common(&other, by)?;
         let mut merged = Vec::with_capacity(names.len());
         let mut condition: Option<Expr> = None;
         for name in &names {
-            let (left, right) = (self.only(name)?, other.only(name)?);
+            let ((left, left_type), (right, right_type)) = (self.only(name)?, other.only(name)?);
             let equal = binary(left.clone(), BinaryOperator::Eq, right.clone());
+            let of = left_type.filter(|left| right_type.is_some_and(|right| left.arrow() == right.arrow()));
+            // A column alone may be one that a group determines.
+            let taken = |one, other| if of.is_some() || !one_type { one } else { call(COMMON_TYPE, one, other) };
             condition = Some(match condition {
                 Some(before) => binary(before, BinaryOperator::And, equal),
                 None => equal,
             });
             let expression = match kind {
-                Kind::Inner | Kind::Left => left,
-                Kind::Right => right,
-                Kind::Full => coalesce(left, right),
+                Kind::Inner | Kind::Left => taken(left, right),
+                Kind::Right => taken(right, left),
+                Kind::Full => call("coalesce", left, right),
             };
-            merged.push(Column { name: Some(name.clone()), expression: Some(expression), is_merged: true });
+            merged.push(Column { name: Some(name.clone()), expression: Some(expression), of, is_merged: true });
         }
         let rest = |column: &Column| column.name.as_ref().is_none_or(|name| !names.contains(name));
         let mut both = self.beside(other);
@@ -143,10 +149,10 @@ impl Side {
         Ok(names)
     }
 
-    /// The one column of a name.
-    fn only(&self, name: &str) -> Result<Expr> {
+    /// The one column of a name, and its type.
+    fn only(&self, name: &str) -> Result<(Expr, Option<SqlType>)> {
         match self.find(name) {
-            Found::One(Column { expression: Some(expression), .. }) => Ok(expression.clone()),
+            Found::One(Column { expression: Some(expression), of, .. }) => Ok((expression.clone(), *of)),
             Found::Several => Err(Error::unsupported(
                 format!("USING or NATURAL with {name}, which one side has several times"),
                 "name the columns with their tables: ON a.k = b.k",
@@ -200,21 +206,6 @@ fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-fn coalesce(left: Expr, right: Expr) -> Expr {
-    let argument = |expression| FunctionArg::Unnamed(FunctionArgExpr::Expr(expression));
-    let list = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![argument(left), argument(right)],
-        clauses: Vec::new(),
-    };
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("coalesce")]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+fn call(function: &str, left: Expr, right: Expr) -> Expr {
+    called(Ident::with_quote('"', function), [left, right])
 }

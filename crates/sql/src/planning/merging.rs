@@ -13,6 +13,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 
+use super::veil::Veil;
+
 /// Makes hash joins such joins. Comes before the rules that see to the order of rows.
 #[derive(Debug)]
 pub(super) struct MergeSortedRows;
@@ -23,6 +25,13 @@ impl PhysicalOptimizerRule for MergeSortedRows {
             return Ok(plan);
         }
         let merging = plan.transform_up(|node| {
+            if let Some(merge) = node.downcast_ref::<SortMergeJoinExec>() {
+                return Ok(if merge.filter().is_some() {
+                    Transformed::yes(Veil::over(node))
+                } else {
+                    Transformed::no(node)
+                });
+            }
             let join = node.downcast_ref::<HashJoinExec>();
             // An anti-join that knows NULL, as of NOT IN, there is with a hash table only.
             let Some(join) = join.filter(|join| !join.null_aware && !join.contains_projection()) else {
@@ -37,7 +46,11 @@ impl PhysicalOptimizerRule for MergeSortedRows {
                 vec![SortOptions::default(); join.on().len()],
                 join.null_equality(),
             )?;
-            Ok(Transformed::yes(Arc::new(merge)))
+            // DataFusion pulls a projection below such a join and leaves the join's own condition as it was, which then reads other columns. It looks
+            // through no veil.
+            let merge: Arc<dyn ExecutionPlan> =
+                if merge.filter().is_some() { Veil::over(Arc::new(merge)) } else { Arc::new(merge) };
+            Ok(Transformed::yes(merge))
         });
         Ok(merging?.data)
     }

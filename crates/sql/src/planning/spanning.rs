@@ -1,4 +1,5 @@
-//! Keys of joins that are made of the columns of several tables: `f(a.x, b.x) = c.y` in a join of a and b with c.
+//! Keys of joins that are made of the columns of several tables, as `f(a.x, b.x) = c.y` in a join of a and b with c, or of none, as
+//! `a.x IS NULL = false`.
 //!
 //! DataFusion's rule that finds a new order for inner joins takes all their keys, and gives to each join those of which one side belongs
 //! to its left and the other to its right. Where it joins a with c before b, no join gets such a key, and it is lost. As a condition of its
@@ -41,6 +42,8 @@ fn span((left, right): &(Expr, Expr)) -> bool {
         let columns = side.column_refs();
         let tables: HashSet<_> = columns.iter().map(|column| &column.relation).collect();
         // A column that names no table may be of any.
-        tables.len() > 1 || columns.len() > 1 && columns.iter().any(|column| column.relation.is_none())
+        columns.is_empty()
+            || tables.len() > 1
+            || columns.len() > 1 && columns.iter().any(|column| column.relation.is_none())
     })
 }

@@ -1,8 +1,9 @@
-//! A veil over what an outer join may give NULL for.
+//! A veil over rows of which some get NULLs.
 //!
 //! Of a column that is the same in all rows, as a literal or one that a condition sets, DataFusion knows so, and drops it from the
-//! keys of sorts and windows. A row of NULLs that an outer join adds is not the same, which DataFusion does not see. So a [`Veil`]
-//! over that side of the join hides which columns are constant there.
+//! keys of sorts and windows. A row of NULLs that an outer join adds is not the same, which DataFusion does not see. Nor does it see that grouping
+//! sets leave columns out, and give rows in another order than that of their input, where columns that were equal are not. So a [`Veil`] hides what is
+//! known of the rows below.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,33 +14,35 @@ use datafusion::common::{JoinType, Result, Statistics, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
 
-/// Draws veils.
+/// Draws veils. What a rule moves may show what it hid before: to be run after each.
 #[derive(Debug)]
 pub(super) struct DrawVeils;
 
 impl PhysicalOptimizerRule for DrawVeils {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        // Looking is quicker than to take every plan apart.
+        if !plan.exists(|node| Ok(bare(node).contains(&true)))? {
+            return Ok(plan);
+        }
         let veiled = plan.transform_up(|node| {
-            let Some((left, right)) = join_type(&node).map(gives_nulls_for) else { return Ok(Transformed::no(node)) };
-            let hides = |child: &Arc<dyn ExecutionPlan>, may: bool| {
-                may && !child.properties().equivalence_properties().constants().is_empty()
-            };
-            let [of_left, of_right] = node.children()[..] else { return Ok(Transformed::no(node)) };
-            let (left, right) = (hides(of_left, left), hides(of_right, right));
-            if !left && !right {
+            let bare = bare(&node);
+            if !bare.contains(&true) {
                 return Ok(Transformed::no(node));
             }
-            let veil = |child: &Arc<dyn ExecutionPlan>, is_veiled: bool| {
-                if is_veiled { Veil::over(Arc::clone(child)) } else { Arc::clone(child) }
-            };
-            let children = vec![veil(of_left, left), veil(of_right, right)];
-            replace_children_if_necessary(Arc::clone(&node), children).map(Transformed::yes)
+            let veiled = node
+                .children()
+                .into_iter()
+                .zip(bare)
+                .map(|(child, is_bare)| if is_bare { Veil::over(Arc::clone(child)) } else { Arc::clone(child) });
+            let veiled = veiled.collect();
+            replace_children_if_necessary(Arc::clone(&node), veiled).map(Transformed::yes)
         });
         Ok(veiled?.data)
     }
@@ -53,6 +56,22 @@ impl PhysicalOptimizerRule for DrawVeils {
     }
 }
 
+/// Which of the operators below one show what they must not.
+fn bare(node: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
+    let filled = join_type(node).map_or([false; 2], gives_nulls_for);
+    let has_constants =
+        |child: &Arc<dyn ExecutionPlan>| !child.properties().equivalence_properties().constants().is_empty();
+    let is_bare = |(at, child): (usize, &Arc<dyn ExecutionPlan>)| {
+        leaves_groups_out(child) || filled.get(at).is_some_and(|filled| *filled) && has_constants(child)
+    };
+    node.children().into_iter().enumerate().map(is_bare).collect()
+}
+
+/// Whether an operator computes grouping sets of the rows below.
+fn leaves_groups_out(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<AggregateExec>().is_some_and(|aggregate| aggregate.group_expr().has_grouping_set())
+}
+
 fn join_type(plan: &Arc<dyn ExecutionPlan>) -> Option<JoinType> {
     let hash = plan.downcast_ref::<HashJoinExec>().map(|join| *join.join_type());
     let merge = || plan.downcast_ref::<SortMergeJoinExec>().map(SortMergeJoinExec::join_type);
@@ -61,19 +80,19 @@ fn join_type(plan: &Arc<dyn ExecutionPlan>) -> Option<JoinType> {
 }
 
 /// Whether a join gives NULL for columns of its left, and of its right side.
-fn gives_nulls_for(join: JoinType) -> (bool, bool) {
-    (matches!(join, JoinType::Right | JoinType::Full), matches!(join, JoinType::Left | JoinType::Full))
+fn gives_nulls_for(join: JoinType) -> [bool; 2] {
+    [matches!(join, JoinType::Right | JoinType::Full), matches!(join, JoinType::Left | JoinType::Full)]
 }
 
 /// An operator that gives what the one below it gives, and does not tell what these rows have in common.
 #[derive(Debug)]
-struct Veil {
+pub(super) struct Veil {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
 impl Veil {
-    fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    pub(super) fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let nothing_known = EquivalenceProperties::new(input.schema());
         let properties = PlanProperties::clone(input.properties()).with_eq_properties(nothing_known);
         Arc::new(Self { input, properties: Arc::new(properties) })

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use ishigaki_scan::exact;
 
 use super::untyped;
+use crate::functions::{era, scaled};
 
 /// Plans `+`, `-`, `*`, `/` and `%`.
 #[derive(Debug)]
@@ -29,6 +30,9 @@ impl ExprPlanner for Arithmetic {
             return Ok(PlannerResult::Planned(difference));
         }
         if let Some(operator) = operator {
+            if let Some(interval) = of_interval(operator, &left, &right, schema) {
+                return Ok(PlannerResult::Planned(interval));
+            }
             if let Some(exact) = exact::unsettled(operator, &left, &right, schema) {
                 return Ok(PlannerResult::Planned(exact));
             }
@@ -54,6 +58,7 @@ impl ExprPlanner for Arithmetic {
             };
             cast(part, DataType::Decimal128(10, 0))
         };
+        let of_years = |years: i32| cast(era(years, number("year"), of.clone()), DataType::Decimal128(10, 0));
         let thousandths = |digits: u8| {
             let unit = lit(ScalarValue::Decimal128(Some(1), digits, digits.cast_signed()));
             exact::arithmetic(Operator::Multiply).map(|times| times.call(vec![number("microsecond"), unit]))
@@ -62,10 +67,29 @@ impl ExprPlanner for Arithmetic {
             "epoch" => Some(exact::epoch().call(vec![of.clone()])),
             "second" | "seconds" | "sec" | "secs" => thousandths(6),
             "millisecond" | "milliseconds" | "msec" | "msecs" => thousandths(3),
+            "decade" | "decades" | "century" | "centuries" | "millennium" | "millenniums" if of.is_volatile() => None,
+            "decade" | "decades" => Some(of_years(10)),
+            "century" | "centuries" => Some(of_years(100)),
+            "millennium" | "millenniums" => Some(of_years(1000)),
             other => Some(number(other)),
         };
         Ok(found.map_or_else(|| PlannerResult::Original(args), PlannerResult::Planned))
     }
+}
+
+/// An interval multiplied or divided by a number.
+fn of_interval(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if !matches!(operator, Operator::Multiply | Operator::Divide) {
+        return None;
+    }
+    // The left one may be thousands of operators deep.
+    let right_type = exact::type_of(right, schema)?;
+    let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+    if is_interval(&right_type) && operator == Operator::Multiply {
+        return exact::type_of(left, schema)?.is_numeric().then(|| scaled(operator, right, left));
+    }
+    let divides = right_type.is_numeric() && exact::type_of(left, schema).is_some_and(|of| is_interval(&of));
+    divides.then(|| scaled(operator, left, right))
 }
 
 fn arithmetic(operator: &BinaryOperator) -> Option<Operator> {

@@ -6,9 +6,11 @@
 
 mod columns;
 
+use std::cell::Cell;
+
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator, cast, lit};
@@ -80,13 +82,25 @@ impl AnalyzerRule for UntypedTexts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let changes = Cell::new(false);
         let plan = in_expressions(plan, has_siblings, |expression, schema| {
-            expression.transform_up(|inner| {
+            let rewritten = expression.transform_up(|inner| {
                 Ok(if has_siblings(&inner) { read(inner, schema) } else { Transformed::no(inner) })
-            })
+            })?;
+            changes.set(changes.get() || rewritten.transformed);
+            Ok(rewritten)
         })?;
-        columns::read(plan)
+        columns::read(if changes.get() { with_types_of_below(plan)? } else { plan })
     }
+}
+
+/// The plan with the types that its expressions have now. A UNION finds its own later.
+fn with_types_of_below(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let recomputed = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Union(_) => Ok(Transformed::no(node)),
+        node => node.recompute_schema().map(Transformed::yes),
+    });
+    recomputed.data()
 }
 
 /// Whether texts of no type are among what an expression is made of, and are of the type of their siblings there.
@@ -111,14 +125,15 @@ fn is_comparison(operator: Operator) -> bool {
 }
 
 fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let alike = |all: Vec<Expr>| {
-        let types: Vec<_> = all.iter().filter(|one| text(one).is_none()).collect();
-        let of = all.iter().any(|one| text(one).is_some()).then(|| common(types, schema)).flatten();
+    let alike_by = |all: Vec<Expr>, common: &dyn Fn(&mut dyn Iterator<Item = DataType>) -> Option<DataType>| {
+        let mut types = all.iter().filter(|one| text(one).is_none()).filter_map(|one| exact::type_of(one, schema));
+        let of = all.iter().any(|one| text(one).is_some()).then(|| common(&mut types)).flatten();
         match of {
             Some(of) => Transformed::yes(all.into_iter().map(|one| typed(one, &of)).collect::<Vec<_>>()),
             None => Transformed::no(all),
         }
     };
+    let alike = |all: Vec<Expr>| alike_by(all, &|types| common_type(types));
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => alike(vec![*left, *right])
             .update_data(|all| {
@@ -143,7 +158,8 @@ fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let mut compared = expr.map_or_else(Vec::new, |expr| vec![*expr]);
             compared.extend(whens);
             let compared = if has_operand { alike(compared) } else { Transformed::no(compared) };
-            let results = alike(thens.into_iter().chain(else_expr.map(|last| *last)).collect());
+            let results = thens.into_iter().chain(else_expr.map(|last| *last)).collect();
+            let results = alike_by(results, &|types| common_type_of_all(types));
             let is_changed = compared.transformed || results.transformed;
             let (mut compared, mut results) = (compared.data.into_iter(), results.data);
             let expr = if has_operand { compared.next().map(Box::new) } else { None };
@@ -153,7 +169,8 @@ fn read(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
             if is_changed { Transformed::yes(case) } else { Transformed::no(case) }
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) if TAKING_ONE.contains(&func.name()) => {
-            alike(args).update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args }))
+            let args = alike_by(args, &|types| common_type_of_all(types));
+            args.update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args }))
         }
         other => Transformed::no(other),
     }
@@ -164,13 +181,17 @@ fn exactly<const N: usize>(all: Vec<Expr>) -> [Box<Expr>; N] {
     std::array::from_fn(|_| Box::new(all.next().unwrap_or_default()))
 }
 
-/// The type that texts among others have, if DataFusion does not see it.
-fn common<'a>(others: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
-    let types = others.into_iter().filter_map(|one| exact::type_of(one, schema));
-    common_type(types)
+/// The type that texts among others have, where DataFusion makes texts of the others, or finds no type for them.
+fn common_type_of_all(types: impl Iterator<Item = DataType>) -> Option<DataType> {
+    let mut types = types.filter(|of| !of.is_null());
+    let first = types.next()?;
+    match first {
+        DataType::Boolean | DataType::Interval(_) => types.all(|of| of == first).then_some(first),
+        _ => types.try_fold(exact::alternatives(&first, &first)?, |common, of| exact::alternatives(&common, &of)),
+    }
 }
 
-/// The same, of types.
+/// The type that texts among others have, if DataFusion does not see it.
 fn common_type(types: impl Iterator<Item = DataType>) -> Option<DataType> {
     let mut found = None;
     for of in types {
@@ -186,8 +207,8 @@ fn common_type(types: impl Iterator<Item = DataType>) -> Option<DataType> {
 /// A text of no type as one of a type; anything else as it is.
 fn typed(expression: Expr, of: &DataType) -> Expr {
     let typed = text(&expression).and_then(|written| match of {
-        DataType::Boolean => Some(cast(lit(written), DataType::Boolean)),
-        _ => decimal(written),
+        DataType::Decimal128(..) => decimal(written),
+        _ => Some(cast(lit(written), of.clone())),
     });
     typed.unwrap_or(expression)
 }

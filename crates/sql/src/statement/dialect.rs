@@ -44,7 +44,7 @@ impl Dialect for Postgres {
     }
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
-        not_exists(parser, self.prec_value(Precedence::UnaryNot)).or_else(|| trim(parser))
+        not_exists(parser, self.prec_value(Precedence::UnaryNot)).or_else(|| trim(parser)).or_else(|| digits(parser))
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
@@ -164,6 +164,23 @@ fn not_exists(parser: &mut Parser<'_>, precedence: u8) -> Option<Result<Expr, Pa
             other => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(other) },
         })
     })
+}
+
+/// Refuses the digits of an `INTERVAL(n) '…'`, which the parser passes over.
+fn digits(parser: &Parser<'_>) -> Option<Result<Expr, ParserError>> {
+    let is_interval = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
+    if !is_interval {
+        return None;
+    }
+    let [open, number, close, text] = [1, 2, 3, 4].map(|at| parser.peek_nth_token(at).token);
+    match (open, number, close, text) {
+        (Token::LParen, Token::Number(number, _), Token::RParen, Token::SingleQuotedString(_)) if number != "6" => {
+            let reason =
+                "an INTERVAL of other than six digits behind the seconds is not supported: leave the number out";
+            Some(Err(ParserError::ParserError(reason.to_owned())))
+        }
+        _ => None,
+    }
 }
 
 /// `trim(LEADING 'x' FROM a)`, with or without any of its parts; `trim(LEADING a, 'x')` means the same.

@@ -3,9 +3,11 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, LimitClause, ObjectName, OrderByKind, Query, SelectItem, SetExpr, UnaryOperator, Value,
+    FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, OrderByKind, Query, SelectItem, SetExpr,
+    UnaryOperator, Value,
 };
 
+use super::marked;
 use crate::duplicates::drop_duplicates;
 
 /// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
@@ -25,17 +27,37 @@ pub(super) fn limit(query: &mut Query) {
     query.fetch = None;
 }
 
-/// `ORDER BY` the position of a constant orders nothing. In a query with groups, DataFusion would look for the constant among them.
+/// `ORDER BY` the position of a constant orders nothing. In a query with groups, DataFusion would look for the constant among them, and for any other
+/// expression as well: there the position becomes the name of the item.
 pub(super) fn order(query: &mut Query) {
-    let (SetExpr::Select(select), Some(order_by)) = (query.body.as_ref(), &mut query.order_by) else { return };
+    let (SetExpr::Select(select), Some(order_by)) = (query.body.as_mut(), &mut query.order_by) else { return };
     let OrderByKind::Expressions(expressions) = &mut order_by.kind else { return };
     if matches!(select.distinct, Some(Distinct::On(_))) {
         return;
     }
     expressions.retain(|order| !position(&order.expr).is_some_and(|at| is_constant(&select.projection, at)));
+    if matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if !groups.is_empty()) {
+        for order in expressions.iter_mut() {
+            if let Some(at) = item_at(&select.projection, &order.expr)
+                && let item = &mut select.projection[at]
+                && let SelectItem::UnnamedExpr(expr) = item
+                && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+            {
+                let alias = Ident::with_quote('"', marked(&expr.to_string(), at + 1));
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: alias.clone() };
+                order.expr = Expr::Identifier(alias);
+            }
+        }
+    }
     if expressions.is_empty() {
         query.order_by = None;
     }
+}
+
+/// Which item of a select list a position names, where that is known: behind a `*` it is not.
+pub(super) fn item_at(items: &[SelectItem], expression: &Expr) -> Option<usize> {
+    let is_one = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    position(expression).filter(|&at| items.get(..=at).is_some_and(|items| items.iter().all(is_one)))
 }
 
 /// The position that an expression of `ORDER BY` names, from zero.
@@ -271,7 +293,7 @@ mod tests {
         assert_eq!(rewritten("SELECT a FROM t OFFSET 2 FETCH NEXT 3 ROWS ONLY"), "SELECT a FROM t LIMIT 3 OFFSET 2");
         assert_eq!(
             rewritten("SELECT -5, max(a) FROM t GROUP BY b ORDER BY 1, 2"),
-            "SELECT CAST(-5 AS INT), max(a) FROM t GROUP BY b, \"end_of_groups ;\"() ORDER BY 2"
+            "SELECT CAST(-5 AS INT), max(a) AS \"max(a)\u{2063}:2\" FROM t GROUP BY b, \"end_of_groups ;\"() ORDER BY \"max(a)\u{2063}:2\""
         );
         assert_eq!(rewritten("SELECT *, 5 FROM t ORDER BY 2"), "SELECT *, CAST(5 AS INT) FROM t ORDER BY 2");
         assert_eq!(rewritten("SELECT mod(a + 1, b), every(c)"), "SELECT ((a + 1) % (b)), bool_and(c)");

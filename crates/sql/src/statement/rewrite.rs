@@ -59,6 +59,7 @@ impl VisitorMut for Rewrite {
         tables::without_parentheses(query);
         tables::flatten_unions(&mut query.body);
         if !self.is_insert || !self.queries.is_empty() {
+            tables::values_of_columns(&mut query.body);
             literals::of_values(&mut query.body);
         }
         plain::limit(query);
@@ -89,6 +90,7 @@ impl VisitorMut for Rewrite {
         self.windows.enter_select(select);
         rows::in_group_by(select);
         tables::group_of_all(select);
+        groups::spell_sets_out(select);
         groups::mark_end(select);
         lengths::keep_names(select);
         alike::tell_apart(&mut select.projection, self.queries.last().is_some_and(|(is_derived, _)| *is_derived));
@@ -131,6 +133,7 @@ impl VisitorMut for Rewrite {
         tables::values_of_in(expression);
         spans::spell_out(expression);
         self.windows.resolve(expression);
+        windows::with_sign(expression);
         rows::compare(expression);
         quantified::to_memberships(expression);
         quantified::to_existence(expression);
@@ -158,7 +161,7 @@ fn arguments(function: &mut Function) -> impl Iterator<Item = &mut Expr> {
 }
 
 /// A plain call of a function.
-fn called(function: Ident, arguments: impl IntoIterator<Item = Expr>) -> Expr {
+pub(crate) fn called(function: Ident, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
     Expr::Function(Function {
         name: ObjectName::from(vec![function]),

@@ -1,7 +1,5 @@
 //! What a subquery refers to outside of itself, and the distinct values that this takes there.
 
-use std::sync::Arc;
-
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition};
@@ -18,21 +16,13 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// The values that columns of a plan take in it, or some more.
+    /// The values that columns of a plan take in it. Its limits are [defined](super::limits).
     pub(super) fn of(unnesting: &mut Unnesting, input: &LogicalPlan, outer: &[Column]) -> Result<Self> {
         check_stable(input)?;
         let prefix = unnesting.prefix();
-        let unlimited = input.clone().transform_down(|plan| {
-            Ok(match plan {
-                // Which rows a LIMIT takes may change from one run to the next. More values do no harm.
-                LogicalPlan::Limit(limit) => Transformed::yes(Arc::unwrap_or_clone(limit.input)),
-                LogicalPlan::Sort(sort) => Transformed::yes(Arc::unwrap_or_clone(sort.input)),
-                other => Transformed::no(other),
-            })
-        })?;
         let columns = || outer.iter().cloned().map(Expr::Column);
         let named = outer.iter().enumerate().map(|(at, column)| Expr::Column(column.clone()).alias(name(&prefix, at)));
-        let plan = LogicalPlanBuilder::from(unlimited.data)
+        let plan = LogicalPlanBuilder::from(input.clone())
             .aggregate(columns(), Vec::<Expr>::new())?
             .project(named.collect::<Vec<_>>())?
             .build()?;

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
 use super::attach::Attach;
 use super::domain::{self, Domain};
 use super::kept::Places;
+use super::limits;
 use super::push::push;
 use super::{Unnesting, refuse, subquery_of};
 
@@ -71,6 +72,7 @@ pub(super) fn lateral(unnesting: &mut Unnesting, join: Join) -> Result<LogicalPl
         return LogicalPlan::Join(join).recompute_schema();
     }
     let columns = join.schema.columns();
+    let join = Join { left: Arc::new(limits::defined(join.left.as_ref().clone())?), ..join };
     let domain = Domain::of(unnesting, &join.left, &outer)?;
     let (right, keys) = push(unnesting, right, &domain)?;
     let mut on = same_columns(&join.left, &outer, &right, &keys)?;
@@ -94,8 +96,8 @@ fn opened(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
 /// A join, outer ones too, with subqueries in its condition: each becomes a column of the side that it refers to.
 pub(super) fn with_conditions_of_sides(unnesting: &mut Unnesting, join: Join, condition: Expr) -> Result<LogicalPlan> {
     let columns = join.schema.columns();
-    let mut left = Attach::new(Arc::unwrap_or_clone(join.left));
-    let mut right = Attach::new(Arc::unwrap_or_clone(join.right));
+    let mut left = Attach::new(limits::defined(Arc::unwrap_or_clone(join.left))?);
+    let mut right = Attach::new(limits::defined(Arc::unwrap_or_clone(join.right))?);
     let none = Places::none();
     let condition = condition.transform_down(|expression| {
         let Some(subquery) = subquery_of(&expression) else { return Ok(Transformed::no(expression)) };

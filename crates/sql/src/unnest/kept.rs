@@ -6,6 +6,8 @@ use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator};
 
+use super::has_subquery;
+
 /// Where in a node DataFusion answers subqueries.
 pub(super) struct Places {
     /// Those that a row must meet, or of which it must meet one.
@@ -90,7 +92,11 @@ fn is_filtered(plan: &LogicalPlan) -> Result<bool> {
         LogicalPlan::Projection(projection) if !refers(plan)? => is_filtered(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => is_filtered(&alias.input),
         LogicalPlan::Distinct(Distinct::All(input)) => is_filtered(input),
-        LogicalPlan::Filter(filter) => is_filtered(&filter.input),
+        LogicalPlan::Filter(filter) => {
+            // It would become a condition of a join, where DataFusion answers no subquery.
+            let both = |condition: &&Expr| condition.contains_outer() && has_subquery(condition);
+            Ok(!split_conjunction(&filter.predicate).iter().any(both) && is_filtered(&filter.input)?)
+        }
         other => Ok(other.all_out_ref_exprs().is_empty()),
     }
 }

@@ -56,9 +56,12 @@ pub(crate) async fn plan(context: &Context<'_>, ast: &Ast) -> Result<LogicalPlan
 fn plan_inside<'a>(context: &'a Context<'_>, ast: &'a Ast, inside: Option<Inside<'a>>) -> Planning<'a> {
     Box::pin(async move {
         let view = inside.map(|inside| inside.view);
-        let mut resolved = Box::new(ast.clone());
-        merged::resolve(context.current, view, &mut resolved)?;
-        let statement = PlannerStatement::Statement(resolved);
+        let resolved = |one_type| {
+            let mut resolved = Box::new(ast.clone());
+            merged::resolve(context.current, view, &mut resolved, one_type).map(|merges| (resolved, merges))
+        };
+        let (statement, merges) = resolved(false)?;
+        let statement = PlannerStatement::Statement(statement);
         let mut views = HashMap::new();
         for name in named(context, &statement)? {
             if let Some(view) = context.current.view(&name)? {
@@ -66,16 +69,20 @@ fn plan_inside<'a>(context: &'a Context<'_>, ast: &'a Ast, inside: Option<Inside
             }
         }
         let has_views = !views.is_empty();
-        let planned = async {
-            match context.state.statement_to_plan(statement).await {
-                Err(error) if query::has_alike_names(&error) => {
-                    let mut named = Box::new(ast.clone());
-                    merged::resolve(context.current, view, &mut named)?;
-                    statement::name_all(&mut named);
-                    Ok(context.state.statement_to_plan(PlannerStatement::Statement(named)).await?)
-                }
-                planned => Ok::<_, Error>(planned?),
+        let planned_as = async |statement, one_type| match context.state.statement_to_plan(statement).await {
+            Err(error) if query::has_alike_names(&error) => {
+                let (mut named, _) = resolved(one_type)?;
+                statement::name_all(&mut named);
+                Ok(context.state.statement_to_plan(PlannerStatement::Statement(named)).await?)
             }
+            planned => Ok::<_, Error>(planned?),
+        };
+        let planned = async {
+            let plan = planned_as(statement, false).await?;
+            if !merges || !planning::compares_types(&plan)? {
+                return Ok(plan);
+            }
+            planned_as(PlannerStatement::Statement(resolved(true)?.0), true).await
         };
         let plan = VIEWS.scope(views, planned).await?;
         if has_views {

@@ -211,3 +211,62 @@ fn a_join_on_columns_whose_nulls_are_equal_keeps_other_nulls_apart() {
         assert_eq!(shell.rows(query), ["1|10", "NULL|30"], "{query}");
     }
 }
+
+#[test]
+fn a_limit_beside_a_correlated_subquery_takes_the_same_rows_for_both() {
+    let shell =
+        Shell::with("CREATE TABLE u (id INT PRIMARY KEY, x INT); INSERT INTO u VALUES (1, 1), (2, 2), (3, 3), (4, 4)");
+    let beside = "FROM u a LEFT JOIN (SELECT x AS y FROM u ORDER BY x LIMIT 1) q ON a.x = q.y WHERE q.y IS NULL";
+    for (query, expected) in [
+        (format!("SELECT a.id, (SELECT count(*) FROM u b WHERE b.x < a.x) {beside}"), &["2|1", "3|2", "4|3"][..]),
+        (format!("SELECT a.id, EXISTS (SELECT 1 FROM u b WHERE b.x < a.x) {beside}"), &["2|true", "3|true", "4|true"]),
+        (
+            "SELECT (SELECT count(*) FROM u b WHERE b.x < a.m)
+             FROM (SELECT min(x) AS m FROM (SELECT * FROM u ORDER BY x DESC LIMIT 2) z) a"
+                .to_owned(),
+            &["2"],
+        ),
+        (
+            "SELECT q.x, (SELECT count(*) FROM u b WHERE b.x < q.x) FROM (SELECT x FROM u ORDER BY id DESC LIMIT 2) q"
+                .to_owned(),
+            &["3|2", "4|3"],
+        ),
+        (
+            "SELECT q.y, l.n FROM (SELECT max(y) AS y FROM (SELECT x AS y FROM u ORDER BY x LIMIT 2) z) q,
+             LATERAL (SELECT count(*) AS n FROM u b WHERE b.x < q.y) l"
+                .to_owned(),
+            &["2|1"],
+        ),
+    ] {
+        let mut rows = shell.rows(&query);
+        rows.sort();
+        assert_eq!(rows, expected, "{query}");
+    }
+    shell.run(
+        "DELETE FROM u WHERE x NOT IN (SELECT z.y FROM (SELECT max(y) AS y FROM (SELECT x AS y FROM u ORDER BY x LIMIT 1) q) z
+         WHERE (SELECT count(*) FROM u b WHERE b.x < z.y) = 0)",
+    );
+    assert_eq!(shell.rows("SELECT id FROM u"), ["1"]);
+}
+
+#[test]
+fn a_membership_in_a_subquery_may_be_of_a_column_further_outside() {
+    let shell = Shell::with(
+        "CREATE TABLE p (id INT, i INT, x TEXT); INSERT INTO p VALUES (1, 5, 'a'), (2, 6, 'b'), (3, NULL, 'a'), (4, 7, NULL);
+         CREATE TABLE q (i INT, s TEXT); INSERT INTO q VALUES (5, 'a'), (7, 'c'), (6, NULL)",
+    );
+    for (query, expected) in [
+        ("SELECT id FROM p WHERE i IN (SELECT i FROM q WHERE p.x IN (SELECT s FROM q)) ORDER BY id", "1"),
+        ("SELECT id FROM p WHERE i IN (SELECT i FROM q WHERE p.x IN (SELECT s FROM q WHERE i > 5)) ORDER BY id", ""),
+        ("SELECT id FROM p WHERE i IN (SELECT 5 FROM q WHERE p.x IN (SELECT s FROM q WHERE false))", ""),
+        ("SELECT id FROM p WHERE i IN (SELECT i FROM q WHERE p.x = ANY (SELECT 'a') AND q.s = p.x) ORDER BY id", "1"),
+        ("SELECT id FROM p WHERE EXISTS (SELECT 1 FROM q WHERE p.x IN (SELECT s FROM q)) ORDER BY id", "1, 3"),
+        ("SELECT id FROM p WHERE NOT EXISTS (SELECT 1 FROM q WHERE p.x IN (SELECT s FROM q)) ORDER BY id", "2, 4"),
+        (
+            "SELECT id FROM p WHERE i IN (SELECT i FROM q WHERE EXISTS (SELECT 1 FROM q r WHERE r.s = p.x)) ORDER BY id",
+            "1",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

@@ -148,3 +148,44 @@ fn what_a_grouping_set_leaves_out_is_null_although_a_key_determines_it() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn grouping_sets_know_positions_and_lists_and_constants() {
+    let shell =
+        Shell::with("CREATE TABLE g (a INT, b INT, c INT); INSERT INTO g VALUES (1, 1, 1), (1, 2, 1), (2, 1, NULL)");
+    for (query, expected) in [
+        (
+            "SELECT a, b, c, count(*) FROM g GROUP BY ROLLUP (a, (b, c)) ORDER BY a, b, c, 4",
+            "1|1|1|1, 1|2|1|1, 1|NULL|NULL|2, 2|1|NULL|1, 2|NULL|NULL|1, NULL|NULL|NULL|3",
+        ),
+        ("SELECT a, count(*) FROM g GROUP BY ROLLUP (a, a) ORDER BY a", "1|2, 1|2, 2|1, 2|1, NULL|3"),
+        (
+            "SELECT a, b, count(*) FROM g GROUP BY CUBE ((a, b), c) ORDER BY a, b, 3",
+            "1|1|1, 1|1|1, 1|2|1, 1|2|1, 2|1|1, 2|1|1, NULL|NULL|1, NULL|NULL|2, NULL|NULL|3",
+        ),
+        (
+            "SELECT * FROM (SELECT 5 AS k, a, count(*), grouping(a) FROM g GROUP BY CUBE (1, 2)) AS q ORDER BY k, a",
+            "5|1|2|0, 5|2|1|0, 5|NULL|3|1, NULL|1|2|0, NULL|2|1|0, NULL|NULL|3|1",
+        ),
+        ("SELECT a + 1 AS s, count(*) FROM g WHERE a > 100 GROUP BY ROLLUP (1)", "NULL|0"),
+        ("SELECT a + 1 AS s, count(*) FROM g WHERE a > 100 GROUP BY ROLLUP (a + 1)", "NULL|0"),
+        (
+            "SELECT k, a, count(*) FROM (SELECT 5 AS k, a FROM g) AS q GROUP BY ROLLUP (k, a) ORDER BY k, a",
+            "5|1|2, 5|2|1, 5|NULL|3, NULL|NULL|3",
+        ),
+        (
+            "SELECT k, rank() OVER (ORDER BY k) FROM (SELECT k FROM (SELECT 5 AS k, a FROM g) AS q GROUP BY ROLLUP (k, a)) AS p ORDER BY 2",
+            "5|1, 5|1, 5|1, NULL|4",
+        ),
+        (
+            "SELECT k, rank() OVER (ORDER BY k) FROM (SELECT 5 AS k, count(*) FROM g GROUP BY ROLLUP (1, a)) AS p ORDER BY 2",
+            "5|1, 5|1, 5|1, NULL|4",
+        ),
+        (
+            "SELECT k, a, n FROM (SELECT k, a, count(*) AS n FROM (SELECT 5 AS k, a FROM g) AS q GROUP BY ROLLUP (a, k)) AS p WHERE n > 0 ORDER BY k DESC, a DESC",
+            "NULL|NULL|3, NULL|2|1, NULL|1|2, 5|2|1, 5|1|2",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

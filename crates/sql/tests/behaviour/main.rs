@@ -1,6 +1,7 @@
 //! What the database does, seen from a session.
 
 mod casts;
+mod common_types;
 mod copy;
 mod correlated;
 mod damage;
@@ -20,6 +21,7 @@ mod paged_turns;
 mod plans;
 mod pushed;
 mod recursion;
+mod regressions;
 mod row_values;
 mod shell;
 mod silence;

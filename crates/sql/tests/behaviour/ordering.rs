@@ -67,3 +67,18 @@ fn an_expression_over_a_name_that_may_mean_something_else_is_refused() {
         shell.refuses(&query, &["ORDER BY an expression behind UNION"]);
     }
 }
+
+#[test]
+fn a_constant_of_a_side_that_an_outer_join_fills_up_is_none_behind_it() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let shell = Shell::with(&format!(
+        "CREATE TABLE t (id INT, c TEXT) WITH (storage = 'paged', location = '{}');
+         INSERT INTO t VALUES (1, NULL), (2, 'abc'), (3, 'a_b'), (4, NULL), (5, NULL), (6, ' a'), (7, NULL), (8, '');
+         CREATE TABLE s (id INT)",
+        directory.path().join("pages").display()
+    ));
+    // The sides of the cross join are exchanged, and only then is the constant seen.
+    let sql =
+        "SELECT d.k FROM t AS x CROSS JOIN (SELECT min(id), 5 FROM s) AS d (m, k) FULL JOIN t USING (c) ORDER BY 1";
+    assert_eq!(shell.rows(sql), ["5", "5", "5", "5", "5", "5", "5", "5", "NULL", "NULL", "NULL", "NULL"]);
+}

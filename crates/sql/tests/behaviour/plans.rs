@@ -171,3 +171,16 @@ fn decimals_of_other_digits_are_joined() {
         assert_eq!(shell.rows(sql), rows, "{sql}");
     }
 }
+
+#[test]
+fn the_only_query_of_a_union_that_has_rows_is_taken_column_by_column() {
+    let shell = Shell::with("CREATE TABLE o (a INT, b INT); INSERT INTO o VALUES (1, 2)");
+    for (query, expected) in [
+        ("SELECT a + 1 FROM o WHERE 1 = 2 UNION ALL VALUES (5)", "5"),
+        ("SELECT 5 FROM o WHERE 1 = 2 UNION ALL VALUES (6), (7)", "6, 7"),
+        ("SELECT a, b FROM o WHERE 1 = 2 UNION ALL SELECT b, a FROM o", "2|1"),
+        ("SELECT u.a, u.b FROM (SELECT a, b FROM o WHERE false UNION SELECT b, a FROM o) AS u", "2|1"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

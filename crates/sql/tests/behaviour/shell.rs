@@ -133,3 +133,12 @@ pub(crate) fn text(batch: &RecordBatch) -> Vec<String> {
         .map(|row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|"))
         .collect()
 }
+
+/// A row whose numbers have no zeros behind their last digits: how many there are, each side chooses.
+pub(crate) fn without_zeros(row: &str) -> String {
+    let values = row.split('|').map(|value| match value.parse::<f64>() {
+        Ok(_) if value.contains('.') && !value.contains('e') => value.trim_end_matches('0').trim_end_matches('.'),
+        _ => value,
+    });
+    values.collect::<Vec<_>>().join("|")
+}

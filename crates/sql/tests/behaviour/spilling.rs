@@ -218,3 +218,18 @@ fn what_an_update_or_a_delete_remembers_of_its_rows_counts_as_memory_and_nothing
     run(&session, statements[1].0);
     assert_eq!(rows(&session, "SELECT count(*) FROM one"), ["0"]);
 }
+
+#[test]
+fn the_condition_of_a_join_of_sorted_rows_reads_its_own_columns_whatever_is_selected() {
+    let large = Large::of(40_000, ByteSize::mib(16), ByteSize::gib(4));
+    for (selected, columns) in [("a.id, b.id", 2), ("b.id", 1)] {
+        for kind in ["", "LEFT "] {
+            let query = format!(
+                "SELECT {selected} FROM large a {kind}JOIN large b ON a.id = b.id AND a.pad || 'z' > b.pad || 'y' AND a.mixed <= b.mixed"
+            );
+            let rows = large.rows(&query);
+            assert_eq!(rows.len(), 40_000, "{query}");
+            assert!(rows.iter().all(|row| row.split('|').count() == columns && !row.contains("NULL")), "{query}");
+        }
+    }
+}

@@ -94,7 +94,7 @@ fn the_default_of_lag_and_lead_has_a_type_in_common_with_the_values() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
     shell.error("SELECT lag(k, 1, 'x') OVER (ORDER BY k) FROM s");
-    shell.refuses("SELECT lag(k, 1, CAST('x' AS TEXT)) OVER (ORDER BY k) FROM s", &["default of another type"]);
+    shell.refuses("SELECT lag(k, 1, CAST('x' AS TEXT)) OVER (ORDER BY k) FROM s", &["have no type in common"]);
 }
 
 #[test]
@@ -121,4 +121,42 @@ fn a_frame_with_an_infinite_offset_is_refused() {
         shell.refuses(&sql, &["a RANGE frame with an infinite offset"]);
     }
     assert_eq!(shell.rows("SELECT count(*) OVER (ORDER BY d RANGE '1.5' PRECEDING) FROM n ORDER BY d"), ["1", "1"]);
+}
+
+#[test]
+fn an_offset_of_a_range_is_not_rounded_to_the_type_of_the_order() {
+    let shell = Shell::with(
+        "CREATE TABLE f (id INT, d DATE, n DECIMAL(4, 2), i INT, z TIMESTAMP);
+         INSERT INTO f VALUES (1, '2020-01-01', 0.01, 1, '2020-01-01 10:00:00'), (2, '2020-01-02', 0.02, 2, '2020-01-01 11:00:00'),
+                              (3, '2020-01-03', 0.03, 3, '2020-01-02 10:00:00'), (4, '2020-02-02', 99.99, 4, NULL),
+                              (5, NULL, NULL, NULL, NULL)",
+    );
+    for (query, expected) in [
+        (
+            "SELECT id, count(*) OVER (ORDER BY d RANGE BETWEEN INTERVAL '12 hours' PRECEDING AND INTERVAL '12 hours' FOLLOWING) FROM f ORDER BY id",
+            "1|1, 2|1, 3|1, 4|1, 5|1",
+        ),
+        (
+            "SELECT id, count(*) OVER (ORDER BY d RANGE BETWEEN INTERVAL '1 day' PRECEDING AND INTERVAL '1 month' FOLLOWING) FROM f ORDER BY id",
+            "1|3, 2|4, 3|3, 4|1, 5|1",
+        ),
+        (
+            "SELECT id, count(*) OVER (ORDER BY d DESC RANGE BETWEEN INTERVAL '1 day' PRECEDING AND INTERVAL '25 hours' FOLLOWING) FROM f ORDER BY id",
+            "1|2, 2|3, 3|2, 4|1, 5|1",
+        ),
+        (
+            "SELECT id, count(*) OVER (ORDER BY n RANGE BETWEEN 0.004 PRECEDING AND 0.006 FOLLOWING) FROM f ORDER BY id",
+            "1|1, 2|1, 3|1, 4|1, 5|1",
+        ),
+        (
+            "SELECT id, count(*) OVER (ORDER BY n DESC RANGE BETWEEN 0.005 PRECEDING AND 0.0149 FOLLOWING) FROM f ORDER BY id",
+            "1|1, 2|2, 3|2, 4|1, 5|1",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    for (order, frame) in [("i", "0.5 PRECEDING"), ("d", "1 PRECEDING"), ("z", "1.5 PRECEDING")] {
+        let sql = format!("SELECT count(*) OVER (ORDER BY {order} RANGE {frame}) FROM f");
+        shell.refuses(&sql, &["as an offset", "a RANGE frame over"]);
+    }
 }

@@ -68,11 +68,23 @@ impl Name {
                         let table = table.filter(|_| matches!(expression, Expr::CompoundIdentifier(_)));
                         Some(Self { name: identifier(last), table })
                     }
+                    // A subquery is called as what it selects.
+                    Expr::Subquery(query) => plain(Self::of(first_item(&query.body)?)?.name),
                     other => plain(other.to_string()),
                 }
             }
             _ => None,
         }
+    }
+}
+
+/// What gives the first column of a query its name.
+fn first_item(body: &SetExpr) -> Option<&SelectItem> {
+    match body {
+        SetExpr::Select(select) => select.projection.first(),
+        SetExpr::SetOperation { left, .. } => first_item(left),
+        SetExpr::Query(query) => first_item(&query.body),
+        _ => None,
     }
 }
 

@@ -5,8 +5,9 @@ use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
 };
 
+use ishigaki_scan::exact::COMMON_TYPE;
+
 use super::{called, cast};
-use crate::functions::COMMON_TYPE;
 use crate::statement::{function_name, has_no_type};
 
 pub(super) fn with_common_type(expression: &mut Expr) {

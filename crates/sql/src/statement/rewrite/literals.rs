@@ -4,13 +4,13 @@
 //! one of BIGINT a DECIMAL. Operators see to their own operands; here are the places from where a number gets into a column.
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value,
+    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value,
 };
 
-use ishigaki_scan::exact;
+use ishigaki_scan::exact::{self, COMMON_TYPE};
 
-use super::{arguments, cast};
-use crate::statement::function_name;
+use super::{arguments, called, cast};
+use crate::statement::{function_name, has_no_type};
 
 /// Functions whose result has the type of their arguments.
 const SAME: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
@@ -52,20 +52,63 @@ pub(super) fn of_table_function(table: &mut TableFactor) {
     }
 }
 
-/// `VALUES (1.5), ('2.75')`: a text of no type in a column of decimals is a number with its own digits. What is inserted has the type of its place.
+/// `VALUES (1.5), ('2.75')`: a text of no type in a column of decimals is a number with its own digits. A column of whole numbers is of
+/// INTEGER where they fit, and values that may be of several types are marked, so that they get one. What is inserted has the type of
+/// its place.
 pub(super) fn of_values(body: &mut SetExpr) {
+    if let SetExpr::SetOperation { left, right, .. } = body {
+        of_values(left);
+        of_values(right);
+    }
     let SetExpr::Values(values) = body else { return };
     let columns = values.rows.first().map_or(0, |row| row.content.len());
     for column in 0..columns {
         let mut all = values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)).collect::<Vec<_>>();
-        if !all.iter().any(|one| is_decimal(one)) {
-            continue;
-        }
-        for one in &mut all {
-            if let Some(number) = as_number(one) {
-                **one = number;
+        if all.iter().any(|one| is_decimal(one)) {
+            for one in &mut all {
+                if let Some(number) = as_number(one) {
+                    **one = number;
+                }
             }
         }
+        if let Some(of) = all.iter().find_map(|one| moment_or_truth(one)) {
+            for one in all.iter_mut().filter(|one| has_no_type(one) && !is_null(one)) {
+                **one = cast(one.clone(), of.clone());
+            }
+        }
+        if all.iter().all(|one| is_integer(one) || is_null(one)) {
+            all.into_iter().for_each(narrow);
+        } else if !all.iter().all(|one| is_written(one)) {
+            for one in all.into_iter().filter(|one| !has_no_type(one)) {
+                *one = called(Ident::with_quote('"', COMMON_TYPE), [one.clone()]);
+            }
+        }
+    }
+}
+
+/// The type of a day, a time or a truth, as far as that is seen: that of texts of no type beside it.
+fn moment_or_truth(expression: &Expr) -> Option<DataType> {
+    let of = match expression {
+        Expr::Nested(inner) => return moment_or_truth(inner),
+        Expr::Cast { data_type, .. } => data_type,
+        Expr::TypedString(typed) => &typed.data_type,
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => return Some(DataType::Boolean),
+        _ => return None,
+    };
+    matches!(of, DataType::Date | DataType::Timestamp(..) | DataType::Boolean).then(|| of.clone())
+}
+
+fn is_null(expression: &Expr) -> bool {
+    matches!(expression, Expr::Value(value) if value.value == Value::Null)
+}
+
+/// Whether an expression is a value that is written down without a type.
+fn is_written(expression: &Expr) -> bool {
+    match expression {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => {
+            matches!(expr.as_ref(), Expr::Value(_))
+        }
+        other => matches!(other, Expr::Value(_)),
     }
 }
 

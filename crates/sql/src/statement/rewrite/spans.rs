@@ -1,5 +1,7 @@
 //! Intervals in words that DataFusion reads: `1 day 02:03:04` is `1 day 2 hours 3 minutes 4 seconds`, and `1-2` a year and two
-//! months.
+//! months. Weeks with a fraction are days: `1.5 weeks` is `10.5 days`.
+
+use std::borrow::Cow;
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, UnaryOperator, Value};
 
@@ -24,15 +26,41 @@ pub(super) fn spell_out(expression: &mut Expr) {
     }
 }
 
-/// The same interval with a unit behind each number, if there is any without.
+/// As many days, of a number of weeks with a fraction.
+fn days(weeks: &str) -> Option<String> {
+    let unsigned = weeks.trim_start_matches(['-', '+']);
+    let (whole, fraction) = unsigned.split_once('.')?;
+    let sign = if weeks.starts_with('-') { "-" } else { "" };
+    // Digits behind the point beyond these are less than a microsecond.
+    let digits = fraction.len();
+    let number = |text: &str| if text.is_empty() { Ok(0) } else { text.parse::<u64>() };
+    if weeks.len() - unsigned.len() > 1 || digits > 12 || whole.len() > 6 {
+        return None;
+    }
+    let unit = 10_u64.pow(u32::try_from(digits).ok()?);
+    let days = (number(whole).ok()? * unit + number(fraction).ok()?) * 7;
+    Some(format!("{sign}{}.{:0digits$}", days / unit, days % unit))
+}
+
+/// The same interval with a unit behind each number, if there is any without, and without fractions of weeks.
 fn words(text: &str) -> Option<String> {
-    let parts: Vec<&str> = text.split_whitespace().collect();
+    let mut parts: Vec<Cow<'_, str>> = text.split_whitespace().map(Cow::Borrowed).collect();
+    let mut is_changed = false;
+    for at in 1..parts.len() {
+        if matches!(parts[at].to_ascii_lowercase().as_str(), "week" | "weeks" | "w")
+            && let Some(days) = days(&parts[at - 1])
+        {
+            (parts[at - 1], parts[at]) = (Cow::Owned(days), Cow::Borrowed("days"));
+            is_changed = true;
+        }
+    }
     let is_special = |part: &str| part.contains(':') || part.trim_start_matches(['-', '+']).contains('-');
     if !parts.iter().any(|part| is_special(part)) {
-        return None;
+        return is_changed.then(|| parts.join(" "));
     }
     let mut words = Vec::with_capacity(parts.len() + 5);
     for (at, part) in parts.iter().enumerate() {
+        let part: &str = part;
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         let unsigned = part.trim_start_matches(['-', '+']);
         if part.len() - unsigned.len() > 1 {
@@ -60,7 +88,7 @@ fn words(text: &str) -> Option<String> {
         } else if is_number(unsigned) && parts.get(at + 1).is_some_and(|next| next.contains(':')) {
             words.push(format!("{part} days"));
         } else {
-            words.push((*part).to_owned());
+            words.push(part.to_owned());
         }
     }
     Some(words.join(" "))
@@ -79,6 +107,10 @@ mod tests {
             ("1-2", Some("1 years 2 months")),
             ("-1-2", Some("-1 years -2 months")),
             ("1 month -2 days", None),
+            ("1.5 weeks", Some("10.5 days")),
+            ("1 month -.25 week 1:00", Some("1 month -1.75 days 1 hours 00 minutes 0 seconds")),
+            ("2 weeks", None),
+            ("1.5.5 weeks", None),
             ("1:2:3:4", None),
             ("1:60", None),
             ("--1:02", None),

@@ -1,8 +1,10 @@
 //! Queries and tables of FROM in words that DataFusion plans right.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Query, Select, SetExpr, SetOperator, SetQuantifier, Statement, Table,
-    TableFactor,
+    BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
+    Statement, Table, TableFactor, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -70,6 +72,33 @@ pub(super) fn group_of_all(select: &mut Select) {
         },
         _ => having,
     });
+}
+
+/// `VALUES (t.a), (t.b)` of columns of other tables, as in LATERAL, is one SELECT for each row: DataFusion's VALUES has no columns.
+pub(super) fn values_of_columns(body: &mut SetExpr) {
+    let SetExpr::Values(values) = body else { return };
+    let mut rows = values.rows.iter().map(|row| row.content.iter());
+    let is_column = |expression: &Expr| match expression {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    if !rows.any(|mut row| row.any(|cell| visit_expressions(cell, is_column).is_break())) {
+        return;
+    }
+    let selected = |row: &[Expr]| {
+        let mut query = template("SELECT 1")?;
+        let items = row.iter().enumerate().map(|(at, expr)| {
+            let alias = Ident::new(format!("column{}", at + 1));
+            SelectItem::ExprWithAlias { expr: expr.clone(), alias }
+        });
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.projection = items.collect();
+        }
+        Some(*query.body)
+    };
+    if let Some(all) = values.rows.iter().map(|row| selected(&row.content)).collect::<Option<_>>().and_then(united) {
+        *body = all;
+    }
 }
 
 /// From how many queries on a chain of UNION ALL is made a tree.

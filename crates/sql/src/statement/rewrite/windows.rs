@@ -6,11 +6,12 @@
 //! extended so, is left in the tree, where `check` refuses it.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, WindowFrame, WindowFrameBound,
+    DataType, Expr, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, WindowFrame, WindowFrameBound,
     WindowFrameUnits, WindowSpec, WindowType,
 };
 
-use crate::statement::identifier;
+use super::cast;
+use crate::statement::{function_name, identifier};
 
 /// The windows that can be named where the visitor is: those of the innermost SELECT, or of the one that an ORDER BY is of.
 #[derive(Default)]
@@ -77,6 +78,19 @@ fn framed(spec: WindowSpec) -> WindowSpec {
         end_bound: Some(WindowFrameBound::CurrentRow),
     };
     WindowSpec { window_frame: Some(frame), ..spec }
+}
+
+/// Numbers of rows are BIGINT, and those of tiles INTEGER; DataFusion's have no sign, and would be taken for wider ones.
+pub(super) fn with_sign(expression: &mut Expr) {
+    let Expr::Function(function) = expression else { return };
+    let of = match function_name(function).as_deref() {
+        Some("row_number" | "rank" | "dense_rank") => DataType::BigInt(None),
+        Some("ntile") => DataType::Int(None),
+        _ => return,
+    };
+    if function.over.is_some() {
+        *expression = cast(expression.clone(), of);
+    }
 }
 
 /// What the definitions of a SELECT come to, up to the first that is wrong.
