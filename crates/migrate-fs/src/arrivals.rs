@@ -33,8 +33,6 @@ impl AsFd for Object<'_> {
 /// What a request does to a file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The request gives every byte of the range.
-    Write(Range<u64>),
     /// The range becomes zeros.
     Zero(Range<u64>),
     /// The file has this size from now on; what is behind the old one is zeros.
@@ -45,6 +43,9 @@ pub enum Change {
 
 /// Does the request itself, once.
 pub type Act<'a> = &'a mut dyn FnMut() -> io::Result<()>;
+
+/// Does the request itself, once, and says how many bytes it has written, which may be fewer than it wanted.
+pub type WriteAct<'a> = &'a mut dyn FnMut() -> io::Result<u64>;
 
 /// Brings what a request needs.
 ///
@@ -78,7 +79,11 @@ pub trait Arrivals: Send + Sync {
     /// A request reads these bytes of a file, as far as the file goes.
     fn bytes_needed(&self, file: Object<'_>, range: Range<u64>, cancel: &Cancel) -> io::Result<()>;
 
-    /// A request changes a file's bytes by `act`.
+    /// A request gives every byte of a range of a file by `act`, or fewer from its beginning on. How many of them count: the program is told of
+    /// no others, for what it has written of a block that is not here may be lost.
+    fn write(&self, file: Object<'_>, range: Range<u64>, cancel: &Cancel, act: WriteAct<'_>) -> io::Result<u64>;
+
+    /// A request changes a file's bytes in another way by `act`.
     fn change(&self, file: Object<'_>, change: &Change, cancel: &Cancel, act: Act<'_>) -> io::Result<()>;
 
     /// The first range of a file at or behind `offset` that is not known to be a hole; `None` if there is none.
@@ -130,6 +135,10 @@ impl Arrivals for AllHere {
 
     fn bytes_needed(&self, _: Object<'_>, _: Range<u64>, _: &Cancel) -> io::Result<()> {
         Ok(())
+    }
+
+    fn write(&self, _: Object<'_>, _: Range<u64>, _: &Cancel, act: WriteAct<'_>) -> io::Result<u64> {
+        act()
     }
 
     fn change(&self, _: Object<'_>, _: &Change, _: &Cancel, act: Act<'_>) -> io::Result<()> {

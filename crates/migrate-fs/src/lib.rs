@@ -27,7 +27,7 @@ mod opens;
 mod places;
 mod volume;
 
-pub use arrivals::{Act, AllHere, Arrivals, Change, Object};
+pub use arrivals::{Act, AllHere, Arrivals, Change, Object, WriteAct};
 pub use door::{Counts, Door, Handed};
 pub use error::{Error, Result};
 pub use migration::Migration;

@@ -13,7 +13,7 @@ use ishigaki_migrate::source::{Cancel, Timestamp};
 use rustix::fs::{Statx, StatxTimestamp};
 use rustix::io::Errno;
 
-use crate::arrivals::{Act, Arrivals, Change, Object};
+use crate::arrivals::{Act, Arrivals, Change, Object, WriteAct};
 
 /// A migration into the destination of a door.
 pub struct Migration {
@@ -117,15 +117,16 @@ impl Arrivals for Migration {
         self.stub(file)?.map_or(Ok(()), |stub| stub.read_needed(range, cancel).map_err(answer))
     }
 
+    fn write(&self, file: Object<'_>, range: Range<u64>, cancel: &Cancel, act: WriteAct<'_>) -> io::Result<u64> {
+        let Some(stub) = self.stub(file)? else { return act() };
+        let changing = stub.before_write(range.clone(), cancel).map_err(answer)?;
+        let written = act()?;
+        Ok(changing.wrote(range.start..range.start + written))
+    }
+
     fn change(&self, file: Object<'_>, change: &Change, cancel: &Cancel, act: Act<'_>) -> io::Result<()> {
         let Some(stub) = self.stub(file)? else { return act() };
         match change {
-            Change::Write(range) => {
-                let changing = stub.before_write(range.clone(), cancel).map_err(answer)?;
-                act()?;
-                changing.wrote(range.clone());
-                Ok(())
-            }
             // The engine does it, and keeps account. The act does it once more, for what else comes of it: times, room, bits of the mode.
             Change::Zero(range) => {
                 let mut done = Ok(());

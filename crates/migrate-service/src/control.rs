@@ -13,9 +13,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ishigaki_base::ErrorKind;
 use ishigaki_migrate::engine::HIDDEN;
-use ishigaki_service::asking::until_taken;
+use ishigaki_service::asking::{kind_of, until_taken};
 use ishigaki_service::socket::{gone, through};
 use serde::{Deserialize, Serialize};
 
@@ -103,20 +102,6 @@ impl Reply {
     pub(crate) fn of(outcome: Result<Self>) -> Self {
         outcome.unwrap_or_else(|error| Self::Refused { kind: error.kind().to_string(), message: error.to_string() })
     }
-}
-
-const KINDS: [ErrorKind; 7] = [
-    ErrorKind::Conflict,
-    ErrorKind::Invalid,
-    ErrorKind::Exhausted,
-    ErrorKind::Unavailable,
-    ErrorKind::Corrupt,
-    ErrorKind::Closed,
-    ErrorKind::Cancelled,
-];
-
-fn kind_of(word: &str) -> ErrorKind {
-    KINDS.into_iter().find(|kind| kind.to_string() == word).unwrap_or(ErrorKind::Unavailable)
 }
 
 fn failed(to: &Path) -> impl Fn(io::Error) -> Error {

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_fs::{Act, Arrivals, Change, Object};
+use ishigaki_migrate_fs::{Act, Arrivals, Change, Object, WriteAct};
 
 /// Nothing is missing, but of files whose size is odd it is not said.
 pub(crate) struct OddIsServed;
@@ -45,6 +45,10 @@ impl Arrivals for OddIsServed {
 
     fn bytes_needed(&self, _: Object<'_>, _: Range<u64>, _: &Cancel) -> io::Result<()> {
         Ok(())
+    }
+
+    fn write(&self, _: Object<'_>, _: Range<u64>, _: &Cancel, act: WriteAct<'_>) -> io::Result<u64> {
+        act()
     }
 
     fn change(&self, _: Object<'_>, _: &Change, _: &Cancel, act: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -177,6 +178,27 @@ impl DoorFs {
         Self::wait(|cancel| self.arrivals.change(file.object(), change, cancel, &mut act))
     }
 
+    /// Writes a range of a file's bytes, with what is missing of it taken into account. How many bytes the program is told of.
+    fn write_range(
+        &self,
+        file: &Place<'_>,
+        range: Range<u64>,
+        mut act: impl FnMut() -> io::Result<u64>,
+    ) -> io::Result<u64> {
+        if self.is_normal(file)? {
+            return act();
+        }
+        caller::root()?;
+        let mut written = 0;
+        let mut act = || {
+            written = act()?;
+            Ok(written)
+        };
+        let told = Self::wait(|cancel| self.arrivals.write(file.object(), range.clone(), cancel, &mut act))?;
+        // A part of a block that is not here is not kept.
+        if told == 0 && written > 0 { Err(Errno::NOSPC.into()) } else { Ok(told) }
+    }
+
     pub(super) fn write_bytes(
         &self,
         ctx: &Context,
@@ -194,17 +216,13 @@ impl DoorFs {
             let bits = Bits::of(&open.file, clears)?;
             let act = || {
                 caller::writer(ctx, clears)?;
-                let written = open.file.write_all_at(bytes, offset);
+                let written = write_at(&open.file, bytes, offset);
                 self.back()?;
                 written
             };
-            if self.is_whole(node) {
-                act()?;
-            } else {
-                self.change(&self.place(node)?, &Change::Write(range), act)?;
-            }
+            let told = if self.is_whole(node) { act() } else { self.write_range(&self.place(node)?, range, act) }?;
             self.cleared(node, bits);
-            Ok(size as usize)
+            Ok(told as usize)
         })
     }
 
@@ -288,43 +306,29 @@ impl DoorFs {
         let from = self.file_of(copy.from.0, Handle(copy.from.1))?;
         let to = self.file_of(copy.to.0, Handle(copy.to.1))?;
         let source = self.place(copy.from.0)?;
-        let mut most = copy.length;
-        loop {
-            let size = volume::attributes(&source)?.stx_size;
-            let length = most.min(size.saturating_sub(copy.from_offset));
-            if length == 0 {
-                return Ok(0);
-            }
-            self.bytes_needed(&source, copy.from_offset, length)?;
-            let end = copy.to_offset.checked_add(length).ok_or(Errno::FBIG)?;
-            let bits = Bits::of(&to.file, ctx.uid != 0)?;
-            let mut copied = 0;
-            let target = self.place(copy.to.0)?;
-            // A hole in a file that is not yet whole says that its bytes are still to come.
-            let keeps_holes = self.is_normal(&target)?;
-            let done = self.change(&target, &Change::Write(copy.to_offset..end), || {
-                caller::writer(ctx, ctx.uid != 0)?;
-                let done = if keeps_holes {
-                    copy_all(&from.file, &to.file, copy, length)
-                } else {
-                    write_all(&from.file, &to.file, copy, length)
-                };
-                self.back()?;
-                copied = done?;
-                // All of the range counts as written only if it is.
-                if copied == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-            });
-            match done {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    // The other file became shorter meanwhile.
-                    most = copied;
-                    continue;
-                }
-                done => done?,
-            }
-            self.cleared(copy.to.0, bits);
-            return Ok(copied);
+        let size = volume::attributes(&source)?.stx_size;
+        let length = copy.length.min(size.saturating_sub(copy.from_offset));
+        if length == 0 {
+            return Ok(0);
         }
+        self.bytes_needed(&source, copy.from_offset, length)?;
+        let end = copy.to_offset.checked_add(length).ok_or(Errno::FBIG)?;
+        let bits = Bits::of(&to.file, ctx.uid != 0)?;
+        let target = self.place(copy.to.0)?;
+        // A hole in a file that is not yet whole says that its bytes are still to come.
+        let keeps_holes = self.is_normal(&target)?;
+        let copied = self.write_range(&target, copy.to_offset..end, || {
+            caller::writer(ctx, ctx.uid != 0)?;
+            let copied = if keeps_holes {
+                copy_all(&from.file, &to.file, copy, length)
+            } else {
+                write_all(&from.file, &to.file, copy, length)
+            };
+            self.back()?;
+            copied
+        })?;
+        self.cleared(copy.to.0, bits);
+        Ok(copied)
     }
 }
 
@@ -354,7 +358,22 @@ impl Bits {
     }
 }
 
-/// Copies all of it, and writes the zeros of holes.
+/// Writes all of it, or what there is room for: a failure behind the first bytes is told with the next write.
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<u64> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write_at(&bytes[written..], offset + written as u64) {
+            Ok(0) => break,
+            Ok(more) => written += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if written == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    if written == 0 && !bytes.is_empty() { Err(Errno::NOSPC.into()) } else { Ok(written as u64) }
+}
+
+/// Copies all of it, and writes the zeros of holes. As much as could be copied, if anything could.
 fn write_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64> {
     let mut bytes = vec![0; length.min(1 << 20) as usize];
     let mut copied = 0;
@@ -362,18 +381,25 @@ fn write_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64
         let most = (length - copied).min(bytes.len() as u64) as usize;
         match from.read_at(&mut bytes[..most], copy.from_offset + copied) {
             Ok(0) => break,
-            Ok(more) => {
-                to.write_all_at(&bytes[..more], copy.to_offset + copied)?;
-                copied += more as u64;
-            }
+            Ok(more) => match write_at(to, &bytes[..more], copy.to_offset + copied) {
+                Ok(written) => {
+                    copied += written;
+                    if written < more as u64 {
+                        break;
+                    }
+                }
+                Err(error) if copied == 0 => return Err(error),
+                Err(_) => break,
+            },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) if copied == 0 => return Err(error),
+            Err(_) => break,
         }
     }
     Ok(copied)
 }
 
-/// Copies all of it: what counts as written is written. File systems may share blocks, and holes.
+/// Copies all of it, or as much as could be copied. File systems may share blocks, and holes.
 fn copy_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64> {
     let (mut from_offset, mut to_offset) = (copy.from_offset, copy.to_offset);
     let mut copied = 0;
@@ -383,7 +409,8 @@ fn copy_all(from: &File, to: &File, copy: &Copy, length: u64) -> io::Result<u64>
             Ok(0) => break,
             Ok(more) => copied += more as u64,
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+            Err(errno) if copied == 0 => return Err(errno.into()),
+            Err(_) => break,
         }
     }
     Ok(copied)

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_fs::{Act, AllHere, Arrivals, Change, Door, Error, Object};
+use ishigaki_migrate_fs::{Act, AllHere, Arrivals, Change, Door, Error, Object, WriteAct};
 use rustix::mount::UnmountFlags;
 
 /// Why this host lets no door be opened.
@@ -180,6 +180,11 @@ impl Arrivals for Stubs {
         }
         self.waiting.fetch_sub(1, Ordering::AcqRel);
         outcome
+    }
+
+    fn write(&self, _: Object<'_>, _: Range<u64>, _: &Cancel, act: WriteAct<'_>) -> io::Result<u64> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        act()
     }
 
     fn change(&self, _: Object<'_>, _: &Change, _: &Cancel, act: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {

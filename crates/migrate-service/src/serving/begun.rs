@@ -3,19 +3,18 @@
 //! Stubs name their source by its number, so a start with other sources, or in another order, would bring wrong files. New ones come behind them. What stands behind the
 //! `?` of an address may change.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use ishigaki_migrate::engine::HIDDEN;
+use ishigaki_service::stored;
 
 use crate::shown::shown;
 use crate::status::SourceStatus;
 use crate::{Config, Error, Result};
 
 const NAME: &str = "sources";
-const NEW: &str = "sources.new";
 
 /// The sources of a configuration, as they are written.
 pub(crate) fn sources(config: &Config) -> Vec<SourceStatus> {
@@ -58,21 +57,12 @@ fn read(config: &Config) -> Result<Option<Vec<SourceStatus>>> {
 
 /// Remembers the sources, when all of them have begun.
 pub(crate) fn store(config: &Config) -> Result<()> {
-    let is_known = read(config)?.is_some_and(|known| known == sources(config));
-    let write = || -> io::Result<()> {
-        let directory = config.to.join(HIDDEN);
-        if is_known {
-            // A process that was killed may have left the name of the file to the page cache.
-            return File::open(&directory)?.sync_all();
-        }
-        let new = directory.join(NEW);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        for source in sources(config) {
-            writeln!(file, "{}", serde_json::to_string(&source)?)?;
-        }
-        file.sync_all()?;
-        fs::rename(&new, path(config))?;
-        File::open(&directory)?.sync_all()
-    };
-    write().map_err(|cause| Error::Destination { path: path(config), cause })
+    let (path, sources) = (path(config), sources(config));
+    let failed = |cause| Error::Destination { path: path.clone(), cause };
+    if read(config)?.is_some_and(|known| known == sources) {
+        return stored::settle(&path).map_err(failed);
+    }
+    let lines = sources.iter().map(|source| serde_json::to_string(source).map(|line| line + "\n"));
+    let lines = lines.collect::<Result<String, _>>().map_err(|error| failed(error.into()))?;
+    stored::replace(&path, lines.as_bytes()).map_err(failed)
 }

@@ -72,7 +72,7 @@ impl Kind {
 /// Something in which the destination differs from its source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Difference {
-    /// Below the destination. Bytes that are no text, and backslashes, are written `\xNN`.
+    /// Below the destination, which itself is `.`. Bytes that are no text, and backslashes, are written `\xNN`.
     pub path: String,
     /// In what.
     pub kind: Kind,
@@ -84,6 +84,7 @@ pub struct Difference {
 
 impl Difference {
     pub(super) fn new(path: &Path, kind: Kind, source: impl Into<String>, here: impl Into<String>) -> Self {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Self { path: shown(path), kind, source: source.into(), here: here.into() }
     }
 }
@@ -162,6 +163,7 @@ mod tests {
             ],
             left_out: vec![Difference::new(Path::new("d"), Kind::LeftOut, "directory", "")],
         };
+        assert_eq!(Difference::new(Path::new(""), Kind::Mode, "755", "700").path, ".");
         let mut csv = Vec::new();
         report.write_csv(&mut csv).unwrap();
         let expected =

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -98,4 +98,34 @@ fn a_service_starts_again_where_no_room_is_left_and_goes_on_when_files_are_remov
 #[test]
 fn a_service_goes_on_where_an_xfs_was_full() {
     full("a_service_goes_on_where_an_xfs_was_full", &XFS);
+}
+
+#[test]
+fn a_write_that_has_room_for_a_part_is_told_of_that_part() {
+    let test = "a_write_that_has_room_for_a_part_is_told_of_that_part";
+    let Some(mut stage) = Stage::new(test) else { return };
+    stage.config.paused = true;
+    let Some(_disk) = Disk::new(test, &stage, &EXT4) else { return };
+    let _serving = Process::start(&stage, false);
+    let stub = stage.at.join("a/b/file-29");
+    let old = fs::read(&stub).unwrap();
+    let at = old.len() as u64;
+    fill(&stage.at);
+    let filler = File::options().write(true).open(stage.at.join("filler")).unwrap();
+    filler.set_len(filler.metadata().unwrap().len() - 40_000).unwrap();
+    filler.sync_all().unwrap();
+    let file = File::options().write(true).open(&stub).unwrap();
+    let written = file.write_at(&vec![9; 200_000], at).unwrap_or(0) as u64;
+    let grown = fs::metadata(&stub).unwrap().len();
+    assert!(written > 0 && written < 200_000, "{written} bytes");
+    assert_eq!(grown, at + written, "no more is there than was told");
+    // What was told is there, and the rest is what it was.
+    drop(file);
+    filler.set_len(0).unwrap();
+    filler.sync_all().unwrap();
+    stage.order(&Request::Resume {});
+    stage.until_done();
+    let now = fs::read(&stub).unwrap();
+    assert!(now[..at as usize] == old[..at as usize], "what lies before is the source's");
+    assert!(now[at as usize..].iter().all(|&byte| byte == 9) && now.len() as u64 == at + written);
 }

@@ -327,7 +327,11 @@ impl<D: Destination> Changing<'_, D> {
         engine.no_longer_missing(&mut stub, here);
         engine.check_complete(node, &mut stub);
         match edges.last() {
-            Some(edge) if edge.start >= range.start => edge.start - range.start,
+            Some(edge) if edge.start >= range.start => {
+                // What was written of it is taken back: what is allocated counts as here.
+                self.pending = edge.clone();
+                edge.start - range.start
+            }
             _ => range.end - range.start,
         }
     }

@@ -25,7 +25,7 @@
 //! *Why no library.* `libsmbclient` tells neither the number of a file's names nor whether its access list is protected; the crates that speak SMB change
 //! the features of what DataFusion is built on (`tokio`, `lz4_flex`), so that it would be built twice, or have one request under way.
 //!
-//! Parts: `address` is what people write, `credentials` the file of an account; `listing` and `reading` are what the engine asks; `request` and `answer` are
+//! Parts: `address` is what people write, `credentials` the file of an account; `listing`, `reading` and `extras` are what the engine asks; `request` and `answer` are
 //! the protocol, `status` its errors, `bytes`, `name` and `time` its fields; `marks` and `reparse` are what Windows knows more; `session` begins, by `ntlm` and
 //! `keys`; `flight`, `pool` and `connection` are the way to the server.
 
@@ -34,6 +34,7 @@ mod answer;
 mod bytes;
 mod connection;
 mod credentials;
+mod extras;
 mod flight;
 mod keys;
 mod listing;
@@ -48,9 +49,7 @@ mod session;
 mod status;
 mod time;
 
-use std::ffi::OsString;
 use std::net::ToSocketAddrs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::multiplex;
@@ -63,13 +62,11 @@ pub use credentials::Credentials;
 use flight::Flight;
 use pool::{Dialer, Pool};
 use request::{Aim, OPENED};
-use status::Status;
 
 /// The most bytes that one request reads.
 const LARGEST: usize = 1 << 20;
 /// Bits of a mode that let write.
 const WRITE: u32 = 0o222;
-const NOT_SUPPORTED: Status = Status(0xc000_00bb);
 
 /// A share of an SMB server.
 ///
@@ -169,34 +166,6 @@ impl SmbSource {
         Ok(self.attributes_of(&about))
     }
 
-    fn marks(&self, path: &Path, cancel: &Cancel) -> Result<Extras, Trouble> {
-        let path = self.path(path)?;
-        let lists = request::create(&path, Aim::Lists);
-        let chain = vec![lists, request::query_descriptor(&OPENED), request::close(&OPENED)];
-        let answers = Flight::ask(&self.pool, cancel, chain)?;
-        let opened = answer::opened(&answers[0])?;
-        if opened.attributes & reparse::REPARSE_POINT != 0 {
-            let look = request::create(&path, Aim::Look);
-            let chain = vec![look, request::get_reparse_point(&OPENED), request::close(&OPENED)];
-            let answers = Flight::ask(&self.pool, cancel, chain)?;
-            answer::opened(&answers[0])?;
-            if let Some(target) = reparse::target(answer::controlled(&answers[1])?)? {
-                let target = Some(PathBuf::from(OsString::from_vec(target)));
-                return Ok(Extras { target, attributes: Vec::new() });
-            }
-        }
-        let mut attributes = Vec::new();
-        match answer::descriptor(&answers[1]) {
-            Ok(descriptor) => attributes.push((OsString::from("security.NTACL"), marks::ntacl(descriptor)?)),
-            // The server's file system has none.
-            Err(Trouble::Status(NOT_SUPPORTED)) => {}
-            Err(trouble) => return Err(trouble),
-        }
-        let dosattrib = marks::dosattrib(opened.attributes, opened.created);
-        attributes.push((OsString::from("user.DOSATTRIB"), dosattrib));
-        Ok(Extras { target: None, attributes })
-    }
-
     fn read_one(
         &self,
         file: &Location,
@@ -241,8 +210,11 @@ impl Source for SmbSource {
     }
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        let outcome = self.marks(&object.path, cancel);
-        outcome.map_err(|trouble| trouble.into_error(&self.name, "read the target or the access list of", &object.path))
+        extras::one(self, object, cancel)
+    }
+
+    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        extras::many(self, objects, cancel)
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use ishigaki_migrate::source::smb::{Credentials, SmbSource};
+use ishigaki_migrate::source::smb::{Address, Credentials, SmbSource};
 use ishigaki_migrate::source::{Cancel, Entry, Error, ErrorKind, FileType, Location, Source};
 use rustix::fs::{Mode, XattrFlags};
 
@@ -119,6 +123,77 @@ fn a_name_that_windows_can_not_have_is_read_by_the_name_that_the_server_gives_it
     for (name, kind) in [("a:b", ErrorKind::Invalid), ("back\\slash", ErrorKind::Invalid), ("absent", ErrorKind::Gone)]
     {
         assert_eq!(source.attributes(&at(name), &Cancel::new()).expect_err("none").kind, kind, "{name}");
+    }
+}
+
+/// Connections to a server that is a round trip away.
+fn distant(server: SocketAddr, round_trip: Duration) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listens");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(server) = TcpStream::connect(server) else { continue };
+            let clones = [&client, &server].map(|stream| stream.try_clone().expect("clones"));
+            let [back, forth] = clones;
+            for (from, to) in [(client, forth), (server, back)] {
+                to.set_nodelay(true).expect("sets");
+                delay(from, to, round_trip / 2);
+            }
+        }
+    });
+    address
+}
+
+/// Brings bytes from one stream to the other, each so much later.
+fn delay(mut from: TcpStream, mut to: TcpStream, time: Duration) {
+    let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
+    thread::spawn(move || {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if sender.send((Instant::now() + time, bytes[..count].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+    thread::spawn(move || {
+        for (when, bytes) in receiver {
+            thread::sleep(when.saturating_duration_since(Instant::now()));
+            if to.write_all(&bytes).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn lists_and_targets_of_many_objects_come_together_as_they_come_one_by_one() {
+    let Some(server) = Samba::start() else { return };
+    for number in 0..200 {
+        fs::write(server.tree.path().join(format!("file-{number}")), "text").expect("writes");
+    }
+    fs::create_dir(server.tree.path().join("directory")).expect("makes");
+    let names =
+        (0..200).map(|number| format!("file-{number}")).chain(["directory", "absent", "a:b"].map(str::to_owned));
+    let locations: Vec<_> = names.map(at).collect();
+    let objects: Vec<_> = locations.iter().map(|location| (location, FileType::Regular)).collect();
+    let near = server.source();
+    let address = server.address("share").parse::<Address>().expect("an address");
+    let found = (address.host.as_str(), address.port).to_socket_addrs().expect("an address").next();
+    let round_trip = Duration::from_millis(50);
+    let far = distant(found.expect("one"), round_trip);
+    let address = format!("smb://{far}/share").parse().expect("an address");
+    let source = SmbSource::open(&address, &Samba::credentials("root"), &Cancel::new()).expect("opens");
+    let began = Instant::now();
+    let told = source.extras_of(&objects, &Cancel::new());
+    let took = began.elapsed();
+    assert!(took < round_trip * 60, "{took:?}: 203 objects, one after the other, would take {:?}", round_trip * 203);
+    assert_eq!(told.len(), objects.len());
+    for ((location, _), told) in objects.iter().zip(told) {
+        match (near.extras(location, &Cancel::new()), told) {
+            (Ok(alone), Ok(told)) => assert_eq!(alone, told, "{location:?}"),
+            (Err(alone), Err(told)) => assert_eq!(alone.kind, told.kind, "{location:?}"),
+            other => panic!("{location:?}: {other:?}"),
+        }
     }
 }
 

@@ -72,6 +72,41 @@ impl<'a> Flight<'a> {
         flight.next()?.1
     }
 
+    /// Many chains, `most` of them under way, by their numbers. Gives what `take` makes of the answers of each, and nothing for a number without a
+    /// chain; when the whole flight fails, all that have nothing by then get that error.
+    pub(super) fn ask_many<T>(
+        pool: &'a Pool,
+        cancel: &'a Cancel,
+        most: usize,
+        chains: Vec<Option<Vec<Request>>>,
+        mut take: impl FnMut(usize, Result<Vec<Answer>, Trouble>) -> Result<T>,
+    ) -> Vec<Option<Result<T>>> {
+        let mut taken: Vec<Option<Result<T>>> = chains.iter().map(|_| None).collect();
+        let mut flight = Self::new(pool, cancel);
+        let mut asked: HashMap<u64, usize> = HashMap::new();
+        let mut waiting = chains.into_iter().enumerate().filter_map(|(number, chain)| Some((number, chain?)));
+        loop {
+            while flight.len() < most
+                && let Some((number, chain)) = waiting.next()
+            {
+                asked.insert(flight.send(chain), number);
+            }
+            if flight.len() == 0 {
+                return taken;
+            }
+            match flight.next() {
+                Ok((ticket, answers)) => {
+                    if let Some(number) = asked.remove(&ticket) {
+                        taken[number] = Some(take(number, answers));
+                    }
+                }
+                Err(error) => {
+                    return taken.into_iter().map(|one| one.or_else(|| Some(Err(error.clone())))).collect();
+                }
+            }
+        }
+    }
+
     /// One chain on that connection: [`Trouble::Lost`] if that is.
     pub(super) fn ask_on(
         connection: &Arc<Connection>,

@@ -2,8 +2,6 @@
 //!
 //! Each piece is a chain: open, read, ask for attributes, close. So nothing is open between two pieces, and a restart of the server loses nothing.
 
-use std::collections::HashMap;
-
 use super::SmbSource;
 use super::answer::{self, About, Answer, Trouble};
 use super::flight::Flight;
@@ -94,35 +92,13 @@ pub(super) fn read_files(
     files: &mut [(&Location, &mut [u8])],
     cancel: &Cancel,
 ) -> Vec<Result<Read>> {
-    let mut results: Vec<Option<Result<Read>>> = files.iter().map(|_| None).collect();
-    let mut flight = Flight::new(&source.pool, cancel);
-    let mut asked: HashMap<u64, usize> = HashMap::new();
-    let mut waiting = 0..files.len();
-    loop {
-        while flight.len() < FILES
-            && let Some(number) = waiting.next()
-        {
-            let (location, buffer) = &files[number];
-            let size = buffer.len();
-            // What takes several pieces has enough under way by itself.
-            if size == 0 || size > source.read_size {
-                continue;
-            }
-            match source.path(&location.path) {
-                Ok(path) => drop(asked.insert(flight.send(chain(&path, 0, size)), number)),
-                Err(trouble) => results[number] = Some(Err(trouble.into_error(&source.name, "read", &location.path))),
-            }
-        }
-        if flight.len() == 0 {
-            break;
-        }
-        let (ticket, answers) = match flight.next() {
-            Ok(next) => next,
-            Err(error) => {
-                return results.into_iter().map(|result| result.unwrap_or_else(|| Err(error.clone()))).collect();
-            }
-        };
-        let Some(number) = asked.remove(&ticket) else { continue };
+    let paths: Vec<_> = files.iter().map(|(location, _)| source.path(&location.path)).collect();
+    let chains = paths.iter().zip(&*files).map(|(path, (_, buffer))| {
+        // What takes several pieces has enough under way by itself.
+        let is_one_piece = (1..=source.read_size).contains(&buffer.len());
+        path.as_ref().ok().filter(|_| is_one_piece).map(|path| chain(path, 0, buffer.len()))
+    });
+    let results = Flight::ask_many(&source.pool, cancel, FILES, chains.collect(), |number, answers| {
         let (location, buffer) = &mut files[number];
         let outcome = answers.and_then(|answers| {
             let (bytes, about) = piece(&answers, buffer.len())?;
@@ -130,14 +106,12 @@ pub(super) fn read_files(
             let is_whole = bytes.is_empty() || bytes.len() == buffer.len() || bytes.len() as u64 >= about.size;
             Ok(is_whole.then(|| (bytes.len(), Some(source.attributes_of(&about)))))
         });
-        results[number] = match outcome {
-            Ok(read) => read.map(Ok),
-            Err(trouble) => Some(Err(trouble.into_error(&source.name, "read", &location.path))),
-        };
-    }
-    let missing = results.into_iter().zip(files).map(|(result, (location, buffer))| match result {
-        Some(result) => result,
-        None => source.read_one(location, 0, buffer, cancel),
+        outcome.map_err(|trouble| trouble.into_error(&source.name, "read", &location.path))
     });
-    missing.collect()
+    let each = results.into_iter().zip(files).map(|(result, (location, buffer))| match result {
+        Some(Ok(Some(read))) => Ok(read),
+        Some(Err(error)) => Err(error),
+        Some(Ok(None)) | None => source.read_one(location, 0, buffer, cancel),
+    });
+    each.collect()
 }
