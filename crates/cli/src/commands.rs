@@ -20,6 +20,7 @@ mod salvage;
 mod sql;
 mod successor;
 mod verify;
+mod volume;
 mod watching;
 
 pub(crate) use backup::text as backup_text;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Backup(backup::Arguments),
     Log(Box<log::Arguments>),
     Migrate(migrate::Arguments),
+    Volume(volume::Arguments),
     Bench(bench::Arguments),
     Media(media::Arguments),
     Node(Box<node::Arguments>),
@@ -56,6 +58,7 @@ impl Command {
             Self::Backup(arguments) => backup::run(&arguments),
             Self::Log(arguments) => log::run(*arguments),
             Self::Migrate(arguments) => migrate::run(arguments),
+            Self::Volume(arguments) => volume::run(arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Media(arguments) => media::run(arguments),
             Self::Node(arguments) => node::run(*arguments),

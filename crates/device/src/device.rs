@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::{DirectoryLock, Result};
+use crate::{AlignedBuffer, DirectoryLock, Result};
 
 /// The smallest unit that a medium writes whole: after a power cut a sector is old or new, never a mixture.
 pub const SECTOR: usize = 512;
@@ -23,6 +23,21 @@ pub struct Promise {
     pub direct: bool,
     /// [`Device::trim`] gives the space back to the medium.
     pub trim: bool,
+}
+
+/// Bytes that are written at a time where zeros are written.
+const ZEROS: u64 = 1 << 20;
+
+/// Writes zeros, a piece at a time.
+pub(crate) fn write_zeros<D: Device + ?Sized>(device: &D, offset: u64, length: u64) -> Result<()> {
+    let zeros = AlignedBuffer::zeroed(length.min(ZEROS) as usize);
+    let mut written = 0;
+    while written < length {
+        let piece = (length - written).min(ZEROS);
+        device.write_at(offset + written, &zeros[..piece as usize])?;
+        written += piece;
+    }
+    Ok(())
 }
 
 /// A run of blocks that keeps what was made durable.
@@ -89,4 +104,11 @@ pub trait Device: Send + Sync + Debug {
     /// Tells the medium that `length` bytes from `offset` hold nothing any more. They read as anything until they are
     /// written again. A medium that cannot do it says so in its promise and does nothing.
     fn trim(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// Has `length` bytes from `offset` read as zeros, in flight until the next sync. Both must be aligned.
+    ///
+    /// The implementation given here writes them; a medium that can do without does without.
+    fn zero(&self, offset: u64, length: u64) -> Result<()> {
+        write_zeros(self, offset, length)
+    }
 }

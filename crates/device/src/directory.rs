@@ -66,6 +66,15 @@ pub trait Directory: Send + Sync + Debug {
         }
     }
 
+    /// Makes a device longer, and opens it. Its bytes stay, and zeros follow; its space and its length are durable when this returns. Handles that are open keep the
+    /// length that they have. A power cut, or a failure, leaves the old length or the new one.
+    ///
+    /// A medium that can not do it refuses, as the implementation given here does.
+    fn grow(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        let reason = format!("no device can be made {length} bytes long once it is there");
+        Err(crate::Error::Invalid { name: name.to_owned(), reason })
+    }
+
     /// Opens a device for reading and writing.
     fn open(&self, name: &str) -> Result<Arc<dyn Device>>;
 

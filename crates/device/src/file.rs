@@ -23,7 +23,7 @@ use ishigaki_base::random::Seed;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::request::{check_name, whole_blocks};
+use crate::request::{check_longer, check_name, whole_blocks};
 use crate::{AlignedBuffer, Device, Directory, DirectoryLock, Error, ReadLock, Result};
 use access::Caching;
 use device::Length;
@@ -254,6 +254,27 @@ impl FileDirectory {
         self.open_as(name, Length::OfADevice)
     }
 
+    fn grow_file(&self, name: &str, length: u64) -> Result<FileDevice> {
+        let device = self.open_device(name)?;
+        let length = whole_blocks(name, length, device.promise().block_size)?;
+        let path = self.path_of(name);
+        check_longer(name, device.len(), length)?;
+        // The space comes before the length: a file that can not have it stays as it is.
+        let more = length - device.len();
+        if more == 0 {
+            return Ok(device);
+        }
+        let reserve = |flags| {
+            let file = device.as_fd();
+            rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, device.len(), more))
+        };
+        let reserved = reserve(FallocateFlags::KEEP_SIZE).and_then(|()| reserve(FallocateFlags::empty()));
+        reserved.map_err(|errno| refused(&path, "allocate", more, errno))?;
+        device.sync_all()?;
+        drop(device);
+        self.open_device(name)
+    }
+
     fn open_as(&self, name: &str, length: Length) -> Result<FileDevice> {
         check_name(name)?;
         let path = self.path_of(name);
@@ -277,6 +298,10 @@ impl Directory for FileDirectory {
         let figures = rustix::fs::fstatvfs(&self.shared.handle)
             .map_err(|errno| refused(&self.shared.path, "look at the free space of", 0, errno))?;
         Ok(Some(figures.f_bavail.saturating_mul(figures.f_frsize)))
+    }
+
+    fn grow(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(self.grow_file(name, length)?))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {

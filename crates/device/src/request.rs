@@ -47,6 +47,15 @@ pub(crate) fn whole_blocks(name: &str, length: u64, block_size: usize) -> Result
     )
 }
 
+/// Refuses to make a device shorter.
+pub(crate) fn check_longer(name: &str, from: u64, to: u64) -> Result<()> {
+    if to >= from {
+        return Ok(());
+    }
+    let reason = format!("it has {from} bytes, and can not be made {to} bytes long");
+    Err(Error::Invalid { name: name.to_owned(), reason })
+}
+
 /// The device that a request is for, as far as the request can be wrong about it.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a> {

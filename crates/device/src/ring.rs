@@ -76,6 +76,11 @@ impl Directory for RingDirectory {
         Ok(Arc::new(RingDevice { file: self.files.create_file(name, length)? }))
     }
 
+    fn grow(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        self.files.grow(name, length)?;
+        self.open(name)
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(RingDevice { file: self.files.open_device(name)? }))
     }
@@ -166,6 +171,10 @@ impl Device for RingDevice {
 
     fn trim(&self, offset: u64, length: u64) -> Result<()> {
         self.file.trim(offset, length)
+    }
+
+    fn zero(&self, offset: u64, length: u64) -> Result<()> {
+        self.file.zero(offset, length)
     }
 }
 

@@ -254,6 +254,14 @@ impl Directory for SimDirectory {
         Ok(self.hand_out(&mut medium, name, id))
     }
 
+    fn grow(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
+        check_name(name)?;
+        let mut medium = self.medium.lock();
+        let length = whole_blocks(name, length, medium.settings().block_size)?;
+        let id = medium.grow(name, length)?;
+        Ok(self.hand_out(&mut medium, name, id))
+    }
+
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
         check_name(name)?;
         let mut medium = self.medium.lock();

@@ -218,6 +218,21 @@ fn a_trimmed_block_can_be_written_again_and_leaves_its_neighbours() {
 }
 
 #[test]
+fn zeros_are_read_where_they_were_asked_for_and_nowhere_else() {
+    on_every_directory(|directory| {
+        let (device, _) = blocks(directory, "d");
+        let block = MAX_BLOCK_SIZE;
+        device.write_at(0, &filled(1, 4 * block)).expect("written");
+        device.zero(block as u64, 2 * block as u64).expect("zeros");
+        device.zero(0, 0).expect("nothing");
+        device.sync().expect("synced");
+        let firsts: Vec<u8> = read(&*device, 0, 4 * block).chunks(block).map(|block| block[0]).collect();
+        assert_eq!(firsts, [1, 0, 0, 1]);
+        assert!(is_invalid(device.zero(1, block as u64)) && is_invalid(device.zero(device.len(), block as u64)));
+    });
+}
+
+#[test]
 fn a_name_is_taken_once() {
     on_every_directory(|directory| {
         let (device, block) = blocks(directory, "d");

@@ -1,4 +1,4 @@
-//! A drive, its folder and its block device, and the order in which they come and go.
+//! A drive or another device, its folder and its block device, and the order in which they come and go.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
-use ishigaki_device::{Drive, DriveSettings};
+use ishigaki_device::{Device, Drive, DriveSettings};
 use ishigaki_fuse::{Mount, MountSettings};
 
 use crate::disk_fs::{DISK, DiskFs};
@@ -37,10 +37,8 @@ const QUEUE: usize = 32;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct EmulatedDisk {
-    // In the order in which they go.
-    device: LoopDevice,
-    drive: Plugged,
-    mount: Mount,
+    disk: BlockDevice,
+    drive: Arc<Drive>,
 }
 
 /// A drive that has power; *drop* pulls it out, so that nobody waits for it any more.
@@ -56,46 +54,96 @@ impl Drop for Plugged {
 impl EmulatedDisk {
     /// Makes a drive, all zeros, on an empty folder, and attaches it.
     pub fn new(settings: DriveSettings, at: &Path) -> Result<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::NotRoot);
-        }
+        check_root()?;
         let wanted = settings.memory;
         if let Some(available) = available_memory().filter(|available| *available < wanted) {
             return Err(Error::Memory { wanted, available });
         }
-        loop_device::detach_dead(at);
         let drive = Arc::new(Drive::new(settings));
-        let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE, below_block_device: true };
-        let mount = Mount::new(DiskFs::new(drive.clone()), at, &how)?;
-        let device = LoopDevice::attach(&at.join(DISK))?;
-        Ok(Self { device, drive: Plugged(drive), mount })
+        let disk = BlockDevice::attach(DiskFs::of_drive(drive.clone()), at, Some(Plugged(drive.clone())))?;
+        Ok(Self { disk, drive })
     }
 
     /// The block device.
     pub fn device(&self) -> &Path {
-        self.device.path()
+        self.disk.path()
     }
 
     /// The drive behind it.
     pub fn drive(&self) -> &Drive {
-        &self.drive.0
+        &self.drive
     }
 
-    /// Whether somebody has the block device for himself: a file system that is mounted, for one.
+    /// As [`BlockDevice::is_in_use`].
     pub fn is_in_use(&self) -> bool {
-        self.device.is_in_use()
+        self.disk.is_in_use()
     }
 
-    /// Whether requests are answered. Somebody else may have unmounted the folder, or detached the block device.
+    /// As [`BlockDevice::is_alive`].
     pub fn is_alive(&self) -> bool {
-        self.mount.is_alive() && self.device.is_attached()
+        self.disk.is_alive()
     }
 }
 
 impl fmt::Debug for EmulatedDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EmulatedDisk({}, {:?})", self.device().display(), self.drive.0)
+        write!(f, "EmulatedDisk({}, {:?})", self.device().display(), self.drive)
     }
+}
+
+/// Any device as a block device of the host.
+///
+/// *Drop* takes the block device and the folder away: a file system that is still mounted on it gets errors from then on, see
+/// [`is_in_use`](Self::is_in_use). *A crash* of the process does the same; the next one on the same folder clears what is left of it.
+pub struct BlockDevice {
+    // In the order in which they go.
+    device: LoopDevice,
+    /// Of a drive, its power.
+    _plugged: Option<Plugged>,
+    mount: Mount,
+}
+
+impl BlockDevice {
+    /// Attaches a device, whose file is in an empty folder.
+    pub fn new(device: Arc<dyn Device>, at: &Path) -> Result<Self> {
+        check_root()?;
+        Self::attach(DiskFs::of_device(device), at, None)
+    }
+
+    /// Mounts the folder and attaches its file.
+    fn attach(files: DiskFs, at: &Path, plugged: Option<Plugged>) -> Result<Self> {
+        loop_device::detach_dead(at);
+        let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE, below_block_device: true };
+        let block_size = files.block_size();
+        let mount = Mount::new(files, at, &how)?;
+        let device = LoopDevice::attach(&at.join(DISK), block_size)?;
+        Ok(Self { device, _plugged: plugged, mount })
+    }
+
+    /// The block device.
+    pub fn path(&self) -> &Path {
+        self.device.path()
+    }
+
+    /// Whether a user has the block device for itself: a file system that is mounted, for one.
+    pub fn is_in_use(&self) -> bool {
+        self.device.is_in_use()
+    }
+
+    /// Whether requests are answered. Another process may have unmounted the folder, or detached the block device.
+    pub fn is_alive(&self) -> bool {
+        self.mount.is_alive() && self.device.is_attached()
+    }
+}
+
+impl fmt::Debug for BlockDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockDevice({})", self.path().display())
+    }
+}
+
+fn check_root() -> Result<()> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
 }
 
 /// How much memory the host can give without taking it from anybody, where it tells.

@@ -1,4 +1,4 @@
-//! The file system of an emulated disk: a folder with three files.
+//! The file system of a disk: a folder with a file that is the disk, and with two more if it is an emulated one.
 
 use std::ffi::CStr;
 use std::io;
@@ -42,18 +42,39 @@ const UNIT: u64 = 512;
 /// The longest that is written to a file that is not the disk.
 const LONGEST_WORD: u32 = 256;
 
-/// One drive as a file, and two small ones beside it.
+/// One device as a file, and of a drive two small ones beside it.
 pub(crate) struct DiskFs {
-    drive: Arc<Drive>,
+    device: Arc<dyn Device>,
+    drive: Option<Arc<Drive>>,
 }
 
 impl DiskFs {
-    pub(crate) fn new(drive: Arc<Drive>) -> Self {
-        Self { drive }
+    /// Of a drive.
+    pub(crate) fn of_drive(drive: Arc<Drive>) -> Self {
+        Self { device: drive.clone(), drive: Some(drive) }
+    }
+
+    /// Of any device.
+    pub(crate) fn of_device(device: Arc<dyn Device>) -> Self {
+        Self { device, drive: None }
+    }
+
+    /// Bytes of a block of the disk.
+    pub(crate) fn block_size(&self) -> usize {
+        self.device.promise().block_size
+    }
+
+    fn drive(&self) -> io::Result<&Drive> {
+        self.drive.as_deref().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// The files that there are.
+    fn files(&self) -> &'static [(&'static str, u64, u32)] {
+        if self.drive.is_some() { &FILES } else { &FILES[..1] }
     }
 
     fn attributes(&self, number: u64) -> io::Result<stat64> {
-        let mode = match FILES.iter().find(|(_, known, _)| *known == number) {
+        let mode = match self.files().iter().find(|(_, known, _)| *known == number) {
             Some((_, _, mode)) => *mode,
             None if number == ROOT_NUMBER => DIRECTORY,
             None => return Err(Errno::NOENT.into()),
@@ -66,40 +87,41 @@ impl DiskFs {
         stat.st_blksize = SECTOR as i64;
         (stat.st_uid, stat.st_gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         if number == DISK_NUMBER {
-            stat.st_size = self.drive.len() as i64;
-            stat.st_blocks = self.drive.len().div_ceil(UNIT) as i64;
+            stat.st_size = self.device.len() as i64;
+            stat.st_blocks = self.device.len().div_ceil(UNIT) as i64;
         }
         Ok(stat)
     }
 
     fn read_disk(&self, writer: &mut dyn ZeroCopyWriter, size: u32, offset: u64) -> io::Result<usize> {
-        let there = self.drive.len().saturating_sub(offset).min(size.into());
+        let there = self.device.len().saturating_sub(offset).min(size.into());
         let mut bytes = AlignedBuffer::zeroed(there as usize);
-        self.drive.read_at(offset, &mut bytes).map_err(answer)?;
+        self.device.read_at(offset, &mut bytes).map_err(answer)?;
         writer.write_all(&bytes)?;
         Ok(bytes.len())
     }
 
     fn write_disk(&self, reader: &mut dyn ZeroCopyReader, size: u32, offset: u64, flags: u32) -> io::Result<usize> {
-        if offset.checked_add(size.into()).is_none_or(|end| end > self.drive.len()) {
+        if offset.checked_add(size.into()).is_none_or(|end| end > self.device.len()) {
             return Err(Errno::NOSPC.into());
         }
         let mut bytes = AlignedBuffer::zeroed(size as usize);
         reader.read_exact(&mut bytes)?;
         // `O_SYNC` has the bit of `O_DSYNC` in it.
         let written = if flags & OFlags::DSYNC.bits() != 0 {
-            self.drive.write_durable(offset, &bytes)
+            self.device.write_durable(offset, &bytes)
         } else {
-            self.drive.write_at(offset, &bytes)
+            self.device.write_at(offset, &bytes)
         };
         written.map_err(answer)?;
         Ok(bytes.len())
     }
 
     fn switch(&self, reader: &mut dyn ZeroCopyReader, size: u32) -> io::Result<usize> {
+        let drive = self.drive()?;
         let mut text = vec![0; size.min(LONGEST_WORD) as usize];
         reader.read_exact(&mut text)?;
-        Switch::read(&text).filter(|_| size <= LONGEST_WORD).ok_or(Errno::INVAL)?.apply(&self.drive);
+        Switch::read(&text).filter(|_| size <= LONGEST_WORD).ok_or(Errno::INVAL)?.apply(drive);
         Ok(text.len())
     }
 }
@@ -110,7 +132,7 @@ fn answer(error: Error) -> io::Error {
     match error {
         Error::Invalid { .. } => Errno::INVAL,
         Error::NoSpace { .. } => {
-            tracing::error!("the disk may take no more memory");
+            tracing::error!("there is no more room for what is written to the disk");
             Errno::NOSPC
         }
         _ => Errno::IO,
@@ -136,7 +158,7 @@ impl FileSystem for DiskFs {
     }
 
     fn lookup(&self, _: &Context, parent: u64, name: &CStr) -> io::Result<Entry> {
-        let file = FILES.iter().find(|(known, ..)| parent == ROOT_NUMBER && name.to_bytes() == known.as_bytes());
+        let file = self.files().iter().find(|(known, ..)| parent == ROOT_NUMBER && name.to_bytes() == known.as_bytes());
         let (_, number, _) = *file.ok_or(Errno::NOENT)?;
         let attr = self.attributes(number)?;
         Ok(Entry { inode: number, attr, attr_timeout: BELIEF, entry_timeout: BELIEF, ..Entry::default() })
@@ -179,8 +201,8 @@ impl FileSystem for DiskFs {
     ) -> io::Result<usize> {
         match inode {
             DISK_NUMBER => self.read_disk(w, size, offset),
-            POWER_NUMBER => tell(&control::power_text(&self.drive), w, size, offset),
-            STATUS_NUMBER => tell(&control::status_text(&self.drive), w, size, offset),
+            POWER_NUMBER => tell(&control::power_text(self.drive()?), w, size, offset),
+            STATUS_NUMBER => tell(&control::status_text(self.drive()?), w, size, offset),
             _ => Err(Errno::BADF.into()),
         }
     }
@@ -206,7 +228,7 @@ impl FileSystem for DiskFs {
     }
 
     fn fsync(&self, _: &Context, inode: u64, _: bool, _: u64) -> io::Result<()> {
-        if inode == DISK_NUMBER { self.drive.sync().map_err(answer) } else { Ok(()) }
+        if inode == DISK_NUMBER { self.device.sync().map_err(answer) } else { Ok(()) }
     }
 
     fn fallocate(&self, _: &Context, inode: u64, _: u64, mode: u32, offset: u64, length: u64) -> io::Result<()> {
@@ -216,7 +238,8 @@ impl FileSystem for DiskFs {
         if inode != DISK_NUMBER || !makes_zeros.contains(&mode) {
             return Err(Errno::OPNOTSUPP.into());
         }
-        self.drive.trim(offset, length).map_err(answer)
+        // The kernel asks for both in this way, and there must be zeros then.
+        self.device.zero(offset, length).map_err(answer)
     }
 
     fn opendir(&self, _: &Context, inode: u64, _: u32) -> io::Result<(Option<u64>, OpenOptions)> {
@@ -233,7 +256,7 @@ impl FileSystem for DiskFs {
         add_entry: &mut dyn FnMut(DirEntry<'_>) -> io::Result<usize>,
     ) -> io::Result<()> {
         let folders = [(".", ROOT_NUMBER, KIND_DIRECTORY), ("..", ROOT_NUMBER, KIND_DIRECTORY)];
-        let files = FILES.map(|(name, number, _)| (name, number, KIND_FILE));
+        let files = self.files().iter().map(|(name, number, _)| (*name, *number, KIND_FILE));
         for ((name, ino, type_), next) in folders.into_iter().chain(files).zip(1..).skip(offset as usize) {
             if add_entry(DirEntry { ino, offset: next, type_, name: name.as_bytes() })? == 0 {
                 break;

@@ -15,7 +15,7 @@
 //! | `power` | reads as `on` or `off`; written to, `cut`, `cut SEED` or `on` |
 //! | `status` | what the drive was asked for, a word and a number on each line |
 //!
-//! Nothing of it outlives the process: the bytes are in memory.
+//! Nothing of it outlives the process: the bytes are in memory. A [`BlockDevice`] is the same for any other device, without the two small files.
 //!
 //! Parts: `disk` joins the others, `disk_fs` is the file system, `control` what its small files say, `loop_device` the
 //! block device.
@@ -27,5 +27,5 @@ mod error;
 mod loop_device;
 
 pub use control::{cut_power, restore_power};
-pub use disk::{EmulatedDisk, available_memory};
+pub use disk::{BlockDevice, EmulatedDisk, available_memory};
 pub use error::{Error, Result};

@@ -31,8 +31,8 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Attaches that file to a free device.
-    pub(crate) fn attach(file: &Path) -> Result<Self> {
+    /// Attaches that file to a free device whose blocks have that many bytes.
+    pub(crate) fn attach(file: &Path, block_size: usize) -> Result<Self> {
         let failed = |step| move |cause| Error::Loop { path: file.to_owned(), step, cause };
         let control = open("/dev/loop-control".as_ref()).map_err(failed("opening /dev/loop-control"))?;
         let backing = OpenOptions::new().read(true).write(true).custom_flags(flags(OFlags::DIRECT)).open(file);
@@ -42,7 +42,7 @@ impl LoopDevice {
                 ioctl::free_device(control.as_fd()).map_err(|errno| failed("LOOP_CTL_GET_FREE")(errno.into()))?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let opened = open(&path).map_err(failed("opening the device"))?;
-            match ioctl::configure(opened.as_fd(), backing.as_fd()) {
+            match ioctl::configure(opened.as_fd(), backing.as_fd(), block_size as u32) {
                 Ok(()) => {
                     // It can not go while it is open.
                     let device = Self { attached: attachment(&path), path };

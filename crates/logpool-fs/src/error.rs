@@ -128,3 +128,12 @@ impl Error {
         }
     }
 }
+
+impl From<ishigaki_virtio::Error> for Error {
+    fn from(error: ishigaki_virtio::Error) -> Self {
+        match error {
+            ishigaki_virtio::Error::Thread { path, cause } => Self::Thread { path, cause },
+            ishigaki_virtio::Error::Socket { path, cause } => Self::Socket { path, cause },
+        }
+    }
+}

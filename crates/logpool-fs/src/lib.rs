@@ -32,7 +32,6 @@ mod attributes;
 mod errno;
 mod error;
 mod inheritance;
-mod listening;
 mod mount;
 mod place;
 mod pool_fs;

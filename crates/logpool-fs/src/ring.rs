@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use ishigaki_logpool::{Member, MemberDirectory};
 use ishigaki_shm::{Server, ServerSettings};
+use ishigaki_virtio::{bind, clear, is_socket};
 
-use crate::listening::{bind, clear, is_socket};
 use crate::{Access, Error, Result};
 
 /// A member that one process after the other can use as a directory of devices.

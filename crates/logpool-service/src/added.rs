@@ -4,18 +4,17 @@
 //! pool itself must know of a member (name, profile, limits) is in the pool's roster as well; where it is mounted and whose
 //! its files are concerns this host, and is here.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use ishigaki_service::stored;
 use serde::{Deserialize, Serialize};
 
 use crate::config::read;
 use crate::{Error, MemberConfig, Result};
 
 const NAME: &str = "members.toml";
-const NEW: &str = "members.toml.new";
 
 const HEAD: &str = "\
 # Members that `ishigaki log add` has taken in. The service replaces this file; change it only while none runs.
@@ -36,8 +35,8 @@ struct Written {
 
 /// Makes the file's name durable, which a process that was killed may have left to the page cache.
 pub(crate) fn settle(data: &Path) -> Result<()> {
-    let synced = File::open(data).and_then(|directory| directory.sync_all());
-    synced.map_err(|cause| Error::File { path: path(data), cause })
+    let path = path(data);
+    stored::settle(&path).map_err(|cause| Error::File { path, cause })
 }
 
 /// The members; none where there is no file.
@@ -56,16 +55,7 @@ pub(crate) fn store(data: &Path, members: &[MemberConfig]) -> Result<()> {
     let failed = |cause| Error::File { path: path(data), cause };
     let text = toml::to_string(&Written { member: members.to_vec() })
         .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let new = data.join(NEW);
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(HEAD.as_bytes())?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path(data))?;
-        File::open(data)?.sync_all()
-    };
-    write().map_err(failed)
+    stored::replace(&path(data), [HEAD, &text].concat().as_bytes()).map_err(failed)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::takeover::Heading;
 use crate::{
     Changed, Error, Limits, LimitsSet, MemberConfig, Owner, RebuiltFiles, Result, ScrubRate, Status, Verified,
 };
-use ishigaki_service::asking::until_taken;
+use ishigaki_service::asking::{kind_of, until_taken};
 use ishigaki_service::door::{PATIENCE, answer, hear};
 use ishigaki_service::socket::{gone, through};
 
@@ -143,27 +143,8 @@ pub struct Removed {
 
 impl Reply {
     pub(crate) fn of(outcome: Result<Self>) -> Self {
-        outcome
-            .unwrap_or_else(|error| Self::Refused { kind: word(error.kind()).to_owned(), message: error.to_string() })
+        outcome.unwrap_or_else(|error| Self::Refused { kind: error.kind().to_string(), message: error.to_string() })
     }
-}
-
-const KINDS: [(ErrorKind, &str); 7] = [
-    (ErrorKind::Conflict, "conflict"),
-    (ErrorKind::Invalid, "invalid"),
-    (ErrorKind::Exhausted, "exhausted"),
-    (ErrorKind::Unavailable, "unavailable"),
-    (ErrorKind::Corrupt, "corrupt"),
-    (ErrorKind::Closed, "closed"),
-    (ErrorKind::Cancelled, "cancelled"),
-];
-
-fn word(kind: ErrorKind) -> &'static str {
-    KINDS.iter().find(|(other, _)| *other == kind).map_or("unavailable", |(_, word)| word)
-}
-
-fn kind_of(word: &str) -> ErrorKind {
-    KINDS.iter().find(|(_, other)| *other == word).map_or(ErrorKind::Unavailable, |(kind, _)| *kind)
 }
 
 /// Where the socket is.
@@ -215,7 +196,7 @@ pub(crate) fn serve(mut stream: UnixStream, reply: impl Fn(Request, &mut UnixStr
             Ok(request) => reply(request, &mut stream),
             Err(error) => {
                 let message = format!("no question: {error}");
-                Some(Reply::Refused { kind: word(ErrorKind::Invalid).to_owned(), message })
+                Some(Reply::Refused { kind: ErrorKind::Invalid.to_string(), message })
             }
         };
         reply.map_or(Ok(()), |reply| say(&mut stream, &reply))

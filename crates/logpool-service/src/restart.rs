@@ -15,10 +15,10 @@
 //! as long as the ticket is in the data directory. Every service takes that away before it answers for any mount, so that
 //! descriptors fit the pool as its last service has left it, or are of no use: a service that dies has left no ticket.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ishigaki_logpool_fs::{Inheritance, Table};
@@ -26,7 +26,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use crate::takeover::{MOST, Parcel, VERSION};
-use ishigaki_service::{Kept, Supervisor};
+use ishigaki_service::{Kept, Supervisor, stored};
 
 /// The name of the table with the service manager.
 const TABLE: &str = "ishigaki-table";
@@ -35,7 +35,6 @@ const DEVICE: &str = "ishigaki-mount-";
 
 /// The ticket in the data directory.
 const TICKET: &str = "restart-ticket";
-const NEW: &str = "restart-ticket.new";
 
 /// Bytes of the longest line before a table.
 const LONGEST_HEADING: usize = 4096;
@@ -242,12 +241,7 @@ pub(crate) fn fits(data: &Path, wanted: &str) -> bool {
 }
 
 fn store_ticket(data: &Path, ticket: &str) -> io::Result<()> {
-    let new = data.join(NEW);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    writeln!(file, "{ticket}")?;
-    file.sync_all()?;
-    fs::rename(&new, data.join(TICKET))?;
-    File::open(data)?.sync_all()
+    stored::replace(&data.join(TICKET), format!("{ticket}\n").as_bytes())
 }
 
 /// Takes the ticket away, durably: from here on nothing that a service manager has kept fits the pool. Where mounts are to be gone on
@@ -265,7 +259,7 @@ pub(crate) fn take_ticket(data: &Path, wanted: Option<&str>) -> io::Result<()> {
     }
     if found.is_some() {
         fs::remove_file(data.join(TICKET))?;
-        File::open(data)?.sync_all()?;
+        stored::settle(&data.join(TICKET))?;
     }
     Ok(())
 }

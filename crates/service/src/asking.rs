@@ -8,6 +8,8 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ishigaki_base::ErrorKind;
+
 /// For how long a question is put again.
 const PATIENCE: Duration = Duration::from_secs(5);
 const NAP: Duration = Duration::from_millis(20);
@@ -25,6 +27,20 @@ pub fn until_taken<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             outcome => return outcome,
         }
     }
+}
+
+/// The kind of a refusal, as a service has written it; one that is not known may be tried again.
+pub fn kind_of(word: &str) -> ErrorKind {
+    let kinds = [
+        ErrorKind::Conflict,
+        ErrorKind::Invalid,
+        ErrorKind::Exhausted,
+        ErrorKind::Unavailable,
+        ErrorKind::Corrupt,
+        ErrorKind::Closed,
+        ErrorKind::Cancelled,
+    ];
+    kinds.into_iter().find(|kind| kind.to_string() == word).unwrap_or(ErrorKind::Unavailable)
 }
 
 fn is_untaken(error: &io::Error) -> bool {

@@ -11,6 +11,7 @@
 //! - [`Page`] writes figures in Prometheus' words.
 //! - [`handing`] is what two processes need when one takes the place of the other.
 //! - [`socket`] reaches a control socket wherever it lies.
+//! - [`stored`] replaces the small files that a service keeps, durably.
 //! - [`Supervisor`] is the service manager.
 //!
 //! Which figures there are, what is asked through a control socket, and what goes to the next process is the services' own.
@@ -21,6 +22,7 @@ pub mod handing;
 pub mod http;
 mod page;
 pub mod socket;
+pub mod stored;
 mod supervisor;
 
 pub use page::Page;

@@ -85,6 +85,13 @@ impl Machine {
         self.arguments(["-chardev", &chardev, "-device", "vhost-user-fs-pci,chardev=log,tag=log"])
     }
 
+    /// With the disk, `/dev/vda`, that a service has on this socket. When the service ends, QEMU connects to the next one.
+    #[must_use]
+    pub fn with_volume(self, socket: &Path) -> Self {
+        let chardev = format!("socket,id=volume,path={},reconnect=1", socket.display());
+        self.arguments(["-chardev", &chardev, "-device", "vhost-user-blk-pci,chardev=volume"])
+    }
+
     /// With a disk, `/dev/vda`. What the guest was told is written is with this host, which may not be durable yet.
     #[must_use]
     pub fn with_disk(self, file: &Path) -> Self {

@@ -41,9 +41,13 @@ struct Part {
 const IMAGE: Part = Part {
     name: "initramfs",
     packages: &["busybox-static"],
-    modules: &["virtio_pci", "virtiofs"],
+    modules: &["virtio_pci", "virtiofs", "virtio_blk", "crc32c_generic", "ext4"],
     files: &["bin/busybox"],
-    tasks: &[("records", include_str!("guest/records.sh")), ("names", include_str!("guest/names.sh"))],
+    tasks: &[
+        ("records", include_str!("guest/records.sh")),
+        ("names", include_str!("guest/names.sh")),
+        ("disk", include_str!("guest/disk.sh")),
+    ],
 };
 
 /// Additions, each with its libraries.
@@ -58,7 +62,7 @@ const ADDITIONS: &[Part] = &[
     Part {
         name: "mariadb",
         packages: &["mariadb-server-core", "mariadb-client-core", "zlib1g"],
-        modules: &["virtio_blk", "crc32c_generic", "ext4"],
+        modules: &[],
         files: &["usr/sbin/mariadbd", "usr/bin/mariadb", "usr/share/mysql/english", "usr/share/mysql/charsets"],
         tasks: &[("mariadb", include_str!("guest/mariadb.sh"))],
     },

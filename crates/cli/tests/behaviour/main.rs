@@ -17,6 +17,7 @@ mod served;
 mod sql;
 mod terminal;
 mod tpch;
+mod volume;
 
 use program::Program;
 
@@ -38,6 +39,11 @@ fn help_shows_examples_and_exit_codes() {
         &["migrate", "status"],
         &["migrate", "verify"],
         &["migrate", "finish"],
+        &["volume"],
+        &["volume", "pool", "create"],
+        &["volume", "serve"],
+        &["volume", "create"],
+        &["volume", "agent"],
         &["bench", "commit"],
         &["bench", "bank"],
         &["bench", "tpcc"],

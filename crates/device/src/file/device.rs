@@ -15,6 +15,7 @@ use super::access::{self, Access, Caching};
 use super::lock;
 use super::queue::Queue;
 use super::{Calls, Run, Transfer, failed, read_only, refused};
+use crate::device::write_zeros;
 use crate::request::Bounds;
 use crate::{Device, DirectoryLock, Error, MAX_BLOCK_SIZE, Promise, Result};
 
@@ -217,6 +218,11 @@ impl FileDevice {
         let needed = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         move |errno| refused(Path::new(&self.name), "write", needed, errno)
     }
+
+    /// Makes a hole, whose blocks the medium has back.
+    fn punch(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, access::PUNCH, offset, length))
+    }
 }
 
 impl Device for FileDevice {
@@ -288,7 +294,7 @@ impl Device for FileDevice {
         if !self.promise.trim || length == 0 {
             return Ok(());
         }
-        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, access::PUNCH, offset, length)) {
+        match self.punch(offset, length) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP) => {
                 if !self.trim_refused.swap(true, Ordering::Relaxed) {
@@ -297,6 +303,20 @@ impl Device for FileDevice {
                 Ok(())
             }
             Err(errno) => Err(self.failed("trim", errno)),
+        }
+    }
+
+    fn zero(&self, offset: u64, length: u64) -> Result<()> {
+        self.bounds().check_range(offset, length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        self.check_writable("write")?;
+        // A hole of a file reads as zeros, and so does that of a block device, by the kernel's word.
+        match self.punch(offset, length) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP) => write_zeros(self, offset, length),
+            Err(errno) => Err(self.failed("write", errno)),
         }
     }
 }

@@ -315,3 +315,24 @@ fn what_can_only_be_read_is_read_and_a_lock_for_readers_is_shared() {
     let writer = directory.lock_to_read().expect("free again");
     assert!(matches!(writer, ReadLock::Sole(_)));
 }
+
+#[test]
+fn a_device_that_is_made_longer_keeps_its_bytes_and_has_its_space() {
+    use std::os::unix::fs::MetadataExt;
+    let (_place, directory) = in_temporary(Caching::Avoided);
+    let device = directory.reserve("d", 8192).expect("created");
+    let mut bytes = AlignedBuffer::zeroed(8192);
+    bytes.fill(7);
+    device.write_at(0, &bytes).expect("written");
+    let longer = directory.grow("d", 1 << 20).expect("longer");
+    assert_eq!((device.len(), longer.len()), (8192, 1 << 20));
+    assert!(fs::metadata(directory.path().join("d")).expect("there").blocks() * 512 >= 1 << 20);
+    let mut read = AlignedBuffer::zeroed(1 << 20);
+    longer.read_at(0, &mut read).expect("read");
+    assert!(read[..8192].iter().all(|&byte| byte == 7) && read[8192..].iter().all(|&byte| byte == 0));
+    assert_eq!(directory.grow("d", 1 << 20).expect("as it is").len(), 1 << 20);
+    assert!(matches!(directory.grow("d", 8192), Err(Error::Invalid { .. })), "shorter");
+    assert!(matches!(directory.grow("none", 8192), Err(Error::NotFound { .. })));
+    assert!(directory.grow("d", 1 << 60).is_err());
+    assert_eq!(directory.open("d").expect("there").len(), 1 << 20, "as it was");
+}

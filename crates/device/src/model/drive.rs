@@ -379,6 +379,11 @@ impl Device for Drive {
         state.trim(offset, length);
         Ok(())
     }
+
+    /// What is trimmed reads as zeros here.
+    fn zero(&self, offset: u64, length: u64) -> Result<()> {
+        self.trim(offset, length)
+    }
 }
 
 impl fmt::Debug for Drive {

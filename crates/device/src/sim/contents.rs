@@ -44,6 +44,11 @@ impl Contents {
         self.length
     }
 
+    /// Becomes longer by zeros.
+    pub(super) fn grow(&mut self, length: u64) {
+        self.length = length;
+    }
+
     /// Fills `buffer` with what reads see.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) {
         for (sector, bytes) in sectors(offset, buffer.len() as u64).zip(buffer.chunks_exact_mut(SECTOR)) {

@@ -11,6 +11,7 @@ use super::SimSettings;
 use super::contents::Contents;
 use super::fault::{Class, Counts, Fate, Fault};
 use super::names::Names;
+use crate::request::check_longer;
 use crate::{Error, Result};
 
 /// A device's identity, whatever its name; never used twice on one medium.
@@ -157,6 +158,25 @@ impl Medium {
         self.devices.insert(id, Held::unused(Contents::new(length)));
         self.names.name(name, id);
         outcome(fate, name, "create")?;
+        Ok(id)
+    }
+
+    /// Makes a device longer. One that fails or is cut may have become so.
+    pub(super) fn grow(&mut self, name: &str, length: u64) -> Result<Id> {
+        self.check_power(name)?;
+        let id = self.find(name)?;
+        let before = self.contents_mut(id).length();
+        check_longer(name, before, length)?;
+        let used: u64 = self.devices.values().map(|held| held.contents.length()).sum();
+        let more = length - before;
+        if self.settings.capacity.is_some_and(|capacity| used.saturating_add(more) > capacity.as_u64()) {
+            return Err(Error::NoSpace { name: name.to_owned(), needed: more });
+        }
+        let fate = self.operation(Class::Other);
+        if fate == Fate::Succeeds || self.rng.bool() {
+            self.contents_mut(id).grow(length);
+        }
+        outcome(fate, name, "grow")?;
         Ok(id)
     }
 

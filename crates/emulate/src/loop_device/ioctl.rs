@@ -73,11 +73,11 @@ pub(super) fn free_device(control: BorrowedFd<'_>) -> Result<i32> {
     unsafe { ioctl(control, GetFree) }
 }
 
-/// Attaches a file that was opened for direct I/O, in sectors.
-pub(super) fn configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<()> {
+/// Attaches a file that was opened for direct I/O, in blocks of that many bytes.
+pub(super) fn configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_size: u32) -> Result<()> {
     let config = Config {
         file: file.as_raw_fd().cast_unsigned(),
-        block_size: ishigaki_device::SECTOR as u32,
+        block_size,
         info: Info { flags: DIRECT, ..Info::default() },
         reserved: [0; 8],
     };

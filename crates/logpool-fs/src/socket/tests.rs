@@ -2,12 +2,15 @@
 
 use ishigaki_device::{Directory, MemoryDirectory};
 use ishigaki_logpool::{MemberSettings, Pool, Settings};
+use virtio_queue::QueueOwnedT;
 use virtio_queue::desc::RawDescriptor;
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::mock::MockSplitQueue;
-use vm_memory::{Bytes, GuestAddress};
+use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryMmap};
 
 use super::*;
+
+type Memory = ishigaki_virtio::Memory;
 
 /// Where in the memory a request lies, and where its answer goes.
 const ASKED: GuestAddress = GuestAddress(0x10_000);
@@ -21,18 +24,16 @@ const READ: u32 = 15;
 const FSYNC: u32 = 20;
 const FORGET: u32 = 2;
 
-fn device() -> (Pool, Device) {
+fn device() -> (Pool, Files) {
     let pool =
         Pool::open_together(Arc::new(MemoryDirectory::new()) as Arc<dyn Directory>, Settings::default()).unwrap();
     let member = pool.add("guest", MemberSettings::default()).unwrap();
-    let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-    let ending = Ending { flag: AtomicBool::new(false), bell, is_connected: Mutex::new(false) };
     let fs = PoolFs::new(member, Access::own(), Calendar::new(std::time::SystemTime::now));
-    (pool, Device::new(fs, Arc::new(ending)).unwrap().0)
+    (pool, Files(Server::new(fs)))
 }
 
 /// Asks, with so much room for an answer. Gives the length that is told, and the error of an answer.
-fn ask(device: &Device, asks: u32, arguments: &[u8], room: u32) -> Option<(u32, i32)> {
+fn ask(device: &Files, when: When, asks: u32, arguments: &[u8], room: u32) -> Option<(u32, i32)> {
     let memory = Memory::new(GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 1 << 20)]).unwrap());
     let guard = memory.memory();
     let mut request =
@@ -51,7 +52,7 @@ fn ask(device: &Device, asks: u32, arguments: &[u8], room: u32) -> Option<(u32, 
     rings.build_desc_chain(&parts).unwrap();
     let mut queue: virtio_queue::Queue = rings.create_queue().unwrap();
     let chain: Chain = queue.iter(memory.memory()).unwrap().next().unwrap();
-    let told = device.answer(&chain)?;
+    let told = device.answer(&chain, when)?;
     if told == 0 {
         return Some((0, 0));
     }
@@ -66,23 +67,18 @@ fn ask(device: &Device, asks: u32, arguments: &[u8], room: u32) -> Option<(u32, 
 fn what_is_refused_is_an_error_for_the_machine_and_never_a_success() {
     let refused = Some((ANSWER as u32, -Errno::IO.raw_os_error()));
     let (_pool, device) = device();
-    assert_eq!(ask(&device, GETATTR, &[0; 16], 200).unwrap().1, 0, "it answers");
-    assert_eq!(ask(&device, FSYNC, &[], 200), refused, "what it lacks its length says");
+    assert_eq!(ask(&device, When::Serving, GETATTR, &[0; 16], 200).unwrap().1, 0, "it answers");
+    assert_eq!(ask(&device, When::Serving, FSYNC, &[], 200), refused, "what it lacks its length says");
 
-    device.ending.begin();
-    assert_eq!(ask(&device, FSYNC, &[0; 16], 200), refused, "it is ending");
-    assert_eq!(ask(&device, FORGET, &[0; 8], 0), Some((0, 0)), "nobody waits for that");
-
-    let (_pool, device) = self::device();
-    device.is_broken.store(true, Ordering::SeqCst);
-    assert_eq!(ask(&device, FSYNC, &[0; 16], 200), refused, "a request had panicked");
+    assert_eq!(ask(&device, When::Refusing, FSYNC, &[0; 16], 200), refused, "it is ending");
+    assert_eq!(ask(&device, When::Refusing, FORGET, &[0; 8], 0), Some((0, 0)), "nobody waits for that");
 }
 
 #[test]
 fn what_has_no_room_for_an_answer_gets_none() {
     let (_pool, device) = device();
     for room in [0, 1, ANSWER as u32 - 1] {
-        assert_eq!(ask(&device, FSYNC, &[0; 16], room), None, "{room}");
+        assert_eq!(ask(&device, When::Serving, FSYNC, &[0; 16], room), None, "{room}");
     }
 }
 
@@ -91,6 +87,6 @@ fn nobody_has_more_read_than_a_kernel_asks_for() {
     let (_pool, device) = device();
     let mut read = [0; 40];
     read[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
-    let (_, error) = ask(&device, READ, &read, 4096).unwrap();
+    let (_, error) = ask(&device, When::Serving, READ, &read, 4096).unwrap();
     assert_eq!(error, -Errno::INVAL.raw_os_error());
 }

@@ -55,6 +55,7 @@ pub(super) const BASE: &[&str] = &[
     "sync",
     "taskset",
     "unshare",
+    "fstrim",
 ];
 
 pub(super) const NEEDS: &[Need] = &[
@@ -91,9 +92,18 @@ pub(super) const NEEDS: &[Need] = &[
         installs: true,
     },
     Need {
-        what: "mkfs.ext4, fsck.ext4, debugfs, chattr and filefrag",
+        what: "mkfs.ext4, fsck.ext4, e2fsck, debugfs, chattr and filefrag",
         why: "the tests of what a file system sees on a disk",
-        means: Means::Programs(&["mkfs.ext4", "/sbin/mkfs.ext4", "fsck.ext4", "debugfs", "chattr", "filefrag"]),
+        means: Means::Programs(&[
+            "mkfs.ext4",
+            "/sbin/mkfs.ext4",
+            "fsck.ext4",
+            "e2fsck",
+            "/sbin/e2fsck",
+            "debugfs",
+            "chattr",
+            "filefrag",
+        ]),
         packages: &["e2fsprogs"],
         without: Without::Skips,
         installs: true,

@@ -10,7 +10,7 @@ use std::path::Path;
 const LONGEST: usize = 107;
 
 /// Whether there is a socket of that name.
-pub(crate) fn is_socket(path: &Path) -> bool {
+pub fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
@@ -20,7 +20,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Sees that a socket can have that name, and takes away one that nobody listens on.
-pub(crate) fn clear(path: &Path) -> io::Result<()> {
+pub fn clear(path: &Path) -> io::Result<()> {
     if path.as_os_str().len() > LONGEST {
         let reason = format!("a socket's path has room for {LONGEST} bytes; choose a shorter one");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
@@ -39,7 +39,7 @@ pub(crate) fn clear(path: &Path) -> io::Result<()> {
 }
 
 /// Makes the socket, in place of one that nobody listens on.
-pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
+pub fn bind(path: &Path) -> io::Result<UnixListener> {
     clear(path)?;
     // Nobody else may connect before its mode says so: it is made where nobody else comes, and gets its name then; never that
     // of something else.

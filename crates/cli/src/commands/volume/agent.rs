@@ -1,0 +1,161 @@
+//! `ishigaki volume agent`: in a guest, tells the host what it knows of its volume.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command as Process;
+use std::time::Duration;
+
+use clap::Args;
+use ishigaki_volume_service::agent::{Error, Gathered, Message, Rate, gather, send};
+use serde_json::json;
+
+use crate::commands::ends::{Ends, say};
+use crate::commands::parse_seconds;
+use crate::failure::{EXIT_CODES, Failure};
+use crate::human::Count;
+
+const EXAMPLES: &str = "\
+Examples:
+  ishigaki volume agent --to 192.0.2.1:9118 --volume orders --token-file /etc/ishigaki/token /var/lib/postgresql
+  ishigaki volume agent … --postgresql /var/lib/postgresql/15/main    tables by their names, and committed transactions
+  ishigaki volume agent … --work 'mariadb -Ne \"show global status like \\\"Com_commit\\\"\" | cut -f2' /var/lib/mysql
+  ishigaki volume agent … --once                                      tells once, and ends";
+
+/// How soon it looks again at the earliest.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// What a server has committed and rolled back since it was set up.
+const TRANSACTIONS: &str = "psql -AtX -d postgres -c 'SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database'";
+
+const POSTGRESQL: &str = "The data directory of PostgreSQL: its tables are told by name, and its transactions are the work. Asks it by `psql`, as the user of this process";
+
+/// The files of a database's tables and indexes, from its own folder on.
+const TABLES: &str = "SELECT pg_relation_filepath(oid), current_database() || '.' || relname FROM pg_class WHERE pg_relation_filepath(oid) IS NOT NULL";
+const DATABASES: &str = "SELECT datname FROM pg_database WHERE datallowconn";
+
+/// In a virtual machine: tell the host where files lie on the volume, and how much work is done
+///
+/// The host brings what is hot to flash by files then, and not by places on the disk; and for how much of its time it may, it decides by the work that is done. It is a hint:
+/// nothing depends on it. Takes root, for the places of files. `ishigaki volume token NAME`, on the host, gives the token.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(super) struct Arguments {
+    /// Directories on the volume, all in one file system
+    #[arg(value_name = "DIR", required_unless_present = "postgresql")]
+    directories: Vec<PathBuf>,
+
+    /// Where the host listens: `agents` in the configuration there
+    #[arg(long, value_name = "HOST:PORT")]
+    to: String,
+
+    /// The volume's name on the host
+    #[arg(long, value_name = "NAME")]
+    volume: String,
+
+    /// A file with the volume's token
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+
+    #[arg(long, value_name = "DIR", help = POSTGRESQL)]
+    postgresql: Option<PathBuf>,
+
+    /// A command that prints a counter of work, which only rises
+    #[arg(long, value_name = "COMMAND", conflicts_with = "postgresql")]
+    work: Option<String>,
+
+    /// How often to look, in seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
+    every: Duration,
+
+    /// Tell once, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Print one JSON object for each time
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let token = fs::read_to_string(&arguments.token_file)
+        .map_err(|error| Failure::file(arguments.token_file.display(), &error))?;
+    let ends = Ends::new(1)?;
+    let mut directories = arguments.directories.clone();
+    directories.splice(0..0, arguments.postgresql.clone());
+    let command = arguments.postgresql.is_some().then_some(TRANSACTIONS).or(arguments.work.as_deref());
+    let mut rate = command.map(Rate::new);
+    let mut told = Gathered::default();
+    loop {
+        let names = if arguments.postgresql.is_some() { tables() } else { BTreeMap::new() };
+        let outcome = tell(arguments, token.trim(), &directories, &names, rate.as_mut(), &mut told);
+        match outcome {
+            Ok(line) => say(&line)?,
+            Err(error) if arguments.once => return Err(refused(error)),
+            // The host, or the server, may be back at any moment.
+            Err(error) => tracing::warn!("{error}; this is tried again"),
+        }
+        if arguments.once || ends.wait_for(arguments.every.max(LEAST)) {
+            return Ok(());
+        }
+    }
+}
+
+fn refused(error: Error) -> Failure {
+    Failure::of(error.kind(), error).without_hint()
+}
+
+/// Tells what has changed. What was told, for people.
+fn tell(
+    arguments: &Arguments,
+    token: &str,
+    directories: &[PathBuf],
+    names: &BTreeMap<PathBuf, String>,
+    rate: Option<&mut Rate>,
+    told: &mut Gathered,
+) -> Result<String, Error> {
+    let gathered = gather(directories, names)?;
+    let work = match rate {
+        Some(rate) => rate.look().unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            None
+        }),
+        None => None,
+    };
+    let mut message = Message { volume: arguments.volume.clone(), token: token.to_owned(), files: None, work };
+    let has_changed = gathered != *told;
+    if has_changed {
+        message = message.with_files(&gathered.files);
+    }
+    let has_layout = send(&arguments.to, &message)?;
+    let files = gathered.files.len() as u64;
+    let extents = gathered.files.iter().map(|file| file.extents.len() as u64).sum::<u64>();
+    let left_out = gathered.left_out;
+    // A host that was started anew is told all of it the next time.
+    *told = if has_layout { gathered } else { Gathered::default() };
+    if arguments.json {
+        let line =
+            json!({ "files": files, "extents": extents, "left_out": left_out, "changed": has_changed, "work": work });
+        return Ok(line.to_string());
+    }
+    let layout = if has_changed { "told" } else { "as before" };
+    let work = work.map(|work| format!(", {work:.1} done a second")).unwrap_or_default();
+    Ok(format!("{} files in {} extents {layout}{work}", Count(files), Count(extents)))
+}
+
+/// The tables and indexes of all databases, by their files; what the server does not tell goes without names.
+fn tables() -> BTreeMap<PathBuf, String> {
+    let ask = |database: &str, query: &str| {
+        let output = Process::new("psql").args(["-AtX", "-F", "\t", "-d", database, "-c", query]).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let databases = ask("postgres", DATABASES).unwrap_or_default();
+    let answers = databases.lines().filter_map(|database| ask(database, TABLES));
+    let mut names = BTreeMap::new();
+    for answer in answers {
+        for (path, name) in answer.lines().filter_map(|line| line.split_once('\t')) {
+            names.insert(PathBuf::from(path), name.to_owned());
+        }
+    }
+    names
+}

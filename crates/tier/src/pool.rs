@@ -1,0 +1,513 @@
+//! A pool: one fast device, and the volumes that share it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use ishigaki_base::{Fields, LogId, crc32c};
+use ishigaki_device::{AlignedBuffer, Device, Directory};
+use parking_lot::{Mutex, RwLock};
+
+use crate::heat::Clock;
+use crate::keeper::{Bell, Keeper};
+use crate::map::{Found, Known, Map};
+use crate::order::Order;
+use crate::record::{Record, SlotId, VERSION, VolumeId};
+use crate::slot::Slot;
+use crate::volume::{Core as VolumeCore, Volume};
+use crate::{BLOCK, Error, Mode, Result, Settings};
+
+/// How the header of a fast device begins.
+const MAGIC: &[u8; 8] = b"ISHItier";
+/// Bytes of it that its checksum, which follows, is of.
+const SUMMED: usize = 24;
+
+/// One fast device, and the volumes that have some of their bytes there.
+///
+/// *Threads*: everything takes `&self` and may be called from any number of threads. *Drop* ends the pool's own thread with the last handle, and does
+/// nothing else: what was not synced may be lost, as with any device. *A crash* at any moment loses nothing that a [`Volume`]'s sync has answered for.
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) core: Arc<Core>,
+    /// Ends with the last handle to the pool; its volumes can do without.
+    _keeper: Option<Arc<Keeper>>,
+}
+
+/// What its volumes share.
+pub(crate) struct Core {
+    pub(crate) map: Map,
+    pub(crate) fast: Arc<dyn Device>,
+    slow: Arc<dyn Directory>,
+    /// Bytes of a chunk.
+    pub(crate) chunk: u64,
+    pub(crate) slots: Vec<Slot>,
+    /// Slots that hold nothing, durably.
+    pub(crate) free: Mutex<Vec<SlotId>>,
+    pub(crate) order: Mutex<Order>,
+    pub(crate) clock: Clock,
+    pub(crate) on_demand: bool,
+    /// From how many bytes on a stream goes past the fast device.
+    pub(crate) bypass: u64,
+    /// The way to ask the thread that keeps slots free, while there is one.
+    pub(crate) bell: Mutex<Option<Bell>>,
+    volumes: RwLock<BTreeMap<VolumeId, Arc<VolumeCore>>>,
+    /// Volumes whose slow device can not be opened, with why. Their slots stay theirs.
+    away: Mutex<BTreeMap<VolumeId, (Known, Error)>>,
+    next: AtomicU32,
+    /// One volume is made or taken away at a time, and the map is not said again meanwhile.
+    changing: Mutex<()>,
+    /// The fast device is synced by one thread.
+    pub(crate) syncing: Mutex<()>,
+    /// How often a sync of the fast device has failed.
+    pub(crate) lost: AtomicU64,
+    /// It was told that it fails.
+    pub(crate) told: AtomicBool,
+}
+
+/// What a pool holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Slots of the fast device.
+    pub slots: u64,
+    /// Of these, slots that hold a chunk.
+    pub used: u64,
+    /// Bytes that are on the fast device.
+    pub valid: u64,
+    /// Of these, bytes that are nowhere else.
+    pub dirty: u64,
+}
+
+impl Pool {
+    /// Opens the pool whose map is in `directory`, or makes one there. Its volumes lie in the directory `slow`, each as a device of its name. The
+    /// caller holds the locks of all three.
+    ///
+    /// A volume whose slow device can not be opened is [away](Self::away); the others are served.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongFast`] when the fast device is another pool's, or has become smaller; [`Error::Damaged`] for a map that is not as it was written.
+    pub fn open(
+        directory: Arc<dyn Directory>,
+        fast: Arc<dyn Device>,
+        slow: Arc<dyn Directory>,
+        settings: &Settings,
+    ) -> Result<Self> {
+        settings.check()?;
+        let (map, mut found) = Map::open(directory, settings)?;
+        let chunk = found.chunk.unwrap_or(settings.chunk.0);
+        let count = (fast.len() / chunk).saturating_sub(1);
+        if count == 0 || u32::try_from(count).is_err() {
+            let reason =
+                format!("the fast device has {} bytes; it takes two chunks of {chunk} bytes at least", fast.len());
+            return Err(Error::invalid(reason));
+        }
+        let header = Header { pool: map.id(), chunk };
+        let there = Header::read(&*fast)?;
+        if found.chunk.is_some() || there.is_some_and(|there| there.pool != header.pool) {
+            header.check(there)?;
+        } else {
+            header.write(&*fast)?;
+            map.append(&Record::Pool { version: VERSION, chunk })?;
+            map.flush()?;
+        }
+        if let Some((last, _)) = found.slots.last_key_value().filter(|(last, _)| u64::from(last.0) >= count) {
+            let needed = (u64::from(last.0) + 2) * chunk;
+            let reason = format!("the fast device has {} bytes, and the pool has {needed} there", fast.len());
+            return Err(Error::WrongFast { reason });
+        }
+        fast.sync()?;
+        let slots: Vec<_> = (0..count).map(|_| Slot::new(chunk)).collect();
+        let mut free = Vec::new();
+        for id in (0..count as u32).map(SlotId) {
+            match found.slots.remove(&id) {
+                Some(mapped) => slots[id.0 as usize].lock().recover(mapped),
+                None => free.push(id),
+            }
+        }
+        free.reverse();
+        let core = Core {
+            map,
+            fast,
+            slow,
+            chunk,
+            slots,
+            free: Mutex::new(free),
+            order: Mutex::new(Order::new(count as usize, settings.eviction)),
+            clock: Clock::started(settings.half_life),
+            on_demand: settings.on_demand,
+            bypass: if settings.bypass.0 == 0 { u64::MAX } else { settings.bypass.0 },
+            bell: Mutex::new(None),
+            volumes: RwLock::default(),
+            away: Mutex::default(),
+            next: AtomicU32::new(found.next),
+            changing: Mutex::default(),
+            syncing: Mutex::default(),
+            lost: AtomicU64::new(0),
+            told: AtomicBool::new(false),
+        };
+        core.open_volumes(found);
+        let core = Arc::new(core);
+        let keeper = if settings.background { Some(Arc::new(Keeper::start(&core)?)) } else { None };
+        Ok(Self { core, _keeper: keeper })
+    }
+
+    /// Makes a volume of `length` bytes, all zero, whose slow device is made with its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a length that is not whole blocks, a name that is taken, or that no device may have.
+    pub fn create(&self, name: &str, length: u64, mode: Mode) -> Result<Volume> {
+        let _one = self.core.changing.lock();
+        self.core.check_new(name)?;
+        check_length(name, length)?;
+        let slow = self.core.slow.reserve(name, length)?;
+        self.core.slow.sync()?;
+        self.core.add(name, slow, mode)
+    }
+
+    /// Makes a volume of what there is: the device of that name in the slow directory, for example the image of a disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a device that is not whole blocks, or is a volume already.
+    pub fn attach(&self, name: &str, mode: Mode) -> Result<Volume> {
+        let _one = self.core.changing.lock();
+        self.core.check_new(name)?;
+        let slow = self.core.slow.open(name)?;
+        check_length(name, slow.len())?;
+        // Its name may be as new as its last user was hasty.
+        self.core.slow.sync()?;
+        self.core.add(name, slow, mode)
+    }
+
+    /// Brings home all that a volume has on the fast device, and gives its slow device back: that has all of it, and is no volume any more. Requests that are
+    /// under way are waited for; later ones are refused.
+    ///
+    /// # Errors
+    ///
+    /// What the devices say. The volume stays in the pool then, stopped.
+    pub fn detach(&self, name: &str) -> Result<()> {
+        let _one = self.core.changing.lock();
+        let volume = self.volume(name)?;
+        let closed = volume.core.close()?;
+        volume.core.check()?;
+        self.core.drain(&volume.core)?;
+        check_whole(&volume.core.known, self.core.slow.open(name)?.len())?;
+        self.core.forget(&volume.core)?;
+        closed.for_good();
+        Ok(())
+    }
+
+    /// Takes a volume away, with all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// What the devices say. After an error its slow device may be there still, and be removed by hand.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let _one = self.core.changing.lock();
+        let volume = self.volume(name)?;
+        let closed = volume.core.close()?;
+        self.core.forget(&volume.core)?;
+        closed.for_good();
+        self.core.slow.remove(name)?;
+        Ok(self.core.slow.sync()?)
+    }
+
+    /// Makes a volume longer, by zeros. Requests that are under way are waited for; handles that are open are refused from then on, as those of a volume that is no
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a length that is less than it has, or not whole blocks; what the slow device says where it can not be made longer: the
+    /// volume is as it was then.
+    pub fn resize(&self, name: &str, length: u64) -> Result<Volume> {
+        let _one = self.core.changing.lock();
+        let before = self.volume(name)?.core;
+        check_length(name, length)?;
+        if length < before.known.length {
+            let reason = format!("volume `{name}` has {} bytes, and can not be made shorter", before.known.length);
+            return Err(Error::invalid(reason));
+        }
+        let closed = before.close()?;
+        before.check()?;
+        self.core.settle(&before)?;
+        let slow = self.core.slow.grow(name, length)?;
+        let known = Known { length, ..before.known.clone() };
+        let after = Arc::new(VolumeCore::new(before.id, known, slow, self.core.chunk));
+        self.core.replace(&before, &after)?;
+        closed.for_good();
+        Ok(Volume { core: after, pool: self.core.clone() })
+    }
+
+    /// The volume of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], or why it is [away](Self::away).
+    pub fn volume(&self, name: &str) -> Result<Volume> {
+        if let Some(core) = self.core.volumes.read().values().find(|volume| volume.known.name == name) {
+            return Ok(Volume { core: core.clone(), pool: self.core.clone() });
+        }
+        let away = self.core.away.lock();
+        let cause = away.values().find(|(known, _)| known.name == name).map(|(_, cause)| cause.clone());
+        Err(cause.unwrap_or_else(|| Error::NotFound { volume: name.to_owned() }))
+    }
+
+    /// The names of the volumes, sorted.
+    pub fn volumes(&self) -> Vec<String> {
+        self.handles().iter().map(|volume| volume.name().to_owned()).collect()
+    }
+
+    /// The volumes, sorted by their names.
+    pub fn handles(&self) -> Vec<Volume> {
+        let handle = |core| Volume { core, pool: self.core.clone() };
+        let mut handles: Vec<_> = self.core.all_volumes().into_iter().map(handle).collect();
+        handles.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        handles
+    }
+
+    /// Volumes whose slow device could not be opened, with why. What they have on the fast device is kept for them.
+    pub fn away(&self) -> Vec<(String, Error)> {
+        self.core.away.lock().values().map(|(known, cause)| (known.name.clone(), cause.clone())).collect()
+    }
+
+    /// Brings all dirty blocks home that are dirty now. They stay on the fast device, too.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; volumes that it does not concern are brought home all the same.
+    pub fn clean(&self) -> Result<()> {
+        let all: Vec<_> = (0..self.core.slots.len() as u32).map(SlotId).collect();
+        self.core.clean(&all)
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk(&self) -> u64 {
+        self.core.chunk
+    }
+
+    /// Slots of the fast device.
+    pub fn slots(&self) -> usize {
+        self.core.slots.len()
+    }
+
+    /// Slots that hold nothing.
+    pub fn free(&self) -> usize {
+        self.core.free.lock().len()
+    }
+
+    /// What it holds.
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures { slots: self.core.slots.len() as u64, used: 0, valid: 0, dirty: 0 };
+        for slot in &self.core.slots {
+            let state = slot.lock();
+            figures.used += u64::from(state.owner.is_some());
+            figures.valid += state.valid.count() * BLOCK;
+            figures.dirty += state.dirty.count() * BLOCK;
+        }
+        figures
+    }
+}
+
+impl Core {
+    /// Opens what the map knows.
+    fn open_volumes(&self, found: Found) {
+        for (id, known) in found.volumes {
+            let opened = self.slow.open(&known.name).map_err(Error::from).and_then(|slow| {
+                check_whole(&known, slow.len())?;
+                // As the fast device: what is read must stay, though a process that was killed has not synced it.
+                slow.sync()?;
+                Ok(slow)
+            });
+            match opened {
+                Ok(slow) => {
+                    let volume = VolumeCore::new(id, known, slow, self.chunk);
+                    self.volumes.write().insert(id, Arc::new(volume));
+                }
+                Err(cause) => {
+                    tracing::error!(volume = known.name, %cause, "a volume can not be opened; the others are served");
+                    self.away.lock().insert(id, (known, cause));
+                }
+            }
+        }
+        for (slot, id) in self.slots.iter().zip(0..) {
+            if let Some((volume, chunk)) = slot.lock().owner
+                && let Some(volume) = self.volumes.read().get(&volume)
+            {
+                volume.chunks[chunk as usize].lock().slot = Some(SlotId(id));
+                self.order.lock().entered(SlotId(id), (volume.id, chunk));
+            }
+        }
+    }
+
+    /// Where a slot begins on the fast device.
+    pub(crate) fn place(&self, slot: SlotId) -> u64 {
+        (u64::from(slot.0) + 1) * self.chunk
+    }
+
+    pub(crate) fn volume(&self, id: VolumeId) -> Option<Arc<VolumeCore>> {
+        self.volumes.read().get(&id).cloned()
+    }
+
+    pub(crate) fn all_volumes(&self) -> Vec<Arc<VolumeCore>> {
+        self.volumes.read().values().cloned().collect()
+    }
+
+    fn check_new(&self, name: &str) -> Result<()> {
+        self.map.check()?;
+        ishigaki_device::check_name(name)?;
+        let is_known = self.volumes.read().values().any(|volume| volume.known.name == name)
+            || self.away.lock().values().any(|(known, _)| known.name == name);
+        if is_known {
+            return Err(Error::invalid(format!("there is a volume `{name}` already")));
+        }
+        Ok(())
+    }
+
+    fn add(self: &Arc<Self>, name: &str, slow: Arc<dyn Device>, mode: Mode) -> Result<Volume> {
+        let id = VolumeId(self.next.fetch_add(1, Ordering::Relaxed));
+        let known = Known { mode, length: slow.len(), name: name.to_owned() };
+        let volume = Arc::new(VolumeCore::new(id, known, slow, self.chunk));
+        self.map.append(&volume.record())?;
+        self.map.flush()?;
+        self.volumes.write().insert(id, volume.clone());
+        Ok(Volume { core: volume, pool: self.clone() })
+    }
+
+    /// Takes a closed volume out of the map, and its slots.
+    fn forget(&self, volume: &VolumeCore) -> Result<()> {
+        // Nothing of it sets out from here on; what is on its way arrives before the map says anything.
+        let known = self.volumes.write().remove(&volume.id);
+        self.come_to_rest(volume);
+        let said = self.map.append(&Record::Gone { id: volume.id }).and_then(|_| self.map.flush());
+        if let Err(error) = said {
+            self.volumes.write().extend(known.map(|known| (volume.id, known)));
+            return Err(error);
+        }
+        for chunk in &volume.chunks {
+            let Some(id) = chunk.lock().slot.take() else { continue };
+            self.slots[id.0 as usize].lock().reset();
+            self.order.lock().removed(id);
+            self.free.lock().push(id);
+        }
+        Ok(())
+    }
+
+    /// Puts a longer volume in the place of a closed one, with its slots.
+    fn replace(&self, before: &Arc<VolumeCore>, after: &Arc<VolumeCore>) -> Result<()> {
+        // As in forgetting it: movements that are under way know the one before.
+        self.volumes.write().remove(&before.id);
+        self.come_to_rest(before);
+        let said = self.map.append(&after.record()).and_then(|_| self.map.flush());
+        if said.is_ok() {
+            for (from, to) in before.chunks.iter().zip(&after.chunks) {
+                std::mem::swap(&mut *from.lock(), &mut *to.lock());
+            }
+            std::mem::swap(&mut *before.touched.lock(), &mut *after.touched.lock());
+        }
+        let is_now = if said.is_ok() { after } else { before };
+        self.volumes.write().insert(before.id, is_now.clone());
+        said
+    }
+
+    /// Waits until no slot of a closed volume is on its way home, nor about to leave its chunk.
+    pub(crate) fn come_to_rest(&self, volume: &VolumeCore) {
+        for chunk in &volume.chunks {
+            let Some(id) = chunk.lock().slot else { continue };
+            let slot = &self.slots[id.0 as usize];
+            let mut state = slot.lock();
+            while state.owner.is_some_and(|owner| owner.0 == volume.id) && (state.users > 0 || state.leaves) {
+                slot.wait(&mut state);
+            }
+        }
+    }
+
+    /// Says the map again where its log has become long.
+    pub(crate) fn keep_short(&self) -> Result<()> {
+        if !self.map.is_long() {
+            return Ok(());
+        }
+        let Some(_alone) = self.changing.try_lock() else { return Ok(()) };
+        self.map.restate(|| {
+            self.map.append(&Record::Pool { version: VERSION, chunk: self.chunk })?;
+            for volume in self.volumes.read().values() {
+                self.map.append(&volume.record())?;
+            }
+            for (&id, (known, _)) in &*self.away.lock() {
+                self.map.append(&known.record(id))?;
+            }
+            for (slot, id) in self.slots.iter().zip(0..) {
+                let state = slot.lock();
+                if let Some(mapped) = &state.recorded {
+                    self.map.append(&Record::Slot { id: SlotId(id), mapped: mapped.clone() })?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("volumes", &self.volumes()).field("figures", &self.figures()).finish()
+    }
+}
+
+/// Refuses a slow device that was made shorter under us.
+fn check_whole(known: &Known, there: u64) -> Result<()> {
+    if there >= known.length {
+        return Ok(());
+    }
+    Err(Error::Short { volume: known.name.clone(), length: known.length, there })
+}
+
+fn check_length(name: &str, length: u64) -> Result<()> {
+    if length > 0 && length.is_multiple_of(BLOCK) {
+        return Ok(());
+    }
+    let reason = format!(
+        "volume `{name}` would have {length} bytes; it takes whole blocks of {BLOCK}: `truncate -s %{BLOCK}` makes the image of a disk so long"
+    );
+    Err(Error::invalid(reason))
+}
+
+/// What the fast device has before its slots: whose it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Header {
+    pool: LogId,
+    chunk: u64,
+}
+
+impl Header {
+    fn write(self, fast: &dyn Device) -> Result<()> {
+        let mut block = AlignedBuffer::zeroed(BLOCK as usize);
+        block[..8].copy_from_slice(MAGIC);
+        block[8..16].copy_from_slice(&self.pool.0.to_le_bytes());
+        block[16..24].copy_from_slice(&self.chunk.to_le_bytes());
+        let sum = crc32c(&block[..SUMMED]);
+        block[SUMMED..SUMMED + 4].copy_from_slice(&sum.to_le_bytes());
+        Ok(fast.write_durable(0, &block)?)
+    }
+
+    /// `None` where there is none.
+    fn read(fast: &dyn Device) -> Result<Option<Self>> {
+        let mut block = AlignedBuffer::zeroed(BLOCK as usize);
+        fast.read_at(0, &mut block)?;
+        let fields = Fields(&block);
+        let is_whole = block[..8] == *MAGIC && fields.u32(SUMMED) == crc32c(&block[..SUMMED]);
+        Ok(is_whole.then(|| Self { pool: LogId(fields.u64(8)), chunk: fields.u64(16) }))
+    }
+
+    fn check(self, there: Option<Self>) -> Result<()> {
+        let reason = match there {
+            Some(there) if there == self => return Ok(()),
+            Some(there) if there.pool == self.pool => "the fast device has chunks of another size",
+            Some(_) => {
+                "the fast device belongs to another pool; give the one with which this pool was made, or, to give it up, blank its first 4 KiB"
+            }
+            None => "the fast device has no header of this pool; give the one with which the pool was made",
+        };
+        Err(Error::WrongFast { reason: reason.to_owned() })
+    }
+}

@@ -1,0 +1,139 @@
+//! What comes to the fast device by itself, what goes past it, and what leaves.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ishigaki_base::ByteSize;
+use ishigaki_device::{AlignedBuffer, Device, Directory, MemoryDirectory};
+use ishigaki_tier::{Eviction, Mode, Pool, Settings, Volume};
+
+const MIB: u64 = 1 << 20;
+
+/// A pool with that many slots, and a volume of 64 MiB.
+fn pool(slots: u64, settings: &Settings) -> (Pool, Volume) {
+    let (map, slow) = (MemoryDirectory::new(), MemoryDirectory::new());
+    let fast = map.create("fast", (slots + 1) * MIB).expect("makes");
+    let pool = Pool::open(Arc::new(map), fast, Arc::new(slow), settings).expect("opens");
+    let volume = pool.create("volume", 64 * MIB, Mode::WriteBack).expect("makes");
+    (pool, volume)
+}
+
+fn alone() -> Settings {
+    Settings { background: false, ..Settings::default() }
+}
+
+fn read(volume: &Volume, offset: u64, length: usize) {
+    volume.read_at(offset, &mut AlignedBuffer::zeroed(length)).expect("reads");
+}
+
+fn write(volume: &Volume, offset: u64, length: usize) {
+    volume.write_at(offset, &AlignedBuffer::zeroed(length)).expect("writes");
+}
+
+#[test]
+fn blocks_come_when_they_are_read_and_only_these() {
+    let (pool, volume) = pool(4, &alone());
+    read(&volume, 4096, 8192);
+    assert_eq!((volume.reads().blocks, pool.figures().valid, pool.figures().dirty), ((0, 2), 8192, 0));
+    read(&volume, 0, 16384);
+    assert_eq!(volume.reads().blocks, (2, 4), "two were there");
+    read(&volume, 0, 16384);
+    assert_eq!(volume.reads().blocks, (6, 4));
+    volume.sync().expect("syncs");
+    let (pool, volume) = self::pool(4, &Settings { on_demand: false, ..alone() });
+    read(&volume, 4096, 8192);
+    assert_eq!((volume.reads().blocks, pool.figures().valid), ((0, 2), 0));
+    assert_eq!(volume.promote(4096, 8192).expect("comes"), 8192);
+    read(&volume, 4096, 8192);
+    assert_eq!(volume.reads().blocks, (2, 2));
+}
+
+#[test]
+fn a_part_of_a_block_has_all_of_it_come() {
+    let (pool, volume) = pool(4, &alone());
+    let mut block = AlignedBuffer::zeroed(8192);
+    block.iter_mut().zip(0_u32..).for_each(|(byte, at)| *byte = (at / 512) as u8);
+    volume.write_at(8192, &block).expect("writes");
+    pool.clean().expect("goes home");
+    pool.detach("volume").expect("detaches");
+    let volume = pool.attach("volume", Mode::WriteBack).expect("attaches");
+    let mut some = AlignedBuffer::zeroed(4096);
+    volume.read_at(8192 + 2048, &mut some).expect("reads");
+    assert!(some.iter().zip(2048_u32..).all(|(&byte, at)| byte == (at / 512) as u8));
+    assert_eq!(pool.figures().valid, 8192);
+    volume.read_at(8192 + 2048, &mut some).expect("reads");
+    assert!(some.iter().zip(2048_u32..).all(|(&byte, at)| byte == (at / 512) as u8));
+    assert_eq!(volume.reads().blocks, (2, 2));
+}
+
+#[test]
+fn a_long_stream_goes_past() {
+    let settings = Settings { bypass: ByteSize::mib(2), ..alone() };
+    let (pool, volume) = pool(32, &settings);
+    for piece in 0..16 {
+        read(&volume, piece * MIB / 2, MIB as usize / 2);
+    }
+    assert_eq!(pool.figures().valid, 3 * MIB / 2, "until it was a stream");
+    for piece in 0..16 {
+        write(&volume, 32 * MIB + piece * MIB / 2, MIB as usize / 2);
+    }
+    assert_eq!(pool.figures().dirty, 2 * MIB, "its chunks are there, or are not");
+    // What is on the fast device is written there, or it would be read in its old state.
+    write(&volume, 0, 4096);
+    read(&volume, 0, 4096);
+    assert_eq!(pool.figures().dirty, 2 * MIB + 4096);
+    let settings = Settings { bypass: ByteSize(0), ..alone() };
+    let (pool, volume) = self::pool(32, &settings);
+    for piece in 0..16 {
+        read(&volume, piece * MIB / 2, MIB as usize / 2);
+    }
+    assert_eq!(pool.figures().valid, 8 * MIB);
+}
+
+#[test]
+fn a_scan_leaves_what_is_used_often() {
+    let share = |eviction| {
+        let (_pool, volume) = pool(16, &Settings { eviction, bypass: ByteSize(0), ..alone() });
+        for round in 0..20 {
+            for _ in 0..2 {
+                (0..8).for_each(|chunk| read(&volume, chunk * MIB, 4096));
+            }
+            (0..16).for_each(|chunk| read(&volume, (16 + (round * 16 + chunk) % 48) * MIB, 4096));
+        }
+        volume.reads().blocks.0
+    };
+    let (lru, s3) = (share(Eviction::Lru), share(Eviction::S3Fifo));
+    println!("blocks that were there: {lru} with LRU, {s3} with S3-FIFO, of {}", 20 * 2 * 8);
+    assert!(s3 > lru * 3 / 2, "{s3} with S3-FIFO, {lru} with LRU");
+}
+
+#[test]
+fn a_thread_keeps_slots_free_and_ends_with_the_pool() {
+    let (pool, volume) = pool(16, &Settings::default());
+    for chunk in 0..64 {
+        write(&volume, chunk * MIB, 4096);
+        let until = Instant::now() + Duration::from_secs(20);
+        while pool.figures().used == 16 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(pool.figures().used < 16, "a slot becomes free after chunk {chunk}");
+    }
+    drop(pool);
+    // Requests do its work themselves now.
+    (0..64).for_each(|chunk| write(&volume, chunk * MIB + 4096, 4096));
+    (0..64).for_each(|chunk| read(&volume, chunk * MIB, 8192));
+    volume.sync().expect("syncs");
+}
+
+#[test]
+fn uses_of_chunks_are_counted() {
+    let (_pool, volume) = pool(4, &alone());
+    read(&volume, MIB - 4096, 8192);
+    write(&volume, 5 * MIB, 12288);
+    let uses: Vec<_> = volume
+        .uses()
+        .into_iter()
+        .map(|(chunk, uses)| (chunk, uses.reads, uses.read_kib, uses.writes, uses.written_kib))
+        .collect();
+    assert_eq!(uses, [(0, 1, 4, 0, 0), (1, 1, 4, 0, 0), (5, 0, 0, 1, 12)]);
+}

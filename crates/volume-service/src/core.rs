@@ -1,0 +1,351 @@
+//! What is done with a pool, whether it is served or not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ishigaki_base::ByteSize;
+use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory};
+use ishigaki_tier::{BLOCK, Mode, Pool, Settings, Volume};
+use parking_lot::Mutex;
+
+use crate::agents;
+use crate::config::Config;
+use crate::control::{Made, Reply, Request};
+use crate::door::{Door, make as make_folder};
+use crate::prefetching::Prefetching;
+use crate::status::{AwayStatus, Status, VolumeStatus};
+use crate::{Error, Result};
+
+/// How long another process may have the pool.
+const PATIENCE: Duration = Duration::from_secs(3);
+const NAP: Duration = Duration::from_millis(50);
+
+/// A file of the map by which a pool is known.
+const MARK: &str = "pool";
+
+/// The door of a volume, if it has one, or why it could not be opened.
+type Opened = Result<Option<Door>, String>;
+
+/// A pool that is open.
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) pool: Pool,
+    pub(crate) prefetching: Prefetching,
+    /// The doors of volumes. `None` where the pool is not served.
+    doors: Option<Mutex<BTreeMap<String, Opened>>>,
+    /// One door is opened or closed at a time. The other lock is not held meanwhile: a door may wait for its volume.
+    moving: Mutex<()>,
+    began: Instant,
+    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) agents: Option<SocketAddr>,
+    /// Nothing else uses these meanwhile.
+    _locks: Vec<DirectoryLock>,
+}
+
+/// Makes a pool where the configuration says: directories that are missing, and the fast device of that size if it is a file that is missing.
+///
+/// # Errors
+///
+/// [`Error::Taken`] where there is one already; [`Error::Setting`] where the fast device is missing and has no size.
+pub fn make(config: &Config, fast_size: Option<ByteSize>) -> Result<Status> {
+    if config.map.join(MARK).exists() {
+        return Err(Error::Taken { path: config.map.clone(), reason: "there is a pool already".to_owned() });
+    }
+    make_folder(&config.map)?;
+    let exists = config.fast.try_exists().map_err(Error::path(&config.fast))?;
+    match (exists, fast_size) {
+        (true, None) => {}
+        (true, Some(_)) => {
+            let reason = "it is there already, with the size that it has; leave the size out to use it".to_owned();
+            return Err(Error::Taken { path: config.fast.clone(), reason });
+        }
+        (false, Some(ByteSize(size))) if size < 2 * config.settings.chunk.0 => {
+            return Err(Error::Setting {
+                path: config.path.clone(),
+                field: "fast",
+                reason: format!("{size} bytes are too few"),
+                remedy: "it takes two chunks at least, and is of use with many",
+            });
+        }
+        (false, Some(ByteSize(size))) => reserve(&config.fast, size)?,
+        (false, None) => {
+            return Err(Error::Setting {
+                path: config.path.clone(),
+                field: "fast",
+                reason: format!("{} is not there", config.fast.display()),
+                remedy: "give a raw device, or `--fast-size` to have a file made",
+            });
+        }
+    }
+    let core = Core::open(config, false).inspect_err(|_| {
+        // What was made for it would be in the way of the next try.
+        if !exists && let Err(error) = fs::remove_file(&config.fast) {
+            tracing::warn!(path = %config.fast.display(), %error, "the file of the fast device could not be removed");
+        }
+    })?;
+    let mark = config.map.join(MARK);
+    fs::write(&mark, b"").map_err(Error::path(&mark))?;
+    let directory = fs::File::open(&config.map).and_then(|directory| directory.sync_all());
+    directory.map_err(Error::path(&config.map))?;
+    Ok(core.status())
+}
+
+/// Makes the file of a fast device, all its space reserved.
+fn reserve(path: &Path, size: u64) -> Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, "this is no name of a file");
+        return Err(Error::Path { path: path.to_owned(), cause });
+    };
+    let directory = FileDirectory::open(folder)?;
+    directory.reserve(name, size)?;
+    Ok(directory.sync()?)
+}
+
+impl Core {
+    /// Opens a pool that was [made](make).
+    pub(crate) fn of_pool(config: &Config, is_served: bool) -> Result<Self> {
+        if !config.map.join(MARK).try_exists().map_err(Error::path(&config.map))? {
+            return Err(Error::NoPool(config.map.clone()));
+        }
+        Self::open(config, is_served)
+    }
+
+    /// Opens it. A command that asks a pool which is not served has it for a moment, and is waited for.
+    fn open(config: &Config, is_served: bool) -> Result<Self> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match Self::try_open(config, is_served) {
+                Err(Error::Device(ishigaki_device::Error::Locked { .. })) if Instant::now() < until => {
+                    std::thread::sleep(NAP);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_open(config: &Config, is_served: bool) -> Result<Self> {
+        let map = FileDirectory::open(&config.map)?;
+        let slow = config.slow.open()?;
+        let locks = vec![map.lock()?, slow.lock()?];
+        let fast: Arc<dyn Device> = Arc::new(FileDevice::open_path(&config.fast)?);
+        // The past counts half from window to window, as with all figures of prefetch.
+        let settings = Settings { half_life: config.window, ..config.settings.clone() };
+        let pool = Pool::open(Arc::new(map), fast, slow, &settings)?;
+        let doors = is_served.then(Mutex::default);
+        let prefetching = Prefetching::new(config);
+        Ok(Self {
+            config: config.clone(),
+            pool,
+            prefetching,
+            doors,
+            moving: Mutex::default(),
+            began: Instant::now(),
+            metrics: None,
+            agents: None,
+            _locks: locks,
+        })
+    }
+
+    /// Opens the doors that are not open, and those that another process has taken away.
+    pub(crate) fn look_at_doors(&self) {
+        let Some(doors) = &self.doors else { return };
+        let _one = self.moving.lock();
+        for volume in self.pool.handles() {
+            let name = volume.name().to_owned();
+            let is_well = |door: &Opened| matches!(door, Ok(door) if door.as_ref().is_none_or(Door::is_alive));
+            if doors.lock().get(&name).is_some_and(is_well) {
+                continue;
+            }
+            let before = doors.lock().remove(&name);
+            let told = match before {
+                Some(Err(told)) => Some(told),
+                Some(Ok(door)) => {
+                    tracing::warn!(volume = name, "its door was taken away; it is opened again");
+                    drop(door);
+                    None
+                }
+                None => None,
+            };
+            let opened = Door::open(&self.config, &volume).map_err(|error| error.to_string());
+            if let Err(reason) = &opened
+                && told.as_ref() != Some(reason)
+            {
+                tracing::error!(
+                    volume = name,
+                    reason,
+                    "a volume is not served; this is tried again, and the others are served"
+                );
+            }
+            doors.lock().insert(name, opened);
+        }
+    }
+
+    /// Closes all doors: what was asked for is answered first.
+    pub(crate) fn close_doors(&self) {
+        if let Some(doors) = &self.doors {
+            let _one = self.moving.lock();
+            let all = std::mem::take(&mut *doors.lock());
+            std::thread::scope(|scope| {
+                for door in all.into_values() {
+                    scope.spawn(|| drop(door));
+                }
+            });
+        }
+    }
+
+    /// Closes that of a volume that is used by none.
+    fn close_door(&self, name: &str) -> Result<()> {
+        let Some(doors) = &self.doors else { return Ok(()) };
+        let _one = self.moving.lock();
+        let mut all = doors.lock();
+        if let Some(Ok(Some(door))) = all.get(name)
+            && let Some(by) = door.user()
+        {
+            return Err(Error::InUse { name: name.to_owned(), by });
+        }
+        let door = all.remove(name);
+        drop(all);
+        drop(door);
+        Ok(())
+    }
+
+    /// Does what is asked.
+    pub(crate) fn answer(&self, request: Request) -> Result<Reply> {
+        match request {
+            Request::Status {} => Ok(Reply::Status(Box::new(self.status()))),
+            Request::Create { name, size, mode } => {
+                let mode = mode.parse::<Mode>()?;
+                let volume = self.pool.create(&name, size, mode)?;
+                Ok(self.made(&volume))
+            }
+            Request::Attach { name, mode } => {
+                let mode = mode.parse::<Mode>()?;
+                let volume = self.pool.attach(&name, mode)?;
+                Ok(self.made(&volume))
+            }
+            Request::Resize { name, size } => {
+                let resized = self.without_door(&name, || self.pool.resize(&name, size))?;
+                Ok(self.made(&resized))
+            }
+            Request::Detach { name } => {
+                self.without_door(&name, || self.pool.detach(&name))?;
+                self.gone(&name);
+                Ok(Reply::Done {})
+            }
+            Request::Remove { name, force } => {
+                if !force {
+                    self.pool.volume(&name)?;
+                    return Err(Error::NotForced(name));
+                }
+                self.without_door(&name, || self.pool.remove(&name))?;
+                self.gone(&name);
+                Ok(Reply::Done {})
+            }
+            Request::Token { name } => {
+                self.pool.volume(&name)?;
+                Ok(Reply::Token(agents::token(&self.config.map, &name)?))
+            }
+            Request::Flush {} => {
+                let cleaned = self.pool.clean();
+                let left = self.left();
+                if !left.is_empty() {
+                    return Err(Error::NotHome(left.join(", ")));
+                }
+                cleaned?;
+                Ok(Reply::Done {})
+            }
+        }
+    }
+
+    /// Volumes that can not be brought home: what they have on the fast device alone stays there.
+    fn left(&self) -> Vec<String> {
+        let away = self.pool.away().into_iter().map(|(name, _)| format!("{name} (away)"));
+        let volumes = self.pool.handles().into_iter().filter_map(|volume| {
+            volume.failure()?;
+            let dirty = volume.figures().dirty;
+            (dirty > 0).then(|| format!("{} ({dirty} bytes)", volume.name()))
+        });
+        volumes.chain(away).collect()
+    }
+
+    /// Forgets what was kept of a volume that is no more.
+    fn gone(&self, name: &str) {
+        agents::forget(&self.config.map, name);
+        self.prefetching.forget(name);
+    }
+
+    /// Does something with a volume while it has no door. It gets it back if it is still there.
+    fn without_door<T>(&self, name: &str, work: impl FnOnce() -> ishigaki_tier::Result<T>) -> Result<T> {
+        self.pool.volume(name)?;
+        self.close_door(name)?;
+        let done = work();
+        self.look_at_doors();
+        Ok(done?)
+    }
+
+    fn made(&self, volume: &Volume) -> Reply {
+        self.look_at_doors();
+        Reply::Made(Made { served: self.doors.is_some(), volume: self.status_of(volume) })
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let figures = self.pool.figures();
+        let volumes = self.pool.handles();
+        let away = self.pool.away().into_iter().map(|(name, cause)| AwayStatus { name, message: cause.to_string() });
+        Status {
+            map: self.config.map.clone(),
+            fast: self.config.fast.clone(),
+            slow: self.config.slow.to_string(),
+            is_served: self.doors.is_some(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            chunk: self.pool.chunk(),
+            slots: figures.slots,
+            used_slots: figures.used,
+            fast_bytes: figures.valid,
+            dirty_bytes: figures.dirty,
+            prefetch: self.prefetching.status(),
+            volumes: volumes.iter().map(|volume| self.status_of(volume)).collect(),
+            away: away.collect(),
+            metrics: self.metrics.map(|address| address.to_string()),
+            agents: self.agents.map(|address| address.to_string()),
+        }
+    }
+
+    fn status_of(&self, volume: &Volume) -> VolumeStatus {
+        let doors = self.doors.as_ref().map(|doors| doors.lock());
+        let door = doors.as_ref().and_then(|doors| doors.get(volume.name()));
+        let (hits, misses) = volume.reads().blocks;
+        let figures = volume.figures();
+        let failure = volume.failure().map(|error| error.to_string());
+        VolumeStatus {
+            name: volume.name().to_owned(),
+            size: volume.len(),
+            mode: volume.mode().to_string(),
+            trouble: failure.or_else(|| door.and_then(|door| door.as_ref().err().cloned())),
+            door: door.and_then(|door| door.as_ref().ok()).and_then(Option::as_ref).map(Door::status),
+            hit_bytes: hits * BLOCK,
+            miss_bytes: misses * BLOCK,
+            fast_bytes: figures.valid,
+            dirty_bytes: figures.dirty,
+            files: self.prefetching.files(volume, self.pool.chunk()),
+        }
+    }
+
+    /// Makes durable what the volumes have, for the end.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let mut outcome = Ok(());
+        for volume in self.pool.handles() {
+            if volume.failure().is_none()
+                && let Err(error) = volume.sync()
+            {
+                tracing::error!(volume = volume.name(), %error, "a volume could not be synced at the end");
+                outcome = outcome.and(Err(error));
+            }
+        }
+        Ok(outcome?)
+    }
+}

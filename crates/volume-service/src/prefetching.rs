@@ -1,0 +1,299 @@
+//! Brings what is hot to the fast device before it is asked for (paper 5, section 3.4): window after window, for a share of each.
+//!
+//! What is decided, and why, is in [`ishigaki_prefetch`]; here are the clock, the figures and the thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ishigaki_device::Device;
+use ishigaki_prefetch::{Candidate, Claim, Extent, File, Layout, Observation, Share, ShareSettings, Units, choose};
+use ishigaki_tier::{Pool, Reads, Volume};
+use parking_lot::{Condvar, Mutex};
+
+use crate::config::{Config, Prefetch};
+use crate::status::{FileStatus, PrefetchStatus};
+
+/// For how long a figure of an agent counts.
+const FRESH: Duration = Duration::from_mins(1);
+
+/// Chunks that leave together.
+const AT_A_TIME: usize = 8;
+
+/// Files that a status has of each volume.
+const SHOWN: usize = 20;
+
+/// What is known of a volume, by what agents have told.
+#[derive(Default)]
+struct Told {
+    layout: Option<Layout>,
+    /// Its units for so many chunks, as they were made last.
+    units: Option<(u32, Arc<Units>)>,
+    /// Work done a second, and when that was told.
+    work: Option<(f64, Instant)>,
+}
+
+/// What is known between windows.
+pub(crate) struct Prefetching {
+    config: Config,
+    told: Mutex<BTreeMap<String, Told>>,
+    state: Mutex<State>,
+    over: Mutex<bool>,
+    rung: Condvar,
+}
+
+struct State {
+    share: Share,
+    before: Reads,
+    status: PrefetchStatus,
+}
+
+impl Prefetching {
+    pub(crate) fn new(config: &Config) -> Self {
+        let settings = match config.prefetch {
+            Prefetch::None => ShareSettings { first: 0.0, least: 0.0, most: 0.0, ..ShareSettings::default() },
+            Prefetch::Fixed(share) => {
+                ShareSettings { first: share, least: share, most: share, ..ShareSettings::default() }
+            }
+            Prefetch::Adaptive => ShareSettings::default(),
+        };
+        let share = Share::new(settings);
+        let status = PrefetchStatus { share: share.now(), ..PrefetchStatus::default() };
+        Self {
+            config: config.clone(),
+            told: Mutex::default(),
+            state: Mutex::new(State { share, before: Reads::default(), status }),
+            over: Mutex::new(false),
+            rung: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn status(&self) -> PrefetchStatus {
+        self.state.lock().status.clone()
+    }
+
+    /// Takes where the files of a volume lie.
+    pub(crate) fn set_layout(&self, volume: &str, layout: Layout) {
+        let mut told = self.told.lock();
+        let told = told.entry(volume.to_owned()).or_default();
+        (told.layout, told.units) = (Some(layout), None);
+    }
+
+    /// Whether it is known where the files of a volume lie.
+    pub(crate) fn has_layout(&self, volume: &str) -> bool {
+        self.told.lock().get(volume).is_some_and(|told| told.layout.is_some())
+    }
+
+    /// Takes how much work a volume's application does a second.
+    pub(crate) fn set_work(&self, volume: &str, work: f64) {
+        self.told.lock().entry(volume.to_owned()).or_default().work = Some((work, Instant::now()));
+    }
+
+    /// Forgets what was told of a volume.
+    pub(crate) fn forget(&self, volume: &str) {
+        self.told.lock().remove(volume);
+    }
+
+    /// The largest files of a volume, and how much of them is on the fast device, where an agent has told of them.
+    pub(crate) fn files(&self, volume: &Volume, chunk: u64) -> Vec<FileStatus> {
+        let told = self.told.lock();
+        let Some(layout) = told.get(volume.name()).and_then(|told| told.layout.as_ref()) else { return Vec::new() };
+        let here = volume.here();
+        let bytes = |file: &File| file.extents.iter().map(|extent| extent.length).sum::<u64>();
+        let mut largest: Vec<_> = layout.files().iter().map(|file| (bytes(file), file)).collect();
+        largest.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let status = |(bytes, file): (u64, &File)| FileStatus {
+            name: file.name.clone(),
+            bytes,
+            fast_bytes: file.extents.iter().map(|extent| fast_of(extent, chunk, &here)).sum(),
+        };
+        largest.into_iter().take(SHOWN).map(status).collect()
+    }
+
+    /// Ends the thread, within a chunk.
+    pub(crate) fn end(&self) {
+        *self.over.lock() = true;
+        self.rung.notify_all();
+    }
+
+    /// The work of its thread.
+    pub(crate) fn run(&self, pool: &Pool) {
+        if self.config.prefetch == Prefetch::None {
+            return;
+        }
+        loop {
+            let begun = Instant::now();
+            let share = self.observe(pool);
+            self.bring(pool, begun + self.config.window.mul_f64(share));
+            if self.rests_until(begun + self.config.window) {
+                return;
+            }
+        }
+    }
+
+    /// Waits. Whether it is over.
+    fn rests_until(&self, until: Instant) -> bool {
+        let mut over = self.over.lock();
+        while !*over {
+            if self.rung.wait_until(&mut over, until).timed_out() {
+                break;
+            }
+        }
+        *over
+    }
+
+    fn is_over(&self) -> bool {
+        *self.over.lock()
+    }
+
+    /// What the last window has shown, and the share of the next one.
+    fn observe(&self, pool: &Pool) -> f64 {
+        let now = pool.handles().iter().map(Volume::reads).fold(Reads::default(), Reads::and);
+        let mut state = self.state.lock();
+        // A volume that has gone takes its counts along.
+        let seen = now.since(state.before);
+        state.before = now;
+        let seconds = self.config.window.as_secs_f64();
+        let (hits, misses) = seen.requests;
+        let all = hits + misses;
+        let told = self.told.lock();
+        let fresh = |told: &Told| told.work.filter(|(_, when)| when.elapsed() < FRESH).map(|(work, _)| work);
+        let works: Vec<f64> = told.values().filter_map(fresh).filter(|work| work.is_finite()).collect();
+        let work = if works.is_empty() { all as f64 / seconds } else { works.iter().sum() };
+        let observation = Observation {
+            hit_ratio: (all > 0).then(|| hits as f64 / all as f64),
+            work,
+            latency: (seen.waits > 0).then(|| seen.waited.as_secs_f64() / seen.waits as f64),
+        };
+        let share = state.share.observe(observation);
+        state.status.share = share;
+        state.status.windows += 1;
+        state.status.hit_ratio = observation.hit_ratio;
+        state.status.work = observation.work;
+        share
+    }
+
+    /// Brings the hottest that are missing, until it is time. What is none of the hottest leaves for them, the coldest first.
+    fn bring(&self, pool: &Pool, until: Instant) {
+        let looks: Vec<_> = pool.handles().into_iter().map(|volume| self.look(volume, pool.chunk())).collect();
+        let claims: Vec<_> =
+            looks.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
+        let slots = pool.slots();
+        let chosen = choose(&claims, slots);
+        let coming: Vec<_> = chosen.iter().filter(|unit| unit.is_missing).collect();
+        self.state.lock().status.wanted = coming.iter().map(|unit| unit.chunks as u64).sum();
+        let mut leaving = leaving(&looks, &chosen);
+        for unit in coming {
+            let look = &looks[unit.volume];
+            for &chunk in &look.units.all()[unit.unit].chunks {
+                if Instant::now() >= until || self.is_over() {
+                    return;
+                }
+                let brought = make_room(pool, &looks, &mut leaving, slots)
+                    .and_then(|()| look.volume.promote(u64::from(chunk) * pool.chunk(), pool.chunk()));
+                match brought {
+                    Ok(bytes) => self.state.lock().status.brought_bytes += bytes,
+                    // Requests meet the same, and tell it.
+                    Err(error) => {
+                        tracing::debug!(volume = look.volume.name(), %error, "a chunk could not be brought");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is known of a volume at this moment.
+    fn look(&self, volume: Volume, chunk: u64) -> Look {
+        let here = volume.here();
+        let mut reads = vec![0; here.len()];
+        for (chunk, uses) in volume.uses() {
+            reads[chunk as usize] = uses.reads;
+        }
+        Look { units: self.units(&volume, chunk), here, reads, volume }
+    }
+
+    fn units(&self, volume: &Volume, chunk: u64) -> Arc<Units> {
+        let chunks = volume.len().div_ceil(chunk) as u32;
+        let mut told = self.told.lock();
+        let told = told.entry(volume.name().to_owned()).or_default();
+        if let Some((of, units)) = &told.units
+            && *of == chunks
+        {
+            return units.clone();
+        }
+        let per_unit = self.config.unit;
+        let units = Arc::new(match &told.layout {
+            Some(layout) => Units::of_files(layout, chunks, chunk, per_unit),
+            None => Units::of_disk(chunks, per_unit),
+        });
+        told.units = Some((chunks, units.clone()));
+        units
+    }
+
+    /// A volume's units with their uses.
+    fn claim(&self, look: &Look, number: usize, chunk: u64) -> Claim {
+        let length = look.volume.len();
+        let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
+        let candidate = |(unit, what): (usize, &ishigaki_prefetch::Unit)| {
+            let heat = what.chunks.iter().filter_map(|&at| look.reads.get(at as usize)).map(|reads| f64::from(*reads));
+            let is_missing =
+                what.chunks.iter().any(|&at| look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at)));
+            Candidate { volume: number, unit, chunks: what.chunks.len(), heat: heat.sum(), is_missing }
+        };
+        let units = look.units.all().iter().enumerate().map(candidate).filter(|unit| unit.heat > 0.0).collect();
+        Claim { limits: self.config.limits(look.volume.name(), chunk), units }
+    }
+}
+
+/// A volume, when a window begins.
+struct Look {
+    volume: Volume,
+    units: Arc<Units>,
+    /// Of each chunk: its bytes on the fast device, and reads of late.
+    here: Vec<u64>,
+    reads: Vec<u32>,
+}
+
+/// Chunks that are on the fast device and not chosen, by volume: the coldest last.
+fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
+    let mut stays: Vec<_> = looks.iter().map(|look| vec![false; look.here.len()]).collect();
+    for unit in chosen {
+        for &chunk in &looks[unit.volume].units.all()[unit.unit].chunks {
+            if let Some(stays) = stays[unit.volume].get_mut(chunk as usize) {
+                *stays = true;
+            }
+        }
+    }
+    let mut leaving = Vec::new();
+    for (number, look) in looks.iter().enumerate() {
+        for (chunk, (&bytes, &reads)) in look.here.iter().zip(&look.reads).enumerate() {
+            if bytes > 0 && !stays[number][chunk] {
+                leaving.push((reads, number, chunk as u32));
+            }
+        }
+    }
+    leaving.sort_unstable_by(|one, other| other.cmp(one));
+    leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
+}
+
+/// Has some leave, if few slots are free: else others would, by the order in which they were used.
+fn make_room(pool: &Pool, looks: &[Look], leaving: &mut Vec<(usize, u32)>, slots: usize) -> ishigaki_tier::Result<()> {
+    if pool.free() > slots / 64 + AT_A_TIME || leaving.is_empty() {
+        return Ok(());
+    }
+    let some = leaving.split_off(leaving.len().saturating_sub(AT_A_TIME));
+    for (number, look) in looks.iter().enumerate() {
+        let chunks: Vec<_> = some.iter().filter(|(of, _)| *of == number).map(|(_, chunk)| *chunk).collect();
+        if !chunks.is_empty() {
+            look.volume.demote(&chunks)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of an extent that are on the fast device, if a chunk's bytes there are spread over it evenly.
+fn fast_of(extent: &Extent, chunk: u64, here: &[u64]) -> u64 {
+    let there = |number: u64| here.get(number as usize).copied().unwrap_or(0);
+    extent.parts(chunk).map(|(number, part)| part.length * there(number) / chunk).sum()
+}

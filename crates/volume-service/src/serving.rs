@@ -1,0 +1,126 @@
+//! The service: a pool, its doors, and what can be asked of it, until it is told to end.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use ishigaki_service::door::Door as Visitors;
+use ishigaki_service::http;
+
+use crate::config::Config;
+use crate::core::Core;
+use crate::status::Status;
+use crate::{Error, Result, agents, control, metrics};
+
+/// A pool that is served.
+///
+/// *Drop* ends it as [`stop`](Self::stop) does. *A crash* loses nothing that a volume's flush was answered for; virtual machines connect to the next
+/// process, which does what they had asked for.
+pub struct Serving {
+    core: Arc<Core>,
+    /// Of the control socket and of scrapers.
+    visitors: Vec<Visitors>,
+    prefetcher: Option<JoinHandle<()>>,
+    is_open: bool,
+}
+
+impl Serving {
+    /// Opens the pool and its doors. A volume that can not be served is told of, and tried again at each [look](Self::look); the others are served.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoPool`], those of devices and pool, and those of the control socket and of metrics.
+    pub fn start(config: &Config) -> Result<Self> {
+        let mut core = Core::of_pool(config, true)?;
+        let scrapers = config.metrics.as_deref().map(bind).transpose()?;
+        let speakers = config.agents.as_deref().map(bind).transpose()?;
+        core.agents = speakers.as_ref().and_then(|listener| listener.local_addr().ok());
+        core.metrics = scrapers.as_ref().and_then(|listener| listener.local_addr().ok());
+        let core = Arc::new(core);
+        let mut serving = Self { core: core.clone(), visitors: Vec::new(), prefetcher: None, is_open: true };
+        core.look_at_doors();
+        if let Some(listener) = scrapers {
+            let of = core.clone();
+            serving
+                .admit("volume-metrics", listener, move |stream| http::serve(stream, || metrics::text(&of.status())))?;
+        }
+        if let Some(listener) = speakers {
+            let of = core.clone();
+            serving.admit("volume-agents", listener, move |stream| agents::serve(stream, &of))?;
+        }
+        let of = core.clone();
+        let prefetcher = Builder::new().name("volume-prefetch".to_owned()).spawn(move || of.prefetching.run(&of.pool));
+        serving.prefetcher = Some(prefetcher.map_err(Error::path(&config.map))?);
+        let listener = control::listen(&config.map)?;
+        serving.admit("volume-control", listener, move |stream| control::serve(stream, &core))?;
+        Ok(serving)
+    }
+
+    fn admit<L: ishigaki_service::door::Listener>(
+        &mut self,
+        name: &'static str,
+        listener: L,
+        serve: impl Fn(L::Stream) + Send + Sync + 'static,
+    ) -> Result<()> {
+        let visitors = Visitors::open(name, listener, serve).map_err(Error::path(&self.core.config.map))?;
+        self.visitors.push(visitors);
+        Ok(())
+    }
+
+    /// Where agents are heard.
+    pub fn agents(&self) -> Option<SocketAddr> {
+        self.core.agents
+    }
+
+    /// What it does.
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// Where Prometheus finds figures.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.core.metrics
+    }
+
+    /// Opens doors again that another process has taken away, and tries those that could not be opened. To be called every second or so.
+    pub fn look(&self) {
+        self.core.look_at_doors();
+    }
+
+    /// Ends the service: what virtual machines have asked for is answered, and everything is durable.
+    ///
+    /// # Errors
+    ///
+    /// Of a volume that could not be synced.
+    pub fn stop(mut self) -> Result<()> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.is_open) {
+            return Ok(());
+        }
+        // They have the core.
+        self.visitors.clear();
+        self.core.prefetching.end();
+        if self.prefetcher.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that brings chunks has panicked");
+        }
+        self.core.close_doors();
+        let removed = control::remove(&self.core.config.map);
+        self.core.sync()?;
+        removed.map_err(Error::path(&self.core.config.map))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut() {
+            tracing::warn!(%error, "the service of volumes did not end well");
+        }
+    }
+}
+
+fn bind(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|cause| Error::Address { address: address.to_owned(), cause })
+}

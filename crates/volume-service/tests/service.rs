@@ -1,0 +1,299 @@
+//! The service as its users see it: volumes come, are used, and go, with a service and without one.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ishigaki_agent::{Message, send};
+use ishigaki_base::{ByteSize, ErrorKind};
+use ishigaki_prefetch::{Extent, File};
+use ishigaki_volume_service::{Config, Error, Kind, Made, Reply, Request, Serving, Status, ask, make};
+
+const SIZE: u64 = 4 << 20;
+
+/// A pool of four chunks of 256 KiB.
+fn config(folder: &Path, more: &str) -> Config {
+    let text = format!(
+        "map = \"map\"\nfast = \"flash/fast\"\nslow = \"disk\"\nchunk = \"256KiB\"\nlog = \"1MiB\"\nsockets = \"sockets\"\nblocks = \"blocks\"\n{more}"
+    );
+    Config::parse(&text, &folder.join("volumes.toml")).unwrap()
+}
+
+fn pool(folder: &Path, more: &str) -> Config {
+    let config = config(folder, more);
+    let status = make(&config, Some(ByteSize::kib(5 * 256))).unwrap();
+    assert_eq!((status.slots, status.is_served), (4, false));
+    config
+}
+
+fn create(config: &Config, name: &str) -> Made {
+    let request = Request::Create { name: name.to_owned(), size: SIZE, mode: "write-back".to_owned() };
+    let Reply::Made(made) = ask(config, &request).unwrap() else { panic!("another answer") };
+    made
+}
+
+fn status(config: &Config) -> Status {
+    let Reply::Status(status) = ask(config, &Request::Status {}).unwrap() else { panic!("another answer") };
+    *status
+}
+
+/// Whether block devices can be made here.
+fn can_attach() -> bool {
+    let can = rustix::process::geteuid().is_root()
+        && Path::new("/dev/fuse").exists()
+        && Path::new("/dev/loop-control").exists();
+    if !can {
+        eprintln!("SKIPPED: block devices take root, /dev/fuse and /dev/loop-control");
+    }
+    can
+}
+
+#[test]
+fn a_pool_is_made_once_and_used_with_a_service_or_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), "");
+    assert!(matches!(ask(&config, &Request::Status {}), Err(Error::NoPool(_))));
+    assert!(matches!(Serving::start(&config), Err(Error::NoPool(_))));
+    assert!(make(&config, None).unwrap_err().to_string().contains("--fast-size"));
+    pool(folder.path(), "");
+    assert!(matches!(make(&config, None), Err(Error::Taken { .. })));
+
+    // Without a service.
+    let made = create(&config, "orders");
+    assert!(!made.served && made.volume.door.is_none());
+    assert_eq!(status(&config).volumes.len(), 1);
+    // With one.
+    let serving = Serving::start(&config).unwrap();
+    let made = create(&config, "more");
+    let door = made.volume.door.unwrap();
+    assert!(made.served);
+    assert_eq!((door.kind, door.path), (Kind::Socket, folder.path().join("sockets/more.sock")));
+    assert!(status(&config).is_served);
+    for name in ["orders", "a/b", ""] {
+        let request = Request::Create { name: name.to_owned(), size: SIZE, mode: "write-back".to_owned() };
+        assert_eq!(ask(&config, &request).unwrap_err().kind(), ErrorKind::Invalid, "`{name}`");
+    }
+    let odd = Request::Create { name: "odd".to_owned(), size: SIZE + 1, mode: "write-back".to_owned() };
+    assert_eq!(ask(&config, &odd).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(matches!(
+        ask(&config, &Request::Remove { name: "more".to_owned(), force: false }),
+        Err(Error::Refused { .. })
+    ));
+    ask(&config, &Request::Remove { name: "more".to_owned(), force: true }).unwrap();
+    assert!(!folder.path().join("sockets/more.sock").exists() && !folder.path().join("disk/more").exists());
+    serving.stop().unwrap();
+    assert!(!status(&config).is_served);
+    assert_eq!(fs::read_dir(folder.path().join("sockets")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_second_service_is_refused_and_so_is_another_fast_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "");
+    let serving = Serving::start(&config).unwrap();
+    assert_eq!(Serving::start(&config).err().unwrap().kind(), ErrorKind::Unavailable);
+    serving.stop().unwrap();
+    fs::rename(folder.path().join("flash/fast"), folder.path().join("flash/old")).unwrap();
+    fs::write(folder.path().join("flash/fast"), vec![0; 5 * (256 << 10)]).unwrap();
+    assert_eq!(Serving::start(&config).err().unwrap().kind(), ErrorKind::Corrupt);
+    fs::rename(folder.path().join("flash/old"), folder.path().join("flash/fast")).unwrap();
+    Serving::start(&config).unwrap();
+}
+
+#[test]
+fn a_volume_that_is_used_is_neither_detached_nor_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "");
+    create(&config, "orders");
+    let _serving = Serving::start(&config).unwrap();
+    let machine = UnixStream::connect(folder.path().join("sockets/orders.sock")).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while !status(&config).volumes[0].door.as_ref().unwrap().in_use {
+        assert!(Instant::now() < until);
+    }
+    let detach = Request::Detach { name: "orders".to_owned() };
+    let resize = Request::Resize { name: "orders".to_owned(), size: 2 * SIZE };
+    for request in [&detach, &resize, &Request::Remove { name: "orders".to_owned(), force: true }] {
+        let error = ask(&config, request).unwrap_err();
+        assert!(error.to_string().contains("a virtual machine is connected"), "{error}");
+    }
+    drop(machine);
+    while status(&config).volumes[0].door.as_ref().unwrap().in_use {
+        assert!(Instant::now() < until);
+    }
+    let resize = |size| ask(&config, &Request::Resize { name: "orders".to_owned(), size });
+    assert!(resize(SIZE - 4096).unwrap_err().to_string().contains("can not be made shorter"));
+    let Reply::Made(made) = resize(2 * SIZE).unwrap() else { panic!("another answer") };
+    assert!(made.served && made.volume.size == 2 * SIZE && made.volume.door.is_some());
+    ask(&config, &detach).unwrap();
+    assert_eq!(fs::metadata(folder.path().join("disk/orders")).unwrap().len(), 2 * SIZE);
+    let attach = Request::Attach { name: "orders".to_owned(), mode: "read-only".to_owned() };
+    let Reply::Made(made) = ask(&config, &attach).unwrap() else { panic!("another answer") };
+    assert_eq!(made.volume.mode, "read-only");
+}
+
+#[test]
+fn what_is_wrong_with_one_volume_leaves_the_others_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "");
+    for name in ["away", "blocked", "well"] {
+        create(&config, name);
+    }
+    fs::rename(folder.path().join("disk/away"), folder.path().join("kept")).unwrap();
+    fs::create_dir_all(folder.path().join("sockets/blocked.sock")).unwrap();
+    let serving = Serving::start(&config).unwrap();
+    let flush = ask(&config, &Request::Flush {}).unwrap_err().to_string();
+    assert!(flush.contains("away (away)"), "{flush}");
+    let now = status(&config);
+    assert_eq!(now.away.len(), 1);
+    let [blocked, well] = &now.volumes[..] else { panic!("{now:?}") };
+    assert!(blocked.trouble.is_some() && blocked.door.is_none() && well.trouble.is_none());
+    UnixStream::connect(folder.path().join("sockets/well.sock")).unwrap();
+    // What blocks it is gone, and a person has removed another socket.
+    fs::remove_dir(folder.path().join("sockets/blocked.sock")).unwrap();
+    fs::remove_file(folder.path().join("sockets/well.sock")).unwrap();
+    serving.look();
+    for name in ["blocked", "well"] {
+        UnixStream::connect(folder.path().join(format!("sockets/{name}.sock"))).unwrap();
+    }
+    serving.stop().unwrap();
+    fs::rename(folder.path().join("kept"), folder.path().join("disk/away")).unwrap();
+    assert_eq!(status(&config).away, []);
+}
+
+#[test]
+fn what_is_written_to_a_block_device_is_there_after_a_restart_and_in_the_image() {
+    if !can_attach() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "metrics = \"127.0.0.1:0\"\n[[volume]]\nname = \"scratch\"\ndoor = \"block\"");
+    create(&config, "scratch");
+    let link = folder.path().join("blocks/scratch");
+    // What is not ours stays.
+    fs::create_dir(folder.path().join("blocks")).unwrap();
+    fs::write(&link, "precious").unwrap();
+    let serving = Serving::start(&config).unwrap();
+    assert!(status(&config).volumes[0].trouble.as_ref().unwrap().contains("there is something else"));
+    assert_eq!(fs::read_to_string(&link).unwrap(), "precious");
+    fs::remove_file(&link).unwrap();
+    // What a dead process has left does not.
+    std::os::unix::fs::symlink("/dev/loop99999", &link).unwrap();
+    serving.look();
+    let bytes: Vec<u8> = (0..SIZE).map(|at| (at / 4096 + at) as u8).collect();
+    let mut device = fs::OpenOptions::new().write(true).open(&link).unwrap();
+    device.write_all(&bytes).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    let now = status(&config);
+    assert!(now.dirty_bytes > 0 && now.dirty_bytes <= 4 * (256 << 10), "{now:?}");
+    let mut scraper = TcpStream::connect(serving.metrics().unwrap()).unwrap();
+    scraper.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = String::new();
+    scraper.read_to_string(&mut page).unwrap();
+    assert!(page.contains(&format!("ishigaki_volume_dirty_bytes{{volume=\"scratch\"}} {}", now.dirty_bytes)), "{page}");
+    serving.stop().unwrap();
+    assert!(!link.exists());
+
+    let serving = Serving::start(&config).unwrap();
+    assert!(fs::read(&link).unwrap() == bytes);
+    ask(&config, &Request::Flush {}).unwrap();
+    assert_eq!(status(&config).dirty_bytes, 0);
+    let image = fs::OpenOptions::new().write(true).open(folder.path().join("disk/scratch")).unwrap();
+    image.set_len(SIZE - 4096).unwrap();
+    let detach = Request::Detach { name: "scratch".to_owned() };
+    let error = ask(&config, &detach).unwrap_err().to_string();
+    assert!(error.contains("cut it short"), "{error}");
+    image.set_len(SIZE).unwrap();
+    image.write_all_at(&bytes[SIZE as usize - 4096..], SIZE - 4096).unwrap();
+    ask(&config, &detach).unwrap();
+    assert!(fs::read(folder.path().join("disk/scratch")).unwrap() == bytes);
+    assert_eq!(fs::read_dir(folder.path().join("blocks")).unwrap().count(), 0);
+    serving.stop().unwrap();
+}
+
+#[test]
+fn a_guest_speaks_for_its_own_volume_alone_and_says_only_what_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "agents = \"127.0.0.1:0\"");
+    for name in ["orders", "other"] {
+        create(&config, name);
+    }
+    let serving = Serving::start(&config).unwrap();
+    let to = serving.agents().unwrap().to_string();
+    let token = |name: &str| {
+        let Reply::Token(token) = ask(&config, &Request::Token { name: name.to_owned() }).unwrap() else {
+            panic!("another answer")
+        };
+        token
+    };
+    let message = |volume: &str, token: String| Message { volume: volume.to_owned(), token, files: None, work: None };
+    let file = |length| File { name: "stock".to_owned(), extents: vec![Extent { logical: 0, physical: 4096, length }] };
+    assert!(!send(&to, &message("orders", token("orders"))).unwrap(), "it has no layout yet");
+    assert!(send(&to, &message("orders", token("orders")).with_files(&[file(1 << 20)])).unwrap());
+    let told = status(&config).volumes[0].files.clone();
+    assert_eq!((told[0].name.as_str(), told[0].bytes, told[0].fast_bytes), ("stock", 1 << 20, 0));
+    for (wrong, why) in [
+        (message("orders", token("other")), "not its token"),
+        (message("orders", String::new()), "not its token"),
+        (message("none", token("orders")), "not its token"),
+        (message("../orders", token("orders")), "not its token"),
+        (message("orders", token("orders")).with_files(&[file(SIZE)]), "are not on the disk"),
+    ] {
+        let refused = send(&to, &wrong).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    let mut stream = TcpStream::connect(&to).unwrap();
+    stream.write_all(b"{}\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("this is no message of an agent"), "{answer}");
+    assert_eq!(status(&config).volumes[0].files, told, "what was refused has changed nothing");
+    // A volume of that name that comes later is another one.
+    let before = token("orders");
+    ask(&config, &Request::Remove { name: "orders".to_owned(), force: true }).unwrap();
+    create(&config, "orders");
+    assert_ne!(token("orders"), before);
+    assert_eq!(status(&config).volumes[0].files, []);
+}
+
+#[test]
+fn what_is_hot_comes_before_it_is_asked_for_and_with_it_what_is_near_in_its_file() {
+    if !can_attach() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let more = "on_demand = false\nprefetch = \"0.9\"\nwindow = 1\nunit = 2\nagents = \"127.0.0.1:0\"\n[[volume]]\nname = \"scratch\"\ndoor = \"block\"";
+    let config = pool(folder.path(), more);
+    create(&config, "scratch");
+    let serving = Serving::start(&config).unwrap();
+    // A file whose first chunk is the disk's last one, and its second one the disk's third.
+    let chunk = 256 << 10;
+    let extents = vec![
+        Extent { logical: 0, physical: SIZE - chunk, length: chunk },
+        Extent { logical: chunk, physical: 2 * chunk, length: chunk },
+    ];
+    let Reply::Token(token) = ask(&config, &Request::Token { name: "scratch".to_owned() }).unwrap() else {
+        panic!("another answer")
+    };
+    let message = Message { volume: "scratch".to_owned(), token, files: None, work: Some(10.0) };
+    let file = File { name: "stock".to_owned(), extents };
+    send(&serving.agents().unwrap().to_string(), &message.with_files(&[file])).unwrap();
+    let device = fs::File::open(folder.path().join("blocks/scratch")).unwrap();
+    let mut page = [0; 4096];
+    let until = Instant::now() + Duration::from_secs(30);
+    while status(&config).volumes[0].files[0].fast_bytes < 2 * chunk {
+        assert!(Instant::now() < until, "{:?}", status(&config));
+        // A block of its first chunk, from the disk and not from the host's memory.
+        rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        device.read_exact_at(&mut page, SIZE - chunk).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let now = status(&config);
+    assert_eq!(now.fast_bytes, 2 * chunk, "and nothing else");
+    assert!(now.prefetch.brought_bytes == 2 * chunk && (now.prefetch.share - 0.9).abs() < 1e-9, "{now:?}");
+}
