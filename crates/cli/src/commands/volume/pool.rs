@@ -12,6 +12,7 @@ use crate::human::{counted, size};
 
 /// Make a pool, and ask how it is
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(super) enum Command {
     Create(Create),
     Status(status::Arguments),
