@@ -25,6 +25,14 @@ impl Blocks {
         Self(words.collect())
     }
 
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.0
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.0
+    }
+
     pub(crate) fn to_bytes(&self) -> impl Iterator<Item = u8> {
         self.0.iter().flat_map(|word| word.to_le_bytes())
     }

@@ -29,6 +29,8 @@
 //!
 //! After a crash, clean blocks are clean: nothing that was not dirty is taken home again.
 //!
+//! With a [`Memory`], the death of the process alone loses nothing that was written, synced or not: the next process finds there which blocks are dirty.
+//!
 //! # One's trouble is one's own
 //!
 //! A write or sync that fails stops the volume that it was for, with its first cause; the others go on. A failed sync of the fast device stops
@@ -47,17 +49,19 @@
 //!
 //! Parts: [`Pool`] has the slots and the volumes, [`Volume`] is the way of a request, `streams` finds those in a row, `heat` counts the uses of a chunk,
 //! `moving` brings blocks to the fast device and home again, `keeper` is the thread, `order` says which slot is given up next, `settling` is a sync, `map`
-//! the log and how it is read and kept short, `slot` what is known of one.
+//! the log and how it is read and kept short, `memory` what the next process finds though it was not synced, `remembered` how it is found, `slot` what is known of one.
 
 mod blocks;
 mod error;
 mod heat;
 mod keeper;
 mod map;
+mod memory;
 mod moving;
 mod order;
 mod pool;
 mod record;
+mod remembered;
 mod settings;
 mod settling;
 mod slot;
@@ -66,6 +70,7 @@ mod volume;
 
 pub use error::{Error, Result};
 pub use heat::Use;
+pub use memory::Memory;
 pub use pool::{Figures, Pool};
 pub use settings::{Eviction, Mode, Settings};
 pub use volume::{Reads, Volume, VolumeFigures};

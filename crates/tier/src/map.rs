@@ -7,7 +7,7 @@ use ishigaki_base::{ByteSize, LogId, Lsn};
 use ishigaki_device::Directory;
 use ishigaki_wal::{CommitRule, Group, Log, Stream};
 
-use crate::record::{Mapped, Record, SlotId, VERSION, VolumeId};
+use crate::record::{Mapped, Record, Session, SlotId, VERSION, VolumeId};
 use crate::settings::Mode;
 use crate::{Error, Result, Settings};
 
@@ -39,6 +39,8 @@ pub(crate) struct Found {
     pub(crate) chunk: Option<u64>,
     pub(crate) volumes: BTreeMap<VolumeId, Known>,
     pub(crate) slots: BTreeMap<SlotId, Mapped>,
+    /// Whose memory counted last, if any did.
+    pub(crate) session: Option<Session>,
     /// The number that the next volume gets.
     pub(crate) next: u32,
 }
@@ -71,6 +73,7 @@ impl Found {
             Record::Free { id } => {
                 self.slots.remove(&id);
             }
+            Record::Session(session) => self.session = Some(session),
         }
         Ok(())
     }

@@ -184,7 +184,7 @@ impl Core {
         state.users += 1;
         state.is_cleaned = true;
         state.rewritten.clear();
-        let blocks = state.dirty.clone();
+        let blocks = Blocks::clone(&state.dirty);
         Some(Homeward { slot, volume, chunk, blocks })
     }
 

@@ -12,8 +12,10 @@ use parking_lot::{Mutex, RwLock};
 use crate::heat::Clock;
 use crate::keeper::{Bell, Keeper};
 use crate::map::{Found, Known, Map};
+use crate::memory::Memory;
 use crate::order::Order;
 use crate::record::{Record, SlotId, VERSION, VolumeId};
+use crate::remembered::Remembered;
 use crate::slot::Slot;
 use crate::volume::{Core as VolumeCore, Volume};
 use crate::{BLOCK, Error, Mode, Result, Settings};
@@ -26,7 +28,8 @@ const SUMMED: usize = 24;
 /// One fast device, and the volumes that have some of their bytes there.
 ///
 /// *Threads*: everything takes `&self` and may be called from any number of threads. *Drop* ends the pool's own thread with the last handle, and does
-/// nothing else: what was not synced may be lost, as with any device. *A crash* at any moment loses nothing that a [`Volume`]'s sync has answered for.
+/// nothing else: what was not synced may be lost, as with any device. *A crash* at any moment loses nothing that a [`Volume`]'s sync has answered for; that of
+/// the process alone, where there is [`Memory`], nothing that was written.
 #[derive(Clone)]
 pub struct Pool {
     pub(crate) core: Arc<Core>,
@@ -37,6 +40,8 @@ pub struct Pool {
 /// What its volumes share.
 pub(crate) struct Core {
     pub(crate) map: Map,
+    /// What the next process finds beside it, though it was not synced.
+    pub(crate) remembered: Remembered,
     pub(crate) fast: Arc<dyn Device>,
     slow: Arc<dyn Directory>,
     /// Bytes of a chunk.
@@ -80,7 +85,7 @@ pub struct Figures {
 
 impl Pool {
     /// Opens the pool whose map is in `directory`, or makes one there. Its volumes lie in the directory `slow`, each as a device of its name. The
-    /// caller holds the locks of all three.
+    /// caller holds the locks of all three. With `memory`, what was written and not synced is lost with the power alone, not with the process.
     ///
     /// A volume whose slow device can not be opened is [away](Self::away); the others are served.
     ///
@@ -91,6 +96,7 @@ impl Pool {
         directory: Arc<dyn Directory>,
         fast: Arc<dyn Device>,
         slow: Arc<dyn Directory>,
+        memory: Option<&Memory>,
         settings: &Settings,
     ) -> Result<Self> {
         settings.check()?;
@@ -117,17 +123,24 @@ impl Pool {
             return Err(Error::WrongFast { reason });
         }
         fast.sync()?;
-        let slots: Vec<_> = (0..count).map(|_| Slot::new(chunk)).collect();
+        let (remembered, mut known) = Remembered::open(memory, &map, &found, chunk, count)?;
         let mut free = Vec::new();
-        for id in (0..count as u32).map(SlotId) {
-            match found.slots.remove(&id) {
-                Some(mapped) => slots[id.0 as usize].lock().recover(mapped),
-                None => free.push(id),
+        let recovered = |id: SlotId| {
+            let place = Slot::new(chunk, remembered.words(id));
+            if let Some((owner, dirty)) = known.remove(&id) {
+                place.lock().recover(owner, found.slots.remove(&id), dirty);
+            } else {
+                place.lock().reset();
+                free.push(id);
             }
-        }
+            place
+        };
+        let slots = (0..count as u32).map(SlotId).map(recovered).collect();
         free.reverse();
+        remembered.begin();
         let core = Core {
             map,
+            remembered,
             fast,
             slow,
             chunk,
@@ -147,6 +160,12 @@ impl Pool {
             told: AtomicBool::new(false),
         };
         core.open_volumes(found);
+        if core.remembered.goes_on {
+            // What is read from now on stays, whatever comes: all of it is in the map. One that fails has stopped, and the others go on.
+            for volume in core.all_volumes() {
+                let _ = core.settle(&volume);
+            }
+        }
         let core = Arc::new(core);
         let keeper = if settings.background { Some(Arc::new(Keeper::start(&core)?)) } else { None };
         Ok(Self { core, _keeper: keeper })
@@ -282,6 +301,12 @@ impl Pool {
         self.core.clean(&all)
     }
 
+    /// The number of the time since when nothing that was written is lost but with the power, if there is [`Memory`] for that. When it is another one than
+    /// before, writes that were not synced may be lost.
+    pub fn session(&self) -> Option<u64> {
+        self.core.remembered.session().map(|session| session.0)
+    }
+
     /// Bytes of a chunk.
     pub fn chunk(&self) -> u64 {
         self.core.chunk
@@ -336,6 +361,10 @@ impl Core {
                 && let Some(volume) = self.volumes.read().get(&volume)
             {
                 volume.chunks[chunk as usize].lock().slot = Some(SlotId(id));
+                if self.remembered.goes_on {
+                    // The map may not know what is dirty in it.
+                    volume.touch(SlotId(id));
+                }
                 self.order.lock().entered(SlotId(id), (volume.id, chunk));
             }
         }
@@ -431,6 +460,7 @@ impl Core {
         let Some(_alone) = self.changing.try_lock() else { return Ok(()) };
         self.map.restate(|| {
             self.map.append(&Record::Pool { version: VERSION, chunk: self.chunk })?;
+            self.map.append(&self.remembered.record())?;
             for volume in self.volumes.read().values() {
                 self.map.append(&volume.record())?;
             }

@@ -6,6 +6,7 @@
 //!  gone     3 │ volume u32
 //!  slot     4 │ slot u32 │ volume u32 │ chunk u32 │ open u8 │ valid … │ dirty …      a bit for each block of the chunk, in words of 64
 //!  free     5 │ slot u32
+//!  session  6 │ session u64
 //! ```
 //!
 //! Numbers are little-endian.
@@ -25,6 +26,10 @@ pub(crate) struct VolumeId(pub(crate) u32);
 /// A place of a chunk on the fast device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SlotId(pub(crate) u32);
+
+/// The number of a time in which all that was written is known, synced or not: memory of that number is believed beside the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session(pub(crate) u64);
 
 /// What the map says of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +73,8 @@ pub(crate) enum Record {
     Slot { id: SlotId, mapped: Mapped },
     /// A slot holds nothing.
     Free { id: SlotId },
+    /// Memory of that session is believed; none where that is 0.
+    Session(Session),
 }
 
 impl Record {
@@ -102,6 +109,10 @@ impl Record {
                 bytes.push(5);
                 bytes.extend(id.0.to_le_bytes());
             }
+            Self::Session(session) => {
+                bytes.push(6);
+                bytes.extend(session.0.to_le_bytes());
+            }
         }
         bytes
     }
@@ -131,6 +142,7 @@ impl Record {
                 Self::Slot { id: SlotId(fields.u32(0)), mapped }
             }
             5 if is(4) => Self::Free { id: SlotId(fields.u32(0)) },
+            6 if is(8) => Self::Session(Session(fields.u64(0))),
             _ => return None,
         })
     }
@@ -153,6 +165,7 @@ mod tests {
             Record::Gone { id: VolumeId(1) },
             Record::Slot { id: SlotId(4), mapped },
             Record::Free { id: SlotId(4) },
+            Record::Session(Session(1 << 60)),
         ];
         for record in records {
             let bytes = record.encode();

@@ -73,7 +73,12 @@ impl Core {
             let mut state = self.slots[slot.0 as usize].lock();
             state.owner.filter(|owner| owner.0 == volume.id)?;
             state.since.clear();
-            Some(Snapshot { slot, owners: state.owners, valid: state.valid.clone(), dirty: state.dirty.clone() })
+            Some(Snapshot {
+                slot,
+                owners: state.owners,
+                valid: state.valid.clone(),
+                dirty: Blocks::clone(&state.dirty),
+            })
         };
         touched.into_iter().filter_map(snapshot).collect()
     }
@@ -95,7 +100,7 @@ impl Core {
         for slot in slots {
             let mut state = self.slots[slot.0 as usize].lock();
             if state.owner.is_some_and(|owner| owner.0 == volume.id) {
-                state.valid = state.dirty.clone();
+                state.valid = Blocks::clone(&state.dirty);
             }
         }
     }
@@ -106,6 +111,8 @@ impl Core {
         let _one = self.syncing.lock();
         self.fast.sync().map_err(|cause| {
             self.lost.fetch_add(1, Ordering::AcqRel);
+            // What it calls dirty may not be there any more.
+            self.remembered.end();
             let cause = Error::from(cause);
             for volume in self.all_volumes() {
                 if volume.known.mode != Mode::WriteBack {

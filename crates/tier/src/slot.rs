@@ -1,11 +1,12 @@
 //! What is known of one slot.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use ishigaki_base::Lsn;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::blocks::Blocks;
+use crate::memory::SlotWords;
 use crate::record::{Mapped, VolumeId};
 
 /// A place for a chunk on the fast device.
@@ -26,7 +27,7 @@ pub(crate) struct State {
     /// Blocks that are here.
     pub(crate) valid: Blocks,
     /// Of these: blocks that are nowhere else.
-    pub(crate) dirty: Blocks,
+    pub(crate) dirty: Dirty,
     /// Blocks that one request alone writes: those that are not here and come, and all that is written to both devices.
     pub(crate) claimed: Blocks,
     /// Blocks that were written since they were last [copied home](crate::moving).
@@ -48,14 +49,14 @@ pub(crate) struct State {
 }
 
 impl Slot {
-    /// One that holds nothing.
-    pub(crate) fn new(chunk: u64) -> Self {
+    /// One that holds nothing. What becomes dirty in it is said there as well.
+    pub(crate) fn new(chunk: u64, words: Option<SlotWords>) -> Self {
         let none = || Blocks::none(chunk);
         let state = State {
             owner: None,
             owners: 0,
             valid: none(),
-            dirty: none(),
+            dirty: Dirty { blocks: none(), words },
             claimed: none(),
             rewritten: none(),
             since: none(),
@@ -92,18 +93,51 @@ impl Slot {
     }
 }
 
+/// The dirty blocks of a slot. Whatever changes them says so in the [memory](crate::memory) that the next process finds.
+#[derive(Debug)]
+pub(crate) struct Dirty {
+    blocks: Blocks,
+    words: Option<SlotWords>,
+}
+
+impl Dirty {
+    fn change(&mut self, with: impl FnOnce(&mut Blocks)) {
+        with(&mut self.blocks);
+        if let Some(words) = &self.words {
+            words.dirty(&self.blocks);
+        }
+    }
+
+    /// Without these.
+    pub(crate) fn subtract(&mut self, other: &Blocks) {
+        self.change(|blocks| blocks.subtract(other));
+    }
+}
+
+impl Deref for Dirty {
+    type Target = Blocks;
+
+    fn deref(&self) -> &Blocks {
+        &self.blocks
+    }
+}
+
 impl State {
     /// It is that chunk's from now on.
     pub(crate) fn belong(&mut self, owner: (VolumeId, u32)) {
         self.owner = Some(owner);
         self.owners += 1;
+        if let Some(words) = &self.dirty.words {
+            words.belong(owner);
+        }
     }
 
     /// These blocks are here, and nowhere else.
     pub(crate) fn written(&mut self, range: Range<u64>) {
-        for blocks in [&mut self.valid, &mut self.dirty, &mut self.rewritten, &mut self.since] {
+        for blocks in [&mut self.valid, &mut self.rewritten, &mut self.since] {
             blocks.insert(range.clone());
         }
+        self.dirty.change(|blocks| blocks.insert(range));
     }
 
     /// It holds nothing any more.
@@ -111,18 +145,22 @@ impl State {
         self.owner = None;
         self.recorded = None;
         self.leaves = false;
-        for blocks in [&mut self.valid, &mut self.dirty, &mut self.rewritten, &mut self.since] {
+        for blocks in [&mut self.valid, &mut self.rewritten, &mut self.since] {
             blocks.clear();
         }
+        self.dirty.change(Blocks::clear);
     }
 
-    /// Takes what the map has said before a crash.
-    pub(crate) fn recover(&mut self, mapped: Mapped) {
-        self.belong(mapped.owner);
-        self.dirty = mapped.dirty.clone();
+    /// Takes what the map has said before a crash, and which blocks are dirty.
+    pub(crate) fn recover(&mut self, owner: (VolumeId, u32), recorded: Option<Mapped>, dirty: Blocks) {
+        self.belong(owner);
+        self.valid = dirty.clone();
         // Clean blocks of an open slot may have been written over.
-        self.valid = if mapped.open { mapped.dirty.clone() } else { mapped.valid.clone() };
-        self.recorded = Some(mapped);
+        if let Some(recorded) = recorded.as_ref().filter(|recorded| !recorded.open) {
+            self.valid.union(&recorded.clean());
+        }
+        self.dirty.change(|blocks| *blocks = dirty);
+        self.recorded = recorded;
     }
 
     /// Whether the map must call the slot open before these blocks are written over.

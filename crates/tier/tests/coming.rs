@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 fn pool(slots: u64, settings: &Settings) -> (Pool, Volume) {
     let (map, slow) = (MemoryDirectory::new(), MemoryDirectory::new());
     let fast = map.create("fast", (slots + 1) * MIB).expect("makes");
-    let pool = Pool::open(Arc::new(map), fast, Arc::new(slow), settings).expect("opens");
+    let pool = Pool::open(Arc::new(map), fast, Arc::new(slow), None, settings).expect("opens");
     let volume = pool.create("volume", 64 * MIB, Mode::WriteBack).expect("makes");
     (pool, volume)
 }

@@ -22,7 +22,7 @@ fn open(map: &Path, slow: &Path) -> Pool {
     let fast = directory.open("fast").expect("is there");
     let settings = Settings { log: ByteSize::mib(512), segment: ByteSize::mib(16), ..Settings::default() };
     let slow = FileDirectory::open(slow).expect("opens");
-    Pool::open(Arc::new(directory), fast, Arc::new(slow), &settings).expect("opens")
+    Pool::open(Arc::new(directory), fast, Arc::new(slow), None, &settings).expect("opens")
 }
 
 #[test]

@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 
 fn open(map: &Arc<dyn Directory>, fast: &str, slow: &Arc<dyn Directory>) -> ishigaki_tier::Result<Pool> {
     let settings = Settings { background: false, ..Settings::default() };
-    Pool::open(map.clone(), map.open(fast)?, slow.clone(), &settings)
+    Pool::open(map.clone(), map.open(fast)?, slow.clone(), None, &settings)
 }
 
 fn places() -> (Arc<dyn Directory>, Arc<dyn Directory>) {
@@ -120,7 +120,7 @@ fn another_pools_fast_device_is_refused_and_left_alone() {
     let (new_map, new_slow) = places();
     let settings = Settings::default();
     let fast = map.open("fast").expect("opens");
-    let error = Pool::open(new_map.clone(), fast, new_slow, &settings).expect_err("is another pool's");
+    let error = Pool::open(new_map.clone(), fast, new_slow, None, &settings).expect_err("is another pool's");
     assert!(matches!(error, Error::WrongFast { .. }), "{error}");
     let pool = open(&map, "fast", &slow).expect("opens");
     assert_eq!(read(&pool.volume("volume").expect("is there"), 0), 7);
@@ -147,7 +147,7 @@ fn what_can_not_be_is_refused_with_words() {
     refused(pool.attach("nothing", Mode::WriteBack), "no such device");
     assert!("write-around".parse::<Mode>().is_err());
     let settings = Settings { chunk: bytesize(3 * MIB), ..Settings::default() };
-    assert!(Pool::open(places().0, map.open("fast").expect("opens"), slow.clone(), &settings).is_err());
+    assert!(Pool::open(places().0, map.open("fast").expect("opens"), slow.clone(), None, &settings).is_err());
     assert_eq!(slow.list().expect("lists"), ["volume"]);
 }
 
@@ -185,7 +185,7 @@ fn the_log_of_the_map_stays_short() {
     let (map, slow) = places();
     let settings =
         Settings { log: bytesize(512 << 10), segment: bytesize(16 << 10), background: false, ..Settings::default() };
-    let open = || Pool::open(map.clone(), map.open("fast").expect("opens"), slow.clone(), &settings);
+    let open = || Pool::open(map.clone(), map.open("fast").expect("opens"), slow.clone(), None, &settings);
     let pool = open().expect("opens");
     let volume = pool.create("volume", 16 * MIB, Mode::WriteBack).expect("makes");
     for round in 0..2000_u64 {
@@ -251,7 +251,7 @@ fn without_the_fast_device_all_is_served_that_is_on_the_slow_one_too() {
     let fails = Arc::new(AtomicBool::new(false));
     let fast = Failing { device: map.open("fast").expect("opens"), fails: fails.clone(), only: None };
     let settings = Settings { background: false, ..Settings::default() };
-    let pool = Pool::open(map.clone(), Arc::new(fast), slow.clone(), &settings).expect("opens");
+    let pool = Pool::open(map.clone(), Arc::new(fast), slow.clone(), None, &settings).expect("opens");
     let [through, only, back] = [("through", Mode::WriteThrough), ("only", Mode::ReadOnly), ("back", Mode::WriteBack)]
         .map(|(name, mode)| pool.create(name, MIB, mode).expect("makes"));
     for volume in [&through, &only, &back] {
@@ -294,7 +294,7 @@ fn what_a_failed_sync_may_have_lost_is_read_from_the_slow_device() {
     let fails = Arc::new(AtomicBool::new(false));
     let fast = Failing { device: map.open("fast").expect("opens"), fails: fails.clone(), only: Some("sync") };
     let settings = Settings { background: false, ..Settings::default() };
-    let pool = Pool::open(map.clone(), Arc::new(fast), slow.clone(), &settings).expect("opens");
+    let pool = Pool::open(map.clone(), Arc::new(fast), slow.clone(), None, &settings).expect("opens");
     let [one, other] = ["one", "other"].map(|name| pool.create(name, MIB, Mode::WriteThrough).expect("makes"));
     for volume in [&one, &other] {
         volume.promote(0, 8192).expect("comes");
@@ -320,7 +320,7 @@ fn what_the_fast_device_did_not_take_is_not_read_there() {
     let fails = Arc::new(AtomicBool::new(false));
     let fast = Failing { device: map.open("fast").expect("opens"), fails: fails.clone(), only: Some("write") };
     let settings = Settings { background: false, ..Settings::default() };
-    let pool = Pool::open(map.clone(), Arc::new(fast), slow.clone(), &settings).expect("opens");
+    let pool = Pool::open(map.clone(), Arc::new(fast), slow.clone(), None, &settings).expect("opens");
     let volume = pool.create("volume", MIB, Mode::WriteThrough).expect("makes");
     volume.promote(0, 8192).expect("comes");
     fails.store(true, Ordering::Relaxed);

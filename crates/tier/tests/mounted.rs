@@ -149,7 +149,8 @@ fn settings() -> Settings {
 
 fn open(medium: &SimDirectory) -> Pool {
     let directory: Arc<dyn Directory> = Arc::new(medium.clone());
-    Pool::open(directory.clone(), directory.open("fast").expect("is there"), directory, &settings()).expect("opens")
+    Pool::open(directory.clone(), directory.open("fast").expect("is there"), directory, None, &settings())
+        .expect("opens")
 }
 
 fn block_device(volume: Volume, root: &Root) -> BlockDevice {
@@ -227,7 +228,8 @@ fn a_detached_volume_is_a_plain_image_with_the_same_files() {
     let directory = FileDirectory::open(&map).expect("opens");
     let fast = directory.create("fast", FAST).expect("makes");
     let slow_directory = FileDirectory::open(&slow).expect("opens");
-    let pool = Pool::open(Arc::new(directory), fast, Arc::new(slow_directory), &Settings::default()).expect("opens");
+    let pool =
+        Pool::open(Arc::new(directory), fast, Arc::new(slow_directory), None, &Settings::default()).expect("opens");
     let volume = pool.attach("image", Mode::WriteBack).expect("attaches");
     let device = block_device(volume.clone(), &root);
     root.mount(device.path(), "discard");

@@ -27,7 +27,7 @@ fn open(medium: &SimDirectory) -> ishigaki_tier::Result<Pool> {
         ..Settings::default()
     };
     let fast = Arc::new(Slowed(directory.open("fast")?));
-    Pool::open(directory.clone(), fast, directory, &settings)
+    Pool::open(directory.clone(), fast, directory, None, &settings)
 }
 
 /// A device that takes its time, so that threads meet within its operations.

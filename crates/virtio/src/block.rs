@@ -3,9 +3,9 @@
 //! A request is a head of 16 bytes (what is asked for, unused, the sector of 512 bytes), data, and a byte that takes the answer. Data lie anywhere in the guest's
 //! memory, so they are copied once, through memory that is aligned as the device wants it.
 //!
-//! Each write is durable before it is answered: the device offers no flush. A guest that has one takes a write that was answered for one that a later flush makes durable,
-//! also where this process is killed in between and the next one answers the flush; but what a killed process had not made durable is lost. A guest that
-//! sends a flush all the same is answered.
+//! A guest with flushes takes a write that was answered for one that a later flush makes durable, also where this process is killed in between and the next one
+//! answers the flush. So a device offers them in a session alone in which the death of a process loses nothing that was written, and guests go on in that
+//! session alone. Without one, each write is durable before it is answered; a guest that sends a flush all the same is answered.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const RANGE_SECTORS: u32 = 1 << 21;
 /// Segments of data that one request has at most: a queue of 128 descriptors has them, a head and an answer.
 const SEGMENTS: u32 = 126;
 
-/// Features by their bits: the most segments, the size of a block, flush (not offered), topology, several queues, discard, write zeroes.
+/// Features by their bits: the most segments, the size of a block, flush, topology, several queues, discard, write zeroes.
 const SEG_MAX: u64 = 1 << 2;
 const BLK_SIZE: u64 = 1 << 6;
 const FLUSH: u64 = 1 << 9;
@@ -64,16 +64,18 @@ pub struct Block {
     device: Arc<dyn Device>,
     name: [u8; NAME],
     queues: u16,
+    session: Option<u64>,
     features: AtomicU64,
 }
 
 impl Block {
-    /// One with so many queues, whose name the guest finds in `/dev/disk/by-id`, as far as it fits into 20 bytes.
-    pub fn new(device: Arc<dyn Device>, name: &str, queues: u16) -> Self {
+    /// One with so many queues, whose name the guest finds in `/dev/disk/by-id`, as far as it fits into 20 bytes. In a session, what was written to the device
+    /// outlives this process.
+    pub fn new(device: Arc<dyn Device>, name: &str, queues: u16, session: Option<u64>) -> Self {
         let mut short = [0; NAME];
         let length = name.len().min(NAME);
         short[..length].copy_from_slice(&name.as_bytes()[..length]);
-        Self { device, name: short, queues, features: AtomicU64::new(0) }
+        Self { device, name: short, queues, session, features: AtomicU64::new(0) }
     }
 
     /// Why a request is not done, if it is not.
@@ -176,7 +178,12 @@ impl Requests for Block {
     }
 
     fn features(&self) -> u64 {
-        SEG_MAX | BLK_SIZE | TOPOLOGY | MQ | DISCARD | WRITE_ZEROES
+        let flush = if self.session.is_some() { FLUSH } else { 0 };
+        SEG_MAX | BLK_SIZE | flush | TOPOLOGY | MQ | DISCARD | WRITE_ZEROES
+    }
+
+    fn session(&self) -> u64 {
+        self.session.unwrap_or(0)
     }
 
     fn taken_features(&self, features: u64) {

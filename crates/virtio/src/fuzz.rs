@@ -35,7 +35,7 @@ pub fn requests(input: &[u8]) -> usize {
     let memory = Memory::new(GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).expect("memory"));
     memory.memory().write_slice(&image[..image.len().min(MEMORY)], GuestAddress(0)).expect("it fits");
     let device = MemoryDirectory::new().create("device", 1 << 20).expect("made");
-    let block = Block::new(device, "fuzz", 1);
+    let block = Block::new(device, "fuzz", 1, Some(1));
     let is_broken = Arc::new(AtomicBool::new(false));
     let queue = Arc::new(Queue::new(0, SIZE, memory.clone(), is_broken.clone()).expect("made"));
     queue.with_ring(|ring| ring.set_size(SIZE));

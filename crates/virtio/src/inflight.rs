@@ -12,6 +12,8 @@
 //! chain, the used ring in the guest's memory counts it, `taken` becomes 0 and `used` follows the ring. A process that dies between them leaves `used` behind
 //! the ring; then the chain that `last` names has been answered.
 //!
+//! Behind the queues, and no part of that form, is the number of the device's [session](crate::Requests::session): u64.
+//!
 //! All of it is shared with the hypervisor, which is believed here as with the guest's memory; a value that makes no sense costs that guest requests, nothing more.
 
 use std::fs::File;
@@ -33,6 +35,8 @@ const AT_DESCRIPTORS: usize = 10;
 const AT_LAST: usize = 12;
 const AT_USED: usize = 14;
 const AT_ORDER: usize = 8;
+/// Bytes behind the queues.
+const TAIL: usize = 8;
 
 /// The memory for the queues of a device.
 #[derive(Debug)]
@@ -40,6 +44,7 @@ pub struct Inflight {
     region: Arc<MmapRegion>,
     queues: u16,
     size: u16,
+    session: u64,
 }
 
 /// The account of one queue.
@@ -57,21 +62,24 @@ fn part(size: u16) -> usize {
 }
 
 impl Inflight {
-    /// Makes the memory for so many queues of so many descriptors. Its file and its length are for the hypervisor.
+    /// Makes the memory for so many queues of so many descriptors, in that session. Its file and its length are for the hypervisor.
     ///
     /// # Errors
     ///
     /// Of the system.
-    pub fn new(queues: u16, size: u16) -> io::Result<(Self, File, u64)> {
+    pub fn new(queues: u16, size: u16, session: u64) -> io::Result<(Self, File, u64)> {
         let file = File::from(memfd_create("ishigaki-inflight", MemfdFlags::CLOEXEC)?);
-        let length = part(size) * usize::from(queues);
+        let begin = part(size) * usize::from(queues);
+        let length = begin + TAIL;
         ftruncate(&file, length as u64)?;
-        let made = Self::map(file.try_clone()?, 0, length as u64, queues, size)?;
+        let mut made = Self::map(file.try_clone()?, 0, length as u64, queues, size)?;
         for queue in 0..queues {
             if let Some(account) = made.account(queue) {
                 account.store(AT_DESCRIPTORS, size)?;
             }
         }
+        made.region.as_volatile_slice().store(session, begin, Ordering::Release).map_err(io::Error::other)?;
+        made.session = session;
         Ok((made, file, length as u64))
     }
 
@@ -86,7 +94,14 @@ impl Inflight {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has no room for the queues"));
         }
         let region = MmapRegion::from_file(FileOffset::new(file, offset), length).map_err(io::Error::other)?;
-        Ok(Self { region: Arc::new(region), queues, size })
+        // Memory of another implementation ends with the queues.
+        let session = region.as_volatile_slice().load(part(size) * usize::from(queues), Ordering::Acquire);
+        Ok(Self { region: Arc::new(region), queues, size, session: session.unwrap_or(0) })
+    }
+
+    /// In which session it was made; 0 where that does not matter.
+    pub fn session(&self) -> u64 {
+        self.session
     }
 
     /// That of one queue.
@@ -186,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_and_not_answered_is_found_in_its_order() {
-        let (first, file, length) = Inflight::new(2, 8).unwrap();
+        let (first, file, length) = Inflight::new(2, 8, 7).unwrap();
         let mut account = first.account(1).unwrap();
         assert_eq!(account.begin(100).unwrap(), [0_u16; 0]);
         for head in [5, 2, 7] {
@@ -197,6 +212,7 @@ mod tests {
         assert!(account.take(8).is_err());
 
         let second = Inflight::map(file, 0, length, 2, 8).unwrap();
+        assert_eq!(second.session(), 7);
         let mut account = second.account(1).unwrap();
         assert_eq!(account.begin(101).unwrap(), [5, 7]);
         account.take(1).unwrap();
@@ -207,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_the_guest_has_seen_is_not_given_again() {
-        let (memory, ..) = Inflight::new(1, 4).unwrap();
+        let (memory, ..) = Inflight::new(1, 4, 0).unwrap();
         let mut account = memory.account(0).unwrap();
         account.begin(7).unwrap();
         account.take(3).unwrap();

@@ -243,14 +243,21 @@ impl VhostUserBackendReqHandlerMut for Machine {
         if size > QUEUE_SIZE || usize::from(queues) > self.queues.len() {
             return Err(Error::InvalidParam);
         }
-        let (inflight, file, length) = Inflight::new(queues, size).map_err(Error::ReqHandlerError)?;
+        let (inflight, file, length) =
+            Inflight::new(queues, size, self.requests.session()).map_err(Error::ReqHandlerError)?;
         self.take_inflight(inflight);
         Ok((VhostUserInflight::new(length, 0, queues, size), file))
     }
 
     fn set_inflight_fd(&mut self, told: &VhostUserInflight, file: File) -> Result<()> {
         let inflight = Inflight::map(file, told.mmap_offset, told.mmap_size, told.num_queues, told.queue_size);
-        self.take_inflight(inflight.map_err(Error::ReqHandlerError)?);
+        let inflight = inflight.map_err(Error::ReqHandlerError)?;
+        if inflight.session() != 0 && inflight.session() != self.requests.session() {
+            return Err(failed(
+                "the machine goes on from a service of which writes that were not flushed are lost: end the machine, and start it anew",
+            ));
+        }
+        self.take_inflight(inflight);
         Ok(())
     }
 

@@ -51,6 +51,12 @@ pub trait Requests: Send + Sync + 'static {
         None
     }
 
+    /// For how long what it has answered is not lost, as a number: a machine that goes on from another session than this one is refused. 0 where all that was answered
+    /// is safe for ever.
+    fn session(&self) -> u64 {
+        0
+    }
+
     /// Whether its hypervisors come back when the connection ends, and make their requests again. Then a socket that ends hangs up; else it refuses what
     /// a guest still asks for.
     fn is_asked_again(&self) -> bool;
@@ -276,6 +282,9 @@ fn listen(stream: UnixStream, machine: Machine) -> Result<BackendReqHandler<StdM
     }));
     // A hypervisor that ends, or is killed, hangs up wherever it is.
     let error = heard.map_err(|_| "a message panicked".to_owned())?;
+    if let vhost::vhost_user::Error::ReqHandlerError(cause) = &error {
+        return Err(cause.to_string());
+    }
     tracing::debug!(%error, "the connection has ended");
     Ok(handler)
 }

@@ -143,16 +143,21 @@ struct Hypervisor {
 }
 
 impl Hypervisor {
-    /// Connects, and starts the queue at that place. With what was in flight at the process before.
-    fn start(path: &Path, guest: &Guest, base: u16, inflight: Option<(VhostUserInflight, File)>) -> Self {
+    /// Connects, and takes all features but event indices: the guest looks by itself.
+    fn greet(path: &Path) -> Frontend {
         let mut frontend = Frontend::connect(path, 1).unwrap();
         frontend.set_owner().unwrap();
         let features = frontend.get_features().unwrap();
         let protocol = frontend.get_protocol_features().unwrap();
         assert!(protocol.contains(VhostUserProtocolFeatures::INFLIGHT_SHMFD));
         frontend.set_protocol_features(protocol).unwrap();
-        // Without event indices: the guest looks by itself.
         frontend.set_features(features & !(1 << 29)).unwrap();
+        frontend
+    }
+
+    /// Connects, and starts the queue at that place. With what was in flight at the process before.
+    fn start(path: &Path, guest: &Guest, base: u16, inflight: Option<(VhostUserInflight, File)>) -> Self {
+        let mut frontend = Self::greet(path);
         let inflight =
             inflight.unwrap_or_else(|| frontend.get_inflight_fd(&VhostUserInflight::new(0, 0, 1, SIZE)).unwrap());
         frontend.set_inflight_fd(&inflight.0, inflight.1.as_raw_fd()).unwrap();
@@ -256,8 +261,12 @@ impl Device for Held {
 }
 
 fn serve(path: &Path, device: &Arc<Held>) -> Socket {
+    serve_in(path, device, Some(1))
+}
+
+fn serve_in(path: &Path, device: &Arc<Held>, session: Option<u64>) -> Socket {
     let device = device.clone();
-    Socket::new(path, 4, move || Arc::new(Block::new(device.clone(), "volume", 2))).unwrap()
+    Socket::new(path, 4, move || Arc::new(Block::new(device.clone(), "volume", 2, session))).unwrap()
 }
 
 const LENGTH: u64 = 1 << 20;
@@ -358,6 +367,35 @@ fn what_a_dead_process_has_taken_is_answered_by_the_next_one() {
     drop((after, second));
     device.hold(false);
     drop(first);
+}
+
+#[test]
+fn a_machine_goes_on_where_nothing_that_it_has_written_is_lost_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let device = Held::new(LENGTH);
+    let mut guest = Guest::new();
+    let offers = |path: &Path| Hypervisor::greet(path).get_features().unwrap() & 1 << 9 != 0;
+    // The session before it, that before which it began, and what was durable when it was answered.
+    for (before, after, goes_on) in [(Some(7), Some(7), true), (Some(7), Some(8), false), (None, Some(8), true)] {
+        let socket = serve_in(&path, &device, before);
+        assert_eq!(offers(&path), before.is_some());
+        let hypervisor = Hypervisor::start(&path, &guest, guest.seen, None);
+        assert_eq!(guest.answer_of_one(0, WRITE, 0), 0);
+        drop((hypervisor.frontend, socket));
+        let (told, file) = hypervisor.inflight;
+        let _next = serve_in(&path, &device, after);
+        if goes_on {
+            let _after = Hypervisor::start(&path, &guest, guest.seen, Some((told, file)));
+            assert_eq!(guest.answer_of_one(0, READ, 0), 0);
+            continue;
+        }
+        let mut frontend = Hypervisor::greet(&path);
+        let _ = frontend.set_inflight_fd(&told, file.as_raw_fd());
+        assert!(frontend.get_features().is_err(), "it is hung up on");
+        // One that starts anew is welcome.
+        assert!(offers(&path));
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory};
-use ishigaki_tier::{BLOCK, Mode, Pool, Settings, Volume};
+use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Settings, Volume};
 use parking_lot::Mutex;
 
 use crate::agents;
@@ -23,6 +23,9 @@ use crate::{Error, Result};
 /// How long another process may have the pool.
 const PATIENCE: Duration = Duration::from_secs(3);
 const NAP: Duration = Duration::from_millis(50);
+
+/// A file system in memory, which is lost with the power alone.
+const MEMORY: &str = "/dev/shm";
 
 /// A file of the map by which a pool is known.
 const MARK: &str = "pool";
@@ -134,7 +137,7 @@ impl Core {
         let fast: Arc<dyn Device> = Arc::new(FileDevice::open_path(&config.fast)?);
         // The past counts half from window to window, as with all figures of prefetch.
         let settings = Settings { half_life: config.window, ..config.settings.clone() };
-        let pool = Pool::open(Arc::new(map), fast, slow, &settings)?;
+        let pool = Pool::open(Arc::new(map), fast, slow, Some(&Memory::in_folder(MEMORY)), &settings)?;
         let doors = is_served.then(Mutex::default);
         let prefetching = Prefetching::new(config);
         Ok(Self {
@@ -170,7 +173,7 @@ impl Core {
                 }
                 None => None,
             };
-            let opened = Door::open(&self.config, &volume).map_err(|error| error.to_string());
+            let opened = Door::open(&self.config, &volume, self.pool.session()).map_err(|error| error.to_string());
             if let Err(reason) = &opened
                 && told.as_ref() != Some(reason)
             {

@@ -25,16 +25,17 @@ pub(crate) enum Door {
 }
 
 impl Door {
-    /// Opens that of a volume, if it is to have one.
-    pub(crate) fn open(config: &Config, volume: &Volume) -> Result<Option<Self>> {
+    /// Opens that of a volume, if it is to have one. In a session, what a machine has written outlives this process.
+    pub(crate) fn open(config: &Config, volume: &Volume, session: Option<u64>) -> Result<Option<Self>> {
         let name = volume.name();
         match config.kind(name) {
             Kind::None => Ok(None),
             Kind::Socket => {
                 make(&config.sockets)?;
                 let (device, name, queues) = (volume.clone(), name.to_owned(), config.queues);
-                let requests =
-                    move || -> Arc<dyn Requests> { Arc::new(Block::new(Arc::new(device.clone()), &name, queues)) };
+                let requests = move || -> Arc<dyn Requests> {
+                    Arc::new(Block::new(Arc::new(device.clone()), &name, queues, session))
+                };
                 let path = config.sockets.join(format!("{}.sock", volume.name()));
                 Ok(Some(Self::Socket(Socket::new(path, config.threads, requests)?)))
             }

@@ -29,7 +29,7 @@ struct Guest {
 impl Guest {
     fn new() -> Self {
         let device = MemoryDirectory::new().create("volume", LENGTH).unwrap();
-        let block = Block::new(device, "a volume with a long name", 1);
+        let block = Block::new(device, "a volume with a long name", 1, Some(1));
         block.taken_features(FLUSH);
         let memory = Memory::new(GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).unwrap());
         Self { block, memory }
