@@ -200,11 +200,15 @@ pub(super) fn token(Token { name, told }: &Token) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
+const FLUSH_EXAMPLES: &str = "\
+Examples:
+  ishigaki volume flush    before the fast device is taken out, or a backup is made of the slow one";
+
 /// Take home what is on the fast device alone; it stays there, too
 ///
 /// After that, the loss of the fast device loses nothing that was written before.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_help = FLUSH_EXAMPLES, after_long_help = format!("{FLUSH_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Flush {
     #[command(flatten)]
     told: Told,
