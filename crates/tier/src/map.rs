@@ -22,13 +22,15 @@ pub(crate) struct Map {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) mode: Mode,
+    /// All of it is to be on the fast device.
+    pub(crate) pinned: bool,
     pub(crate) length: u64,
     pub(crate) name: String,
 }
 
 impl Known {
     pub(crate) fn record(&self, id: VolumeId) -> Record {
-        Record::Volume { id, mode: self.mode, length: self.length, name: self.name.clone() }
+        Record::Volume { id, mode: self.mode, pinned: self.pinned, length: self.length, name: self.name.clone() }
     }
 }
 
@@ -58,9 +60,9 @@ impl Found {
                 }
                 self.chunk = Some(chunk);
             }
-            Record::Volume { id, mode, length, name } => {
+            Record::Volume { id, mode, pinned, length, name } => {
                 self.next = self.next.max(id.0 + 1);
-                self.volumes.insert(id, Known { mode, length, name });
+                self.volumes.insert(id, Known { mode, pinned, length, name });
             }
             Record::Gone { id } => {
                 self.next = self.next.max(id.0 + 1);

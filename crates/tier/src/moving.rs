@@ -60,7 +60,9 @@ impl Core {
         at.slot = Some(id);
         self.slots[id.0 as usize].lock().belong((volume.id, chunk));
         drop(at);
-        self.order.lock().entered(id, (volume.id, chunk));
+        if !volume.is_pinned() {
+            self.order.lock().entered(id, (volume.id, chunk));
+        }
         Ok(true)
     }
 
@@ -141,7 +143,7 @@ impl Core {
     fn take_leave(&self, slot: SlotId) -> Option<Leaving> {
         let mut state = self.slots[slot.0 as usize].lock();
         let (id, chunk) = state.owner.filter(|_| state.is_idle())?;
-        let volume = self.volume(id)?;
+        let volume = self.volume(id).filter(|volume| !volume.is_pinned())?;
         state.leaves = true;
         let is_home = state.recorded.as_ref().is_none_or(|recorded| recorded.dirty.is_empty());
         Some(Leaving { slot, volume, chunk, is_home })
@@ -243,6 +245,9 @@ impl Core {
     /// Brings blocks of a chunk that are not here. How many have come. They are read in one piece from the first to the last: a disk's arm takes longer to reach
     /// the next one than to pass over what lies between.
     pub(crate) fn promote(&self, volume: &volume::Core, chunk: u32, range: Range<u64>) -> Result<u64> {
+        if !self.wear.allows() {
+            return Ok(0);
+        }
         let Some(id) = self.enter_to_bring(volume, chunk, Want::Needed)? else { return Ok(0) };
         let missing = self.slots[id.0 as usize].lock().valid.missing(range);
         let runs = || missing.present();
@@ -276,7 +281,7 @@ impl Core {
         let came = read.is_ok()
             && coming.present().all(|some| {
                 let part = ((some.start - run.start) * BLOCK) as usize..((some.end - run.start) * BLOCK) as usize;
-                let written = self.fast.write_at(self.place(id) + some.start * BLOCK, &buffer[part]);
+                let written = self.write_fast(self.place(id) + some.start * BLOCK, &buffer[part]);
                 written.inspect_err(|cause| self.tell_lost(cause)).is_ok()
             });
         let mut brought = 0;

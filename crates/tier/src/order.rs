@@ -51,7 +51,8 @@ impl Order {
 
     /// A slot was used.
     pub(crate) fn used(&mut self, slot: SlotId) {
-        if self.last == Some(slot) {
+        // Those of pinned volumes are in no order.
+        if self.last == Some(slot) || self.rings.of(slot).is_none() {
             return;
         }
         self.last = Some(slot);

@@ -1,14 +1,17 @@
 //! A pool: one fast device, and the volumes that share it.
 
+mod absent;
+mod pinning;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use ishigaki_base::{Fields, LogId, crc32c};
-use ishigaki_device::{AlignedBuffer, Device, Directory};
+use ishigaki_device::{Device, Directory};
 use parking_lot::{Mutex, RwLock};
 
+use crate::header::Header;
 use crate::heat::Clock;
 use crate::keeper::{Bell, Keeper};
 use crate::map::{Found, Known, Map};
@@ -18,12 +21,8 @@ use crate::record::{Record, SlotId, VERSION, VolumeId};
 use crate::remembered::Remembered;
 use crate::slot::Slot;
 use crate::volume::{Core as VolumeCore, Volume};
+use crate::wear::Wear;
 use crate::{BLOCK, Error, Mode, Result, Settings};
-
-/// How the header of a fast device begins.
-const MAGIC: &[u8; 8] = b"ISHItier";
-/// Bytes of it that its checksum, which follows, is of.
-const SUMMED: usize = 24;
 
 /// One fast device, and the volumes that have some of their bytes there.
 ///
@@ -51,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) free: Mutex<Vec<SlotId>>,
     pub(crate) order: Mutex<Order>,
     pub(crate) clock: Clock,
+    pub(crate) wear: Wear,
     pub(crate) on_demand: bool,
     /// From how many bytes on a stream goes past the fast device.
     pub(crate) bypass: u64,
@@ -81,6 +81,10 @@ pub struct Figures {
     pub valid: u64,
     /// Of these, bytes that are nowhere else.
     pub dirty: u64,
+    /// Bytes written to the fast device since the pool was opened.
+    pub written: u64,
+    /// Whether blocks that are read may come to it: not while more was written than its [endurance](Settings::endurance) allows.
+    pub may_come: bool,
 }
 
 impl Pool {
@@ -148,6 +152,7 @@ impl Pool {
             free: Mutex::new(free),
             order: Mutex::new(Order::new(count as usize, settings.eviction)),
             clock: Clock::started(settings.half_life),
+            wear: Wear::new(settings.endurance.map(|bytes| bytes.0)),
             on_demand: settings.on_demand,
             bypass: if settings.bypass.0 == 0 { u64::MAX } else { settings.bypass.0 },
             bell: Mutex::new(None),
@@ -218,13 +223,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a volume away, with all that is in it.
+    /// Takes a volume away, with all that is in it, and also one that is [away](Self::away).
     ///
     /// # Errors
     ///
     /// What the devices say. After an error its slow device may be there still, and be removed by hand.
     pub fn remove(&self, name: &str) -> Result<()> {
         let _one = self.core.changing.lock();
+        if self.core.forget_away(name)? {
+            return match self.core.slow.remove(name) {
+                Ok(()) => Ok(self.core.slow.sync()?),
+                Err(ishigaki_device::Error::NotFound { .. }) => Ok(()),
+                Err(cause) => Err(cause.into()),
+            };
+        }
         let volume = self.volume(name)?;
         let closed = volume.core.close()?;
         self.core.forget(&volume.core)?;
@@ -248,11 +260,14 @@ impl Pool {
             let reason = format!("volume `{name}` has {} bytes, and can not be made shorter", before.known.length);
             return Err(Error::invalid(reason));
         }
+        if before.is_pinned() {
+            self.core.check_pin(&before, length)?;
+        }
         let closed = before.close()?;
         before.check()?;
         self.core.settle(&before)?;
         let slow = self.core.slow.grow(name, length)?;
-        let known = Known { length, ..before.known.clone() };
+        let known = before.known_with(length);
         let after = Arc::new(VolumeCore::new(before.id, known, slow, self.core.chunk));
         self.core.replace(&before, &after)?;
         closed.for_good();
@@ -284,11 +299,6 @@ impl Pool {
         let mut handles: Vec<_> = self.core.all_volumes().into_iter().map(handle).collect();
         handles.sort_unstable_by(|one, other| one.name().cmp(other.name()));
         handles
-    }
-
-    /// Volumes whose slow device could not be opened, with why. What they have on the fast device is kept for them.
-    pub fn away(&self) -> Vec<(String, Error)> {
-        self.core.away.lock().values().map(|(known, cause)| (known.name.clone(), cause.clone())).collect()
     }
 
     /// Brings all dirty blocks home that are dirty now. They stay on the fast device, too.
@@ -324,7 +334,9 @@ impl Pool {
 
     /// What it holds.
     pub fn figures(&self) -> Figures {
-        let mut figures = Figures { slots: self.core.slots.len() as u64, used: 0, valid: 0, dirty: 0 };
+        let (slots, wear) = (self.core.slots.len() as u64, &self.core.wear);
+        let (written, may_come) = (wear.written(), wear.allows());
+        let mut figures = Figures { slots, used: 0, valid: 0, dirty: 0, written, may_come };
         for slot in &self.core.slots {
             let state = slot.lock();
             figures.used += u64::from(state.owner.is_some());
@@ -339,13 +351,7 @@ impl Core {
     /// Opens what the map knows.
     fn open_volumes(&self, found: Found) {
         for (id, known) in found.volumes {
-            let opened = self.slow.open(&known.name).map_err(Error::from).and_then(|slow| {
-                check_whole(&known, slow.len())?;
-                // As the fast device: what is read must stay, though a process that was killed has not synced it.
-                slow.sync()?;
-                Ok(slow)
-            });
-            match opened {
+            match self.open_slow(&known) {
                 Ok(slow) => {
                     let volume = VolumeCore::new(id, known, slow, self.chunk);
                     self.volumes.write().insert(id, Arc::new(volume));
@@ -360,14 +366,35 @@ impl Core {
             if let Some((volume, chunk)) = slot.lock().owner
                 && let Some(volume) = self.volumes.read().get(&volume)
             {
-                volume.chunks[chunk as usize].lock().slot = Some(SlotId(id));
+                self.link(volume, chunk, SlotId(id));
                 if self.remembered.goes_on {
                     // The map may not know what is dirty in it.
                     volume.touch(SlotId(id));
                 }
-                self.order.lock().entered(SlotId(id), (volume.id, chunk));
             }
         }
+    }
+
+    /// A slot has that chunk since before the pool was opened.
+    fn link(&self, volume: &VolumeCore, chunk: u32, slot: SlotId) {
+        volume.chunks[chunk as usize].lock().slot = Some(slot);
+        if !volume.is_pinned() {
+            self.order.lock().entered(slot, (volume.id, chunk));
+        }
+    }
+
+    fn open_slow(&self, known: &Known) -> Result<Arc<dyn Device>> {
+        let slow = self.slow.open(&known.name)?;
+        check_whole(known, slow.len())?;
+        // As the fast device: what is read must stay, though a process that was killed has not synced it.
+        slow.sync()?;
+        Ok(slow)
+    }
+
+    /// Writes to the fast device.
+    pub(crate) fn write_fast(&self, offset: u64, bytes: &[u8]) -> ishigaki_device::Result<()> {
+        self.wear.note(bytes.len());
+        self.fast.write_at(offset, bytes)
     }
 
     /// Where a slot begins on the fast device.
@@ -396,7 +423,7 @@ impl Core {
 
     fn add(self: &Arc<Self>, name: &str, slow: Arc<dyn Device>, mode: Mode) -> Result<Volume> {
         let id = VolumeId(self.next.fetch_add(1, Ordering::Relaxed));
-        let known = Known { mode, length: slow.len(), name: name.to_owned() };
+        let known = Known { mode, pinned: false, length: slow.len(), name: name.to_owned() };
         let volume = Arc::new(VolumeCore::new(id, known, slow, self.chunk));
         self.map.append(&volume.record())?;
         self.map.flush()?;
@@ -500,44 +527,4 @@ fn check_length(name: &str, length: u64) -> Result<()> {
         "volume `{name}` would have {length} bytes; it takes whole blocks of {BLOCK}: `truncate -s %{BLOCK}` makes the image of a disk so long"
     );
     Err(Error::invalid(reason))
-}
-
-/// What the fast device has before its slots: whose it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Header {
-    pool: LogId,
-    chunk: u64,
-}
-
-impl Header {
-    fn write(self, fast: &dyn Device) -> Result<()> {
-        let mut block = AlignedBuffer::zeroed(BLOCK as usize);
-        block[..8].copy_from_slice(MAGIC);
-        block[8..16].copy_from_slice(&self.pool.0.to_le_bytes());
-        block[16..24].copy_from_slice(&self.chunk.to_le_bytes());
-        let sum = crc32c(&block[..SUMMED]);
-        block[SUMMED..SUMMED + 4].copy_from_slice(&sum.to_le_bytes());
-        Ok(fast.write_durable(0, &block)?)
-    }
-
-    /// `None` where there is none.
-    fn read(fast: &dyn Device) -> Result<Option<Self>> {
-        let mut block = AlignedBuffer::zeroed(BLOCK as usize);
-        fast.read_at(0, &mut block)?;
-        let fields = Fields(&block);
-        let is_whole = block[..8] == *MAGIC && fields.u32(SUMMED) == crc32c(&block[..SUMMED]);
-        Ok(is_whole.then(|| Self { pool: LogId(fields.u64(8)), chunk: fields.u64(16) }))
-    }
-
-    fn check(self, there: Option<Self>) -> Result<()> {
-        let reason = match there {
-            Some(there) if there == self => return Ok(()),
-            Some(there) if there.pool == self.pool => "the fast device has chunks of another size",
-            Some(_) => {
-                "the fast device belongs to another pool; give the one with which this pool was made, or, to give it up, blank its first 4 KiB"
-            }
-            None => "the fast device has no header of this pool; give the one with which the pool was made",
-        };
-        Err(Error::WrongFast { reason: reason.to_owned() })
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  pool     1 │ version u8 │ chunk u64
-//!  volume   2 │ volume u32 │ mode u8 │ length u64 │ name …
+//!  volume   2 │ volume u32 │ mode u8 │ pinned u8 │ length u64 │ name …
 //!  gone     3 │ volume u32
 //!  slot     4 │ slot u32 │ volume u32 │ chunk u32 │ open u8 │ valid … │ dirty …      a bit for each block of the chunk, in words of 64
 //!  free     5 │ slot u32
@@ -66,7 +66,7 @@ pub(crate) enum Record {
     /// The first one, and the first of each restated map.
     Pool { version: u8, chunk: u64 },
     /// A volume is there. Its slow device has its name.
-    Volume { id: VolumeId, mode: Mode, length: u64, name: String },
+    Volume { id: VolumeId, mode: Mode, pinned: bool, length: u64, name: String },
     /// And is no more.
     Gone { id: VolumeId },
     /// What a slot holds.
@@ -85,10 +85,10 @@ impl Record {
                 bytes.extend([1, *version]);
                 bytes.extend(chunk.to_le_bytes());
             }
-            Self::Volume { id, mode, length, name } => {
+            Self::Volume { id, mode, pinned, length, name } => {
                 bytes.push(2);
                 bytes.extend(id.0.to_le_bytes());
-                bytes.push(mode.number());
+                bytes.extend([mode.number(), u8::from(*pinned)]);
                 bytes.extend(length.to_le_bytes());
                 bytes.extend(name.as_bytes());
             }
@@ -124,11 +124,12 @@ impl Record {
         let is = |length: usize| rest.len() == length;
         Some(match kind {
             1 if is(9) => Self::Pool { version: rest[0], chunk: fields.u64(1) },
-            2 if rest.len() > 13 => Self::Volume {
+            2 if rest.len() > 14 && rest[5] <= 1 => Self::Volume {
                 id: VolumeId(fields.u32(0)),
                 mode: Mode::of_number(rest[4])?,
-                length: fields.u64(5),
-                name: String::from_utf8(rest[13..].to_vec()).ok()?,
+                pinned: rest[5] == 1,
+                length: fields.u64(6),
+                name: String::from_utf8(rest[14..].to_vec()).ok()?,
             },
             3 if is(4) => Self::Gone { id: VolumeId(fields.u32(0)) },
             4 if rest.len() > 13 && (rest.len() - 13).is_multiple_of(16) && rest[12] <= 1 => {
@@ -161,7 +162,13 @@ mod tests {
         let mapped = Mapped { owner: (VolumeId(7), 9), open: true, valid, dirty };
         let records = [
             Record::Pool { version: VERSION, chunk: 1 << 20 },
-            Record::Volume { id: VolumeId(1), mode: Mode::WriteThrough, length: 1 << 40, name: "stock".to_owned() },
+            Record::Volume {
+                id: VolumeId(1),
+                mode: Mode::WriteThrough,
+                pinned: true,
+                length: 1 << 40,
+                name: "stock".to_owned(),
+            },
             Record::Gone { id: VolumeId(1) },
             Record::Slot { id: SlotId(4), mapped },
             Record::Free { id: SlotId(4) },

@@ -94,6 +94,9 @@ pub struct Settings {
     pub on_demand: bool,
     /// From how many bytes on a stream of requests in a row goes past the fast device; 0 is never. Default 4 MiB.
     pub bypass: ByteSize,
+    /// Bytes a day that are written to the fast device, as far as they are for reading only: what volumes write goes there whatever it costs, and takes from
+    /// the same. Default none: no limit.
+    pub endurance: Option<ByteSize>,
     /// How long it takes until what was counted of a chunk's uses counts half. Default a minute.
     pub half_life: Duration,
     /// Whether there are threads: one of the log, and one that keeps slots free. Crash tests have none, so that the same calls do the same writes. Default
@@ -110,6 +113,7 @@ impl Default for Settings {
             eviction: Eviction::S3Fifo,
             on_demand: true,
             bypass: ByteSize::mib(4),
+            endurance: None,
             half_life: Duration::from_mins(1),
             background: true,
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ishigaki_device::{AlignedBuffer, Device, Promise, SECTOR, check_transfer};
@@ -55,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) chunks: Vec<Mutex<Chunk>>,
     /// Slots of it that were written, or got blocks, since the last sync.
     pub(crate) touched: Mutex<BTreeSet<SlotId>>,
+    /// All of it is to be on the fast device, and stay there.
+    pub(crate) pinned: AtomicBool,
     /// The slow device was written since its last sync.
     pub(crate) slow_written: AtomicBool,
     /// One sync at a time.
@@ -120,10 +122,11 @@ impl Core {
         let chunks = known.length.div_ceil(chunk);
         Self {
             id,
-            known,
             slow,
             chunks: (0..chunks).map(|_| Mutex::default()).collect(),
             touched: Mutex::default(),
+            pinned: AtomicBool::new(known.pinned),
+            known,
             slow_written: AtomicBool::new(false),
             settling: Mutex::default(),
             is_open: RwLock::new(true),
@@ -133,8 +136,18 @@ impl Core {
         }
     }
 
+    /// What the map is to say of it, at that length.
+    pub(crate) fn known_with(&self, length: u64) -> Known {
+        Known { pinned: self.is_pinned(), length, ..self.known.clone() }
+    }
+
     pub(crate) fn record(&self) -> Record {
-        self.known.record(self.id)
+        self.known_with(self.known.length).record(self.id)
+    }
+
+    /// Whether its chunks stay on the fast device.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Acquire)
     }
 
     /// Stops it for good. The first cause counts.
@@ -201,6 +214,11 @@ impl Volume {
     /// What becomes of its writes.
     pub fn mode(&self) -> Mode {
         self.core.known.mode
+    }
+
+    /// Whether all of it is to be on the fast device, and stay there.
+    pub fn is_pinned(&self) -> bool {
+        self.core.is_pinned()
     }
 
     /// What of it is on the fast device.
@@ -461,7 +479,7 @@ impl Device for Volume {
         let mut read = || {
             let _open = self.core.begin()?;
             let passes = self.passes(offset, buffer.len());
-            let fills = self.pool.on_demand && !passes;
+            let fills = self.pool.on_demand && !passes && self.pool.wear.allows();
             let is_hit = self.pieces(offset, buffer.len()).try_fold(true, |is_hit, piece| {
                 self.read_piece(piece, &mut buffer[piece.at..piece.at + piece.length], fills).map(|hit| is_hit && hit)
             })?;

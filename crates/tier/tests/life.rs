@@ -329,3 +329,70 @@ fn what_the_fast_device_did_not_take_is_not_read_there() {
     assert_eq!(volume.promote(8192, 4096).expect("stays where it is"), 0);
     assert_eq!(pool.figures().valid, 4096);
 }
+
+#[test]
+fn a_pinned_volume_stays_where_it_is_and_others_go_on() {
+    let (map, slow) = places();
+    let pool = open(&map, "fast", &slow).expect("opens");
+    let pinned = pool.create("pinned", MIB, Mode::WriteBack).expect("makes");
+    let other = pool.create("other", 16 * MIB, Mode::WriteBack).expect("makes");
+    pool.pin("pinned", true).expect("there is room");
+    let error = pool.pin("other", true).expect_err("there is none").to_string();
+    assert!(error.contains("would be pinned"), "{error}");
+    pinned.promote(0, MIB).expect("comes");
+    let churn = |other: &Volume| {
+        for chunk in 0..16 {
+            other.write_at(chunk * MIB, &AlignedBuffer::zeroed(4096)).expect("writes");
+        }
+    };
+    churn(&other);
+    assert_eq!(pinned.figures().valid, MIB);
+    assert_eq!(pinned.demote(&[0]).expect("is asked"), 0);
+    pinned.sync().expect("syncs");
+    drop((pinned, other, pool));
+
+    let pool = open(&map, "fast", &slow).expect("opens");
+    let (pinned, other) = (pool.volume("pinned").expect("is there"), pool.volume("other").expect("is there"));
+    assert!(pinned.is_pinned() && !other.is_pinned());
+    churn(&other);
+    assert_eq!(pinned.figures().valid, MIB);
+    assert!(pool.resize("pinned", 16 * MIB).expect_err("no room").to_string().contains("would be pinned"));
+    pool.pin("pinned", false).expect("is done");
+    churn(&other);
+    churn(&other);
+    assert_eq!(pinned.figures().valid, 0, "it left as others do");
+}
+
+#[test]
+fn a_volume_that_was_away_comes_back_with_what_it_had() {
+    let (map, slow) = places();
+    let pool = open(&map, "fast", &slow).expect("opens");
+    let mut page = AlignedBuffer::zeroed(4096);
+    page.fill(7);
+    for name in ["back", "gone", "kept"] {
+        let volume = pool.create(name, MIB, Mode::WriteBack).expect("makes");
+        volume.write_at(4096, &page).expect("writes");
+        volume.sync().expect("syncs");
+    }
+    drop(pool);
+    for name in ["back", "gone"] {
+        slow.rename(name, &format!("{name}-hidden")).expect("is renamed");
+    }
+    let pool = open(&map, "fast", &slow).expect("opens");
+    assert_eq!(pool.away().len(), 2);
+    assert_eq!(pool.look_for_away(), [""; 0]);
+    slow.rename("back-hidden", "back").expect("is renamed");
+    assert_eq!(pool.look_for_away(), ["back"]);
+    let volume = pool.volume("back").expect("is there");
+    let mut found = AlignedBuffer::zeroed(4096);
+    volume.read_at(4096, &mut found).expect("reads");
+    assert_eq!(found[..], page[..]);
+    // The other one is given up, and its slot is another's.
+    let free = pool.free();
+    pool.remove("gone").expect("is removed");
+    assert_eq!((pool.away().len(), pool.free()), (0, free + 1));
+    pool.detach("back").expect("goes home");
+    drop((volume, pool));
+    let pool = open(&map, "fast", &slow).expect("opens");
+    assert_eq!((pool.volumes(), pool.away().len()), (vec!["kept".to_owned()], 0));
+}

@@ -158,6 +158,7 @@ struct Written {
     eviction: Option<String>,
     on_demand: Option<bool>,
     bypass: Option<ByteSizeText>,
+    endurance: Option<ByteSizeText>,
     sockets: Option<PathBuf>,
     blocks: Option<PathBuf>,
     door: Option<Kind>,
@@ -230,6 +231,7 @@ impl Config {
             chunk: size("chunk", written.chunk, usual.chunk)?,
             log: size("log", written.log, usual.log)?,
             bypass: size("bypass", written.bypass, usual.bypass)?,
+            endurance: written.endurance.map(|text| size("endurance", Some(text), ByteSize(0))).transpose()?,
             eviction,
             on_demand: written.on_demand.unwrap_or(usual.on_demand),
             ..usual

@@ -69,6 +69,13 @@ pub enum Request {
         /// With all that is in it.
         force: bool,
     },
+    /// To have all of a volume be on the fast device and stay there, or not any more.
+    Pin {
+        /// Its name.
+        name: String,
+        /// Whether it is to.
+        pinned: bool,
+    },
     /// To take home what is on the fast device alone.
     Flush {},
     /// To give the token by which an agent speaks for a volume.

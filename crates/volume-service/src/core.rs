@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
-use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory};
+use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory, Place};
 use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Settings, Volume};
 use parking_lot::Mutex;
 
@@ -153,6 +154,28 @@ impl Core {
         })
     }
 
+    /// Opens volumes that were away and are there again.
+    pub(crate) fn look_for_away(&self) {
+        for name in self.pool.look_for_away() {
+            tracing::info!(volume = name, "a volume that was away is there again");
+        }
+    }
+
+    /// Refuses a file that is a volume already, by another of its names: the two would destroy each other.
+    fn check_other_names(&self, name: &str) -> Result<()> {
+        let Place::File(folder) = &self.config.slow else { return Ok(()) };
+        let identity = |name: &str| fs::metadata(folder.join(name)).map(|file| (file.dev(), file.ino())).ok();
+        let Some(wanted) = identity(name) else { return Ok(()) };
+        let volumes = self.pool.volumes();
+        match volumes.iter().find(|other| *other != name && identity(other) == Some(wanted)) {
+            Some(other) => Err(Error::Taken {
+                path: folder.join(name),
+                reason: format!("it is the file of volume `{other}`, by another name"),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Opens the doors that are not open, and those that another process has taken away.
     pub(crate) fn look_at_doors(&self) {
         let Some(doors) = &self.doors else { return };
@@ -227,6 +250,7 @@ impl Core {
             }
             Request::Attach { name, mode } => {
                 let mode = mode.parse::<Mode>()?;
+                self.check_other_names(&name)?;
                 let volume = self.pool.attach(&name, mode)?;
                 Ok(self.made(&volume))
             }
@@ -240,12 +264,24 @@ impl Core {
                 Ok(Reply::Done {})
             }
             Request::Remove { name, force } => {
+                let is_away = self.pool.away().iter().any(|(away, _)| *away == name);
                 if !force {
-                    self.pool.volume(&name)?;
+                    if !is_away {
+                        self.pool.volume(&name)?;
+                    }
                     return Err(Error::NotForced(name));
                 }
-                self.without_door(&name, || self.pool.remove(&name))?;
+                if is_away {
+                    self.pool.remove(&name)?;
+                } else {
+                    self.without_door(&name, || self.pool.remove(&name))?;
+                }
                 self.gone(&name);
+                Ok(Reply::Done {})
+            }
+            Request::Pin { name, pinned } => {
+                self.pool.pin(&name, pinned)?;
+                self.prefetching.wake();
                 Ok(Reply::Done {})
             }
             Request::Token { name } => {
@@ -310,6 +346,8 @@ impl Core {
             used_slots: figures.used,
             fast_bytes: figures.valid,
             dirty_bytes: figures.dirty,
+            written_bytes: figures.written,
+            is_worn: !figures.may_come,
             prefetch: self.prefetching.status(),
             volumes: volumes.iter().map(|volume| self.status_of(volume)).collect(),
             away: away.collect(),
@@ -329,6 +367,7 @@ impl Core {
             size: volume.len(),
             mode: volume.mode().to_string(),
             trouble: failure.or_else(|| door.and_then(|door| door.as_ref().err().cloned())),
+            pinned: volume.is_pinned(),
             door: door.and_then(|door| door.as_ref().ok()).and_then(Option::as_ref).map(Door::status),
             hit_bytes: hits * BLOCK,
             miss_bytes: misses * BLOCK,

@@ -27,7 +27,13 @@ fn write(page: &mut Page, status: &Status) -> fmt::Result {
     ] {
         page.figure(&format!("volume_{name}"), "gauge", help, value)?;
     }
-    let each: [(&str, &str, &str, Figure); 7] = [
+    page.figure(
+        "volume_fast_written_bytes_total",
+        "counter",
+        "Bytes written to the fast device",
+        status.written_bytes,
+    )?;
+    let each: [(&str, &str, &str, Figure); 8] = [
         ("size_bytes", "gauge", "Bytes of the volume", |volume| volume.size),
         ("hit_bytes_total", "counter", "Bytes read from the fast device", |volume| volume.hit_bytes),
         ("miss_bytes_total", "counter", "Bytes read from the slow device", |volume| volume.miss_bytes),
@@ -36,6 +42,7 @@ fn write(page: &mut Page, status: &Status) -> fmt::Result {
         ("in_use", "gauge", "1 while a virtual machine is connected or a file system mounted", |volume| {
             volume.door.as_ref().is_some_and(|door| door.in_use).into()
         }),
+        ("pinned", "gauge", "1 while all of the volume is to be on the fast device", |volume| volume.pinned.into()),
         ("trouble", "gauge", "1 while the volume is not served as it should be", |volume| {
             volume.trouble.is_some().into()
         }),

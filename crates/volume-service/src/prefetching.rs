@@ -20,6 +20,9 @@ const FRESH: Duration = Duration::from_mins(1);
 /// Chunks that leave together.
 const AT_A_TIME: usize = 8;
 
+/// For which share of the time pinned volumes come at least.
+const PINNED: f64 = 0.5;
+
 /// Files that a status has of each volume.
 const SHOWN: usize = 20;
 
@@ -38,8 +41,15 @@ pub(crate) struct Prefetching {
     config: Config,
     told: Mutex<BTreeMap<String, Told>>,
     state: Mutex<State>,
-    over: Mutex<bool>,
+    bell: Mutex<Bell>,
     rung: Condvar,
+}
+
+/// What the thread is told.
+#[derive(Debug, Default)]
+struct Bell {
+    is_over: bool,
+    is_woken: bool,
 }
 
 struct State {
@@ -63,7 +73,7 @@ impl Prefetching {
             config: config.clone(),
             told: Mutex::default(),
             state: Mutex::new(State { share, before: Reads::default(), status }),
-            over: Mutex::new(false),
+            bell: Mutex::default(),
             rung: Condvar::new(),
         }
     }
@@ -112,38 +122,68 @@ impl Prefetching {
 
     /// Ends the thread, within a chunk.
     pub(crate) fn end(&self) {
-        *self.over.lock() = true;
+        self.bell.lock().is_over = true;
         self.rung.notify_all();
     }
 
     /// The work of its thread.
     pub(crate) fn run(&self, pool: &Pool) {
-        if self.config.prefetch == Prefetch::None {
-            return;
-        }
         loop {
             let begun = Instant::now();
             let share = self.observe(pool);
-            self.bring(pool, begun + self.config.window.mul_f64(share));
+            self.bring_pinned(pool, begun + self.config.window.mul_f64(share.max(PINNED)));
+            if self.config.prefetch != Prefetch::None {
+                self.bring(pool, begun + self.config.window.mul_f64(share));
+            }
             if self.rests_until(begun + self.config.window) {
                 return;
             }
         }
     }
 
+    /// Has the next window begin now.
+    pub(crate) fn wake(&self) {
+        self.bell.lock().is_woken = true;
+        self.rung.notify_all();
+    }
+
+    /// Brings what is missing of pinned volumes, until it is time.
+    fn bring_pinned(&self, pool: &Pool, until: Instant) {
+        for volume in pool.handles().into_iter().filter(Volume::is_pinned) {
+            let length = volume.len();
+            let places = (0..length).step_by(usize::try_from(pool.chunk()).unwrap_or(usize::MAX));
+            for (at, here) in places.zip(volume.here()) {
+                let whole = pool.chunk().min(length - at);
+                if here == whole {
+                    continue;
+                }
+                if Instant::now() >= until || self.is_over() {
+                    return;
+                }
+                match volume.promote(at, whole) {
+                    Ok(bytes) => self.state.lock().status.brought_bytes += bytes,
+                    Err(error) => {
+                        tracing::debug!(volume = volume.name(), %error, "a chunk could not be brought");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
     /// Waits. Whether it is over.
     fn rests_until(&self, until: Instant) -> bool {
-        let mut over = self.over.lock();
-        while !*over {
-            if self.rung.wait_until(&mut over, until).timed_out() {
+        let mut told = self.bell.lock();
+        while !told.is_over && !std::mem::take(&mut told.is_woken) {
+            if self.rung.wait_until(&mut told, until).timed_out() {
                 break;
             }
         }
-        *over
+        told.is_over
     }
 
     fn is_over(&self) -> bool {
-        *self.over.lock()
+        self.bell.lock().is_over
     }
 
     /// What the last window has shown, and the share of the next one.

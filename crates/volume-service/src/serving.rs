@@ -82,8 +82,9 @@ impl Serving {
         self.core.metrics
     }
 
-    /// Opens doors again that another process has taken away, and tries those that could not be opened. To be called every second or so.
+    /// Opens doors again that another process has taken away, and tries those, and volumes, that could not be opened. To be called every second or so.
     pub fn look(&self) {
+        self.core.look_for_away();
         self.core.look_at_doors();
     }
 

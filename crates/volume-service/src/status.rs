@@ -29,6 +29,12 @@ pub struct Status {
     pub fast_bytes: u64,
     /// Of these, bytes that are nowhere else.
     pub dirty_bytes: u64,
+    /// Bytes written to the fast device since the start.
+    #[serde(default)]
+    pub written_bytes: u64,
+    /// So much was written that nothing comes to it for now.
+    #[serde(default)]
+    pub is_worn: bool,
     /// What is brought before it is asked for.
     pub prefetch: PrefetchStatus,
     /// The volumes, by name.
@@ -69,6 +75,9 @@ pub struct VolumeStatus {
     pub size: u64,
     /// `write-back`, `write-through` or `read-only`.
     pub mode: String,
+    /// All of it is to be on the fast device, and stays there.
+    #[serde(default)]
+    pub pinned: bool,
     /// How it is used; none if it has no door, or that could not be opened.
     pub door: Option<DoorStatus>,
     /// Why it is not served, or not wholly.

@@ -160,9 +160,47 @@ fn what_is_wrong_with_one_volume_leaves_the_others_served() {
     for name in ["blocked", "well"] {
         UnixStream::connect(folder.path().join(format!("sockets/{name}.sock"))).unwrap();
     }
-    serving.stop().unwrap();
+    // Its file is back: it is served.
     fs::rename(folder.path().join("kept"), folder.path().join("disk/away")).unwrap();
+    serving.look();
     assert_eq!(status(&config).away, []);
+    UnixStream::connect(folder.path().join("sockets/away.sock")).unwrap();
+    serving.stop().unwrap();
+    // One that never comes back can be removed.
+    fs::remove_file(folder.path().join("disk/away")).unwrap();
+    let serving = Serving::start(&config).unwrap();
+    let remove = |force| ask(&config, &Request::Remove { name: "away".to_owned(), force });
+    assert!(matches!(remove(false), Err(Error::Refused { .. })));
+    assert_eq!(remove(true).unwrap(), Reply::Done {});
+    assert_eq!(status(&config).away, []);
+    // Another name of a volume's file is no other volume.
+    fs::hard_link(folder.path().join("disk/well"), folder.path().join("disk/twin")).unwrap();
+    let attach = Request::Attach { name: "twin".to_owned(), mode: "write-back".to_owned() };
+    let error = ask(&config, &attach).unwrap_err().to_string();
+    assert!(error.contains("it is the file of volume `well`"), "{error}");
+    serving.stop().unwrap();
+}
+
+#[test]
+fn a_pinned_volume_comes_by_itself_whatever_prefetch_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "prefetch = \"none\"\nwindow = 1");
+    let request = Request::Create { name: "small".to_owned(), size: 512 << 10, mode: "write-back".to_owned() };
+    ask(&config, &request).unwrap();
+    create(&config, "large");
+    let serving = Serving::start(&config).unwrap();
+    let pin = |name: &str, pinned| ask(&config, &Request::Pin { name: name.to_owned(), pinned });
+    assert!(pin("large", true).unwrap_err().to_string().contains("would be pinned"));
+    assert_eq!(pin("small", true).unwrap(), Reply::Done {});
+    let until = Instant::now() + Duration::from_secs(20);
+    while status(&config).volumes[1].fast_bytes < 512 << 10 {
+        assert!(Instant::now() < until, "{:?}", status(&config));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(status(&config).volumes[1].pinned && status(&config).written_bytes >= 512 << 10);
+    assert_eq!(pin("small", false).unwrap(), Reply::Done {});
+    serving.stop().unwrap();
+    assert!(!status(&config).volumes[1].pinned);
 }
 
 #[test]

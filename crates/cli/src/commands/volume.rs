@@ -38,6 +38,7 @@ A configuration:
   eviction = \"s3-fifo\"                 # or lru
   on_demand = true                     # what is read comes to the fast device
   bypass = \"4MiB\"                      # streams that are longer go past it; 0 for never
+  endurance = \"500GiB\"                 # bytes a day that are written to the fast device for reading; no limit if it is left out
   threads = 16                         # that work on the requests of a virtual machine
   queues = 16                          # of its device at most: QEMU has as many as the machine has processors
   prefetch = \"adaptive\"               # hot chunks come before they are asked for; or none, or a share of the time: \"0.4\"
@@ -79,6 +80,8 @@ enum Command {
     Detach(asked::Detach),
     Remove(asked::Remove),
     Flush(asked::Flush),
+    Pin(asked::Pin),
+    Unpin(asked::Unpin),
     Token(asked::Token),
     Agent(agent::Arguments),
 }
@@ -94,6 +97,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Detach(arguments) => asked::detach(&arguments),
         Command::Remove(arguments) => asked::remove(&arguments),
         Command::Flush(arguments) => asked::flush(&arguments),
+        Command::Pin(arguments) => asked::pin(&arguments),
+        Command::Unpin(arguments) => asked::unpin(&arguments),
         Command::Token(arguments) => asked::token(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     }

@@ -99,7 +99,7 @@ impl Volume {
             self.core.slow.read_at(self.home(piece.chunk) + bounds.start, &mut buffer)?;
             buffer[(part.start - bounds.start) as usize..(part.end - bounds.start) as usize]
                 .copy_from_slice(&bytes[(part.start - piece.within) as usize..(part.end - piece.within) as usize]);
-            self.pool.fast.write_at(place + bounds.start, &buffer)?;
+            self.pool.write_fast(place + bounds.start, &buffer)?;
             if part.start == whole.start {
                 whole.start = part.end;
             } else {
@@ -110,7 +110,7 @@ impl Volume {
             return Ok(());
         }
         let rest = &bytes[(whole.start - piece.within) as usize..(whole.end - piece.within) as usize];
-        Ok(self.pool.fast.write_at(place + whole.start, rest)?)
+        Ok(self.pool.write_fast(place + whole.start, rest)?)
     }
 
     /// To both devices. Its blocks are one request's alone meanwhile, or two could leave either device with another one's bytes.
@@ -126,7 +126,7 @@ impl Volume {
         let copied = outcome.is_ok()
             && here.present().all(|run| {
                 let (first, part) = piece.part(&run);
-                let written = self.pool.fast.write_at(self.pool.place(id) + first, &bytes[part]);
+                let written = self.pool.write_fast(self.pool.place(id) + first, &bytes[part]);
                 written.inspect_err(|cause| self.pool.tell_lost(cause)).is_ok()
             });
         slot.free(&all, |state| {

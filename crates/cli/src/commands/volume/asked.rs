@@ -1,4 +1,4 @@
-//! What volumes come and go by: `create`, `attach`, `detach`, `remove`, `flush`.
+//! What volumes come and go by: `create`, `attach`, `detach`, `remove`; `flush`, `pin`, `unpin`.
 
 use std::io::{self, Write};
 
@@ -216,4 +216,45 @@ pub(super) struct Flush {
 
 pub(super) fn flush(Flush { told }: &Flush) -> Result<(), Failure> {
     told.done(&Request::Flush {}, "All that was on the fast device alone is on the slow one as well.")
+}
+
+const PIN_EXAMPLES: &str = "\
+Examples:
+  ishigaki volume pin orders    all of it comes from the fast device, as soon as it is there";
+
+/// Have all of a volume be on the fast device, and stay there
+///
+/// What is missing comes within half of the disk's time. Refused where the fast device has no room for all that is pinned; a sixteenth of it is never pinned.
+#[derive(Debug, Args)]
+#[command(after_help = PIN_EXAMPLES, after_long_help = format!("{PIN_EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(super) struct Pin {
+    /// The volume
+    name: String,
+
+    #[command(flatten)]
+    told: Told,
+}
+
+pub(super) fn pin(Pin { name, told }: &Pin) -> Result<(), Failure> {
+    let said = format!("{name} is pinned; `ishigaki volume status` tells how much of it is on the fast device.");
+    told.done(&Request::Pin { name: name.clone(), pinned: true }, &said)
+}
+
+const UNPIN_EXAMPLES: &str = "\
+Examples:
+  ishigaki volume unpin orders    what is not used of it leaves the fast device for others";
+
+/// Have a volume be on the fast device as far as it is used, as others are
+#[derive(Debug, Args)]
+#[command(after_help = UNPIN_EXAMPLES, after_long_help = format!("{UNPIN_EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(super) struct Unpin {
+    /// The volume
+    name: String,
+
+    #[command(flatten)]
+    told: Told,
+}
+
+pub(super) fn unpin(Unpin { name, told }: &Unpin) -> Result<(), Failure> {
+    told.done(&Request::Pin { name: name.clone(), pinned: false }, &format!("{name} is not pinned any more."))
 }

@@ -72,6 +72,8 @@ fn write_text(text: &mut String, status: &Status, before: Option<&Status>) -> st
     let (used, slots) = (Count(status.used_slots), Count(status.slots));
     writeln!(text, "fast     {}: {used} of {slots} chunks of {} used", status.fast.display(), size(status.chunk))?;
     writeln!(text, "         {}, {} of it nowhere else", size(status.fast_bytes), size(status.dirty_bytes))?;
+    let rest = if status.is_worn { "; nothing comes to it until that is within its endurance" } else { "" };
+    writeln!(text, "         {} written to it since the start{rest}", size(status.written_bytes))?;
     writeln!(text, "slow     {}", status.slow)?;
     if status.is_served {
         writeln!(text, "served   for {}", seconds(status.uptime_seconds))?;
@@ -107,6 +109,7 @@ fn write_text(text: &mut String, status: &Status, before: Option<&Status>) -> st
             }
             None => "none".to_owned(),
         };
+        let door = if volume.pinned { format!("{door}, pinned") } else { door };
         let [all, fast, dirty] = [volume.size, volume.fast_bytes, volume.dirty_bytes].map(size);
         let (since_start, of_late) = (percent(volume.hit_ratio()), percent(of_late(volume, earlier)));
         writeln!(text, "{:<20} {all:>12} {fast:>12} {dirty:>12}  {since_start:>5}  {of_late:>5}  {door}", volume.name)?;
