@@ -70,12 +70,15 @@ impl Generator<'_> {
     /// A subquery in FROM; it sees nothing of what is around it.
     fn derived(&mut self, depth: usize) -> (Tree, Source) {
         let around = std::mem::take(&mut self.scopes);
-        let (query, families) = if self.chance(30) {
+        let (mut query, families) = if self.chance(30) {
             self.of_a_join()
         } else {
             let families: Vec<Family> = (0..self.random.usize(1..4)).map(|_| Family::any(self.random)).collect();
             (self.query(&families, depth), families)
         };
+        if self.chance(15) {
+            self.put_in_order(&mut query, families.len());
+        }
         self.scopes = around;
         let name = self.fresh("d");
         let names: Vec<String> = (1..=families.len()).map(|number| format!("c{number}")).collect();

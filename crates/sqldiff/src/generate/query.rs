@@ -20,28 +20,32 @@ impl Generator<'_> {
         let mut query = if self.chance(12) { self.with(&families) } else { self.query(&families, 2) };
         let ordered = self.chance(35);
         if ordered {
-            let item = |number: usize| {
-                let direction = self.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST", " ASC NULLS LAST"]);
-                Tree::words(format!("{number}{direction}"))
-            };
-            let items: Vec<Tree> = (1..=families.len()).map(item).collect();
-            let least = items.len();
-            query.parts.push(tree!(Sort::Words; " ORDER BY ", Part::List { separator: ", ", items, least }).into());
-            if self.chance(40) {
-                let limit = self.random.u8(..5);
-                let limit = if self.chance(20) {
-                    format!(" FETCH FIRST {} ROWS ONLY", limit + 1)
-                } else {
-                    format!(" LIMIT {limit}")
-                };
-                query.parts.push(Part::Maybe(Tree::words(limit)));
-                if self.chance(30) && !query.parts.is_empty() {
-                    let at = query.parts.len() - 1;
-                    query.parts.insert(at, Part::Maybe(Tree::words(format!(" OFFSET {}", self.random.u8(..3)))));
-                }
-            }
+            self.put_in_order(&mut query, families.len());
         }
         (query, ordered)
+    }
+
+    /// Orders the rows of a query by all of its columns, and often keeps some of them alone.
+    pub(super) fn put_in_order(&mut self, query: &mut Tree, columns: usize) {
+        let item = |number: usize| {
+            let direction = self.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST", " ASC NULLS LAST"]);
+            Tree::words(format!("{number}{direction}"))
+        };
+        let items: Vec<Tree> = (1..=columns).map(item).collect();
+        let least = items.len();
+        query.parts.push(tree!(Sort::Words; " ORDER BY ", Part::List { separator: ", ", items, least }).into());
+        if self.chance(30) {
+            query.parts.push(Part::Maybe(Tree::words(format!(" OFFSET {}", self.random.u8(..3)))));
+        }
+        if self.chance(40) {
+            let limit = self.random.u8(..5);
+            let limit = if self.chance(20) {
+                format!(" FETCH FIRST {} ROWS ONLY", limit + 1)
+            } else {
+                format!(" LIMIT {limit}")
+            };
+            query.parts.push(Part::Maybe(Tree::words(limit)));
+        }
     }
 
     /// A query with columns of these families, in no order.
