@@ -47,6 +47,12 @@ pub enum Error {
     /// The pool's service failed.
     #[error(transparent)]
     Service(#[from] ishigaki_logpool_service::Error),
+    /// The service of volumes failed.
+    #[error(transparent)]
+    Volumes(#[from] ishigaki_volume_service::Error),
+    /// A block device of the host failed.
+    #[error(transparent)]
+    Block(#[from] ishigaki_emulate::Error),
     /// A process of this program's, which serves a workload, did not start, or went away.
     #[error("the process of {what}: {reason}")]
     Process {
@@ -101,6 +107,8 @@ impl Error {
             Self::Server(error) => error.kind(),
             Self::Pool(error) => error.kind(),
             Self::Service(error) => error.kind(),
+            Self::Volumes(error) => error.kind(),
+            Self::Block(error) => error.kind(),
             Self::Wrong { .. } => ErrorKind::Corrupt,
             Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Node { .. } | Self::Process { .. } | Self::Hosts { .. } | Self::Io { .. } => ErrorKind::Unavailable,

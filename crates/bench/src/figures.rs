@@ -11,7 +11,7 @@
 //! say for each medium and machine what was measured there; whatever has no lines is left out. What a person wrote between
 //! the page's marks stays when it is written again.
 //!
-//! Rooms: `p1` to `p4` and `p5a` are the papers (`p4_tpcc` is a second page about the fourth): what is measured, what the authors found, which charts, which page. `compared` is
+//! Rooms: `p1` to `p4`, `p5a` and `p5b` are the papers (`p4_tpcc` is a second page about the fourth): what is measured, what the authors found, which charts, which page. `compared` is
 //! where those of the fourth are done, `cases` what they ask of lines, `findings` puts theirs beside ours, `chart` and `units` draw, and `notes` is what a person wrote.
 
 mod cases;
@@ -26,6 +26,7 @@ mod p3;
 pub mod p4;
 pub mod p4_tpcc;
 pub mod p5a;
+pub mod p5b;
 mod paper;
 mod units;
 

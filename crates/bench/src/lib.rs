@@ -23,6 +23,7 @@
 //! - [`ycsb`]: reads and updates of skewed keys on the transaction engine.
 //! - [`oltp`]: what those two have in common: engines to compare, workers that repeat and acknowledge, figures.
 //! - [`migration`]: a file server that is replaced: until clients are served, what they wait for, and until all is here, beside rivals.
+//! - [`volumes`]: database servers on volumes over a fast and a slow device, by what is prefetched, and when.
 //! - [`bank`]: transfers between accounts, with books that show every lost, torn or resurrected transaction.
 
 pub mod arrivals;
@@ -58,6 +59,7 @@ mod serving;
 mod site;
 mod target;
 pub mod tpcc;
+pub mod volumes;
 pub mod wal;
 pub mod ycsb;
 

@@ -12,6 +12,8 @@ mod p4;
 mod p4_tpcc;
 #[path = "figures/p5a.rs"]
 mod p5a;
+#[path = "figures/p5b.rs"]
+mod p5b;
 
 use std::fs;
 use std::path::Path;

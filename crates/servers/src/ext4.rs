@@ -27,6 +27,13 @@ impl Ext4 {
         Ok(made)
     }
 
+    /// Mounts the one that is on a block device.
+    pub fn existing(device: &Path, root: &Path) -> Result<Self> {
+        let there = Self { device: device.to_owned(), root: root.to_owned() };
+        there.mount()?;
+        Ok(there)
+    }
+
     /// Where it is mounted.
     pub fn root(&self) -> &Path {
         &self.root

@@ -30,6 +30,11 @@ impl Running {
         Self { kind, child, data: data.to_owned(), is_gone: false }
     }
 
+    /// The number of its first process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Tells it to end, so that nothing is left to recover, and waits for it.
     pub fn end(mut self) -> Result<()> {
         let signal = match self.kind {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::chart::Chart;
-use super::{Plot, p1, p2, p3, p4, p4_tpcc, p5a};
+use super::{Plot, p1, p2, p3, p4, p4_tpcc, p5a, p5b};
 use crate::{Error, Line};
 
 /// A paper whose experiments are run.
@@ -22,11 +22,13 @@ pub enum Paper {
     P4Tpcc,
     /// A file server that is replaced (paper 5, chapter 2).
     P5a,
+    /// Volumes over a fast and a slow device (paper 5, chapter 3).
+    P5b,
 }
 
 impl Paper {
     /// All of them, a page each.
-    pub const ALL: [Self; 6] = [Self::P1, Self::P2, Self::P3, Self::P4, Self::P4Tpcc, Self::P5a];
+    pub const ALL: [Self; 7] = [Self::P1, Self::P2, Self::P3, Self::P4, Self::P4Tpcc, Self::P5a, Self::P5b];
 
     /// The charts that these lines give.
     pub(super) fn charts(self, lines: &[Line]) -> Vec<Chart> {
@@ -37,6 +39,7 @@ impl Paper {
             Self::P4 => p4::charts(lines),
             Self::P4Tpcc => p4_tpcc::charts(lines),
             Self::P5a => p5a::charts(lines),
+            Self::P5b => p5b::charts(lines),
         };
         charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
         charts
@@ -51,6 +54,7 @@ impl Paper {
             Self::P4 => p4::page(lines, plots),
             Self::P4Tpcc => p4_tpcc::page(lines, plots),
             Self::P5a => p5a::page(lines, plots),
+            Self::P5b => p5b::page(lines, plots),
         }
     }
 }
@@ -65,6 +69,7 @@ impl fmt::Display for Paper {
             Self::P4 => "p4",
             Self::P4Tpcc => "p4-tpcc",
             Self::P5a => "p5a",
+            Self::P5b => "p5b",
         })
     }
 }
@@ -74,7 +79,7 @@ impl FromStr for Paper {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|paper| paper.to_string() == text).ok_or_else(|| {
-            let reason = format!("there are p1, p2, p3 and p4, p4-tpcc and p5a, not `{text}`");
+            let reason = format!("there are p1, p2, p3 and p4, p4-tpcc, p5a and p5b, not `{text}`");
             Error::Invalid { setting: "paper", reason }
         })
     }

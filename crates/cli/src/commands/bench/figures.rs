@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ishigaki_base::ByteSize;
-use ishigaki_bench::figures::{self, Paper, p1, p2, p4, p4_tpcc, p5a};
+use ishigaki_bench::figures::p5b::Part;
+use ishigaki_bench::figures::{self, Paper, p1, p2, p4, p4_tpcc, p5a, p5b};
 use ishigaki_bench::long::{Side, free_up_to_now};
 use ishigaki_bench::migration::tree::Shape;
 use ishigaki_bench::oltp::Engine;
@@ -39,6 +40,7 @@ enum Papers {
     P4(P4Arguments),
     P4Tpcc(P4TpccArguments),
     P5a(P5aArguments),
+    P5b(P5bArguments),
 }
 
 /// P-WAL (Kamiya, Kawashima, Hoshino, Tatebe 2017): the log by itself, on every medium given
@@ -211,6 +213,29 @@ struct P5aArguments {
     drawn: Drawn,
 }
 
+/// Volumes over a fast and a slow device (paper 5, chapter 3): what database servers get done by what is prefetched
+///
+/// The devices are modelled, in memory; the servers are Debian's PostgreSQL 15. Takes root, FUSE, loop devices, a control group for memory, 12 GB of memory, and
+/// some four hours.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct P5bArguments {
+    /// Only these: none, rival, demand, plain, fixed, adaptive, units
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with = "from")]
+    only: Option<Vec<Part>>,
+
+    /// Sizes of the fast device, in fifteenths of the data [default: 1,2]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', conflicts_with = "from")]
+    fifteenths: Option<Vec<u32>>,
+
+    /// A directory for mounts, through which the servers' user may pass
+    #[arg(long, value_name = "DIR", default_value = "/tmp", conflicts_with = "from")]
+    scratch: PathBuf,
+
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
 /// Servers with logs of their own, and with one.
 #[derive(Debug, Args)]
 struct Compared {
@@ -291,6 +316,7 @@ pub(super) fn run(arguments: &FiguresArguments) -> Result<(), Failure> {
         Papers::P4(arguments) => arguments.drawn.draw(Paper::P4, || measure_p4(arguments)),
         Papers::P4Tpcc(arguments) => arguments.drawn.draw(Paper::P4Tpcc, || measure_p4_tpcc(arguments)),
         Papers::P5a(arguments) => arguments.drawn.draw(Paper::P5a, || measure_p5a(arguments)),
+        Papers::P5b(arguments) => arguments.drawn.draw(Paper::P5b, || measure_p5b(arguments)),
     }
 }
 
@@ -407,6 +433,29 @@ fn measure_p5a(arguments: &P5aArguments) -> Result<Vec<Line>, Failure> {
     let settings = p5a::Settings { scale, scratch: scratch.clone(), origin: drawn.report.origin(), stop };
     let mut bar = Bar::new();
     let lines = p5a::run(&settings, &mut bar);
+    bar.0.finish_and_clear();
+    Ok(lines?)
+}
+
+fn measure_p5b(arguments: &P5bArguments) -> Result<Vec<Line>, Failure> {
+    let P5bArguments { only, fifteenths, scratch, drawn } = arguments;
+    if drawn.workers.as_ref().is_some_and(|workers| workers.len() != 1) {
+        return Err(Failure::usage("the volumes' servers have one number of workers, such as --workers 8"));
+    }
+    let mut scale = if drawn.smoke { p5b::Scale::smoke() } else { p5b::Scale::standard() };
+    scale.rounds = drawn.rounds.unwrap_or(scale.rounds);
+    scale.parts = only.clone().unwrap_or(scale.parts);
+    scale.fifteenths = fifteenths.clone().unwrap_or(scale.fifteenths);
+    scale.size.workers =
+        drawn.workers.as_ref().and_then(|workers| workers.first().copied()).unwrap_or(scale.size.workers);
+    // What is measured of a run: ten phases, so many times.
+    let phases = scale.size.sets as u32 * 10;
+    scale.size.phase = drawn.seconds.map_or(scale.size.phase, |seconds| seconds / phases);
+    // Nothing of it may stay behind.
+    let stop = stop_on_signals()?;
+    let settings = p5b::Settings { scale, scratch: scratch.clone(), origin: drawn.report.origin(), stop };
+    let mut bar = Bar::new();
+    let lines = p5b::run(&settings, &mut bar);
     bar.0.finish_and_clear();
     Ok(lines?)
 }
