@@ -1,5 +1,8 @@
 //! Which units should come to the fast device next: the hottest of all volumes that share it, as far as there is room for them.
 
+/// By what a unit that is there counts more than one that would have to come, and drive it out.
+const STAYS: f64 = 1.5;
+
 /// What a volume may have of the fast device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
@@ -26,7 +29,7 @@ pub struct Candidate {
     pub unit: usize,
     /// Its chunks.
     pub chunks: usize,
-    /// Reads of late.
+    /// How much it is read of late, in any measure.
     pub heat: f64,
     /// Something of it is not on the fast device.
     pub is_missing: bool,
@@ -47,7 +50,10 @@ pub fn choose(claims: &[Claim], slots: usize) -> Vec<Candidate> {
     let mut all: Vec<_> =
         claims.iter().flat_map(|claim| claim.units.iter().copied()).filter(|unit| unit.heat > 0.0).collect();
     // A chunk for a chunk: a large unit is not hotter because there is more of it.
-    let rank = |unit: &Candidate| claims[unit.volume].limits.weight * unit.heat / unit.chunks.max(1) as f64;
+    let rank = |unit: &Candidate| {
+        let stays = if unit.is_missing { 1.0 } else { STAYS };
+        claims[unit.volume].limits.weight * unit.heat * stays / unit.chunks.max(1) as f64
+    };
     all.sort_by(|one, other| {
         rank(other).total_cmp(&rank(one)).then_with(|| (one.volume, one.unit).cmp(&(other.volume, other.unit)))
     });

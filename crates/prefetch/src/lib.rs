@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  layout of the guest's files ──▶ Units: pieces of files, a few chunks each ─┐
-//!  uses of each chunk, decayed ───────────────────────────────────────────────┴▶ choose: which are to come, hottest first
+//!  reads of each chunk in a window ──▶ Heat: their share, window by window ────┴▶ choose: which are to come, hottest first
 //!  hit ratio, work done, latency of a window ──▶ Share: for which part of the next window they may come
 //! ```
 //!
@@ -10,15 +10,17 @@
 //! few chunks which follow each other in a *file*. Bringing takes the slow device's time, which the guests need as well. So time is cut into windows, and in
 //! each of them units come for a share of it, which rises while that pays and falls when it does not.
 //!
-//! Parts: [`Layout`] is checked when it comes, because a guest has told it; [`Units`] are made of it; [`choose`] ranks them, over several volumes; [`Share`] is the rule for the
+//! Parts: [`Layout`] is checked when it comes, because a guest has told it; [`Units`] are made of it; [`Heat`] is what their chunks are ranked by; [`choose`] does that, over several volumes; [`Share`] is the rule for the
 //! windows. No clock, no device and no thread is in here.
 
 mod choice;
+mod heat;
 mod layout;
 mod share;
 mod units;
 
 pub use choice::{Candidate, Claim, Limits, choose};
+pub use heat::Heat;
 pub use layout::{Extent, File, Layout, LayoutError, MOST_EXTENTS, MOST_FILES};
 pub use share::{Observation, Share, ShareSettings};
 pub use units::{Unit, Units};

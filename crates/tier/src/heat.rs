@@ -1,4 +1,6 @@
 //! How much a chunk is used: requests and bytes, read and written, of which half is forgotten every [half-life](crate::Settings::half_life).
+//!
+//! Counts are no whole numbers: most chunks are used once in a while, and a count of one that is halved must not become none.
 
 use std::time::{Duration, Instant};
 
@@ -6,31 +8,36 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heat {
     uses: Use,
-    /// The half-life that the counts are of.
-    period: u32,
+    /// The moment that the counts are of, in hundredths of a half-life.
+    moment: u32,
+    /// All requests that read, since the pool was opened.
+    count: u32,
 }
 
 /// How much something was used of late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Use {
     /// Requests that read, or missed a block and so had it read.
-    pub reads: u32,
+    pub reads: f32,
     /// Requests that wrote.
-    pub writes: u32,
+    pub writes: f32,
     /// KiB that were read.
-    pub read_kib: u32,
+    pub read_kib: f32,
     /// KiB that were written.
-    pub written_kib: u32,
+    pub written_kib: f32,
 }
 
+/// Less than this is none.
+const NOTHING: f32 = 1.0 / 64.0;
+
 impl Use {
-    fn halved(self, times: u32) -> Self {
-        let half = |count: u32| count.checked_shr(times).unwrap_or(0);
+    fn times(self, left: f32) -> Self {
+        let of = |count: f32| if count * left < NOTHING { 0.0 } else { count * left };
         Self {
-            reads: half(self.reads),
-            writes: half(self.writes),
-            read_kib: half(self.read_kib),
-            written_kib: half(self.written_kib),
+            reads: of(self.reads),
+            writes: of(self.writes),
+            read_kib: of(self.read_kib),
+            written_kib: of(self.written_kib),
         }
     }
 }
@@ -38,33 +45,40 @@ impl Use {
 impl Heat {
     /// What is left of it now.
     pub(crate) fn now(&self, clock: &Clock) -> Use {
-        self.uses.halved(clock.period().saturating_sub(self.period))
+        let passed = clock.moment().saturating_sub(self.moment);
+        if passed == 0 { self.uses } else { self.uses.times((-(passed as f32) / HUNDREDTHS).exp2()) }
+    }
+
+    /// Requests that read, since the pool was opened.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
     }
 
     pub(crate) fn read(&mut self, bytes: usize, clock: &Clock) {
+        self.count = self.count.wrapping_add(1);
         let uses = self.at(clock);
-        uses.reads = uses.reads.saturating_add(1);
-        uses.read_kib = uses.read_kib.saturating_add(kib(bytes));
+        uses.reads += 1.0;
+        uses.read_kib += kib(bytes);
     }
 
     pub(crate) fn written(&mut self, bytes: usize, clock: &Clock) {
         let uses = self.at(clock);
-        uses.writes = uses.writes.saturating_add(1);
-        uses.written_kib = uses.written_kib.saturating_add(kib(bytes));
+        uses.writes += 1.0;
+        uses.written_kib += kib(bytes);
     }
 
     fn at(&mut self, clock: &Clock) -> &mut Use {
-        let period = clock.period();
-        if period != self.period {
-            self.uses = self.uses.halved(period.saturating_sub(self.period));
-            self.period = period;
-        }
+        self.uses = self.now(clock);
+        self.moment = clock.moment();
         &mut self.uses
     }
 }
 
-fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+/// In how many parts a half-life is counted.
+const HUNDREDTHS: f32 = 100.0;
+
+fn kib(bytes: usize) -> f32 {
+    bytes.div_ceil(1024) as f32
 }
 
 /// Counts half-lives.
@@ -79,14 +93,21 @@ impl Clock {
         Self { began: Instant::now(), half_life }
     }
 
-    fn period(&self) -> u32 {
-        (self.began.elapsed().as_millis() / self.half_life.as_millis().max(1)) as u32
+    /// Hundredths of a half-life.
+    fn moment(&self) -> u32 {
+        let passed = self.began.elapsed().as_millis() * 100 / self.half_life.as_millis().max(1);
+        u32::try_from(passed).unwrap_or(u32::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_near(uses: Use, expected: [f32; 4]) -> bool {
+        let found = [uses.reads, uses.writes, uses.read_kib, uses.written_kib];
+        found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() <= 0.02 * expected)
+    }
 
     #[test]
     fn what_was_counted_counts_half_later() {
@@ -97,11 +118,11 @@ mod tests {
             heat.read(4096, &clock);
         }
         heat.written(1, &clock);
-        assert_eq!(heat.now(&clock), Use { reads: 8, writes: 1, read_kib: 32, written_kib: 1 });
+        assert!(is_near(heat.now(&clock), [8.0, 1.0, 32.0, 1.0]));
         clock.began -= 2 * HALF_LIFE;
-        assert_eq!(heat.now(&clock), Use { reads: 2, writes: 0, read_kib: 8, written_kib: 0 });
+        assert!(is_near(heat.now(&clock), [2.0, 0.25, 8.0, 0.25]), "one use is not forgotten at once");
         heat.read(1024, &clock);
-        assert_eq!(heat.now(&clock), Use { reads: 3, writes: 0, read_kib: 9, written_kib: 0 });
+        assert!(is_near(heat.now(&clock), [3.0, 0.25, 9.0, 0.25]));
         clock.began -= 100 * HALF_LIFE;
         assert_eq!(heat.now(&clock), Use::default());
     }

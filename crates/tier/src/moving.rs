@@ -249,6 +249,7 @@ impl Core {
             return Ok(0);
         }
         let Some(id) = self.enter_to_bring(volume, chunk, Want::Needed)? else { return Ok(0) };
+        self.order.lock().asked_for(id);
         let missing = self.slots[id.0 as usize].lock().valid.missing(range);
         let runs = || missing.present();
         let whole = runs().next().zip(runs().last()).map(|(first, last)| first.start..last.end);

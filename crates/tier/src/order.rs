@@ -49,6 +49,13 @@ impl Order {
         self.rings.put(slot, if is_known { Which::Main } else { Which::Small });
     }
 
+    /// A slot holds what was asked for as what will be used: it need not be used again in a while to stay, as others need.
+    pub(crate) fn asked_for(&mut self, slot: SlotId) {
+        if self.rings.of(slot).is_some() {
+            self.rings.put(slot, Which::Main);
+        }
+    }
+
     /// A slot was used.
     pub(crate) fn used(&mut self, slot: SlotId) {
         // Those of pinned volumes are in no order.
@@ -176,6 +183,22 @@ mod tests {
     use super::*;
 
     const VOLUME: VolumeId = VolumeId(1);
+
+    #[test]
+    fn what_was_asked_for_stays_while_others_come_and_go_that_are_read_once() {
+        let mut order = Order::new(40, Eviction::S3Fifo);
+        for slot in 0..30 {
+            order.entered(SlotId(slot), (VOLUME, slot));
+            order.asked_for(SlotId(slot));
+        }
+        for (slot, chunk) in (30..40).cycle().zip(100..300) {
+            order.entered(SlotId(slot), (VOLUME, chunk));
+            if order.rings.len(Which::Small) > 9 {
+                let [coldest] = order.coldest(1)[..] else { panic!("one is over") };
+                assert!(coldest.0 >= 30, "{coldest:?}");
+            }
+        }
+    }
 
     #[test]
     fn what_was_used_longest_ago_is_the_coldest() {

@@ -245,6 +245,11 @@ impl Volume {
         self.core.chunks.iter().map(|chunk| valid(chunk.lock().slot) * BLOCK).collect()
     }
 
+    /// Requests that have read each chunk since the pool was opened, by number; after the last number that there is it begins again.
+    pub fn read_counts(&self) -> Vec<u32> {
+        self.core.chunks.iter().map(|chunk| chunk.lock().heat.count()).collect()
+    }
+
     /// How much each chunk of it was used of late, by number, without those that were not. What was counted counts half after a [half-life](crate::Settings::half_life).
     pub fn uses(&self) -> Vec<(u32, Use)> {
         let chunks = self.core.chunks.iter().zip(0..);

@@ -133,7 +133,10 @@ fn uses_of_chunks_are_counted() {
     let uses: Vec<_> = volume
         .uses()
         .into_iter()
-        .map(|(chunk, uses)| (chunk, uses.reads, uses.read_kib, uses.writes, uses.written_kib))
+        // A little of them is forgotten already.
+        .map(|(chunk, uses)| {
+            (chunk, [uses.reads, uses.read_kib, uses.writes, uses.written_kib].map(|uses| uses.ceil() as u32))
+        })
         .collect();
-    assert_eq!(uses, [(0, 1, 4, 0, 0), (1, 1, 4, 0, 0), (5, 0, 0, 1, 12)]);
+    assert_eq!(uses, [(0, [1, 4, 0, 0]), (1, [1, 4, 0, 0]), (5, [0, 0, 1, 12])]);
 }

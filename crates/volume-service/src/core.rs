@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory, Place};
-use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Settings, Volume};
+use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Volume};
 use parking_lot::Mutex;
 
 use crate::agents;
@@ -33,6 +33,19 @@ const MARK: &str = "pool";
 
 /// The door of a volume, if it has one, or why it could not be opened.
 type Opened = Result<Option<Door>, String>;
+
+/// The devices of a pool that lies elsewhere than its configuration says: on modelled ones, for experiments.
+#[derive(Clone, Debug)]
+pub struct Devices {
+    /// What lies where.
+    pub map: Arc<dyn Directory>,
+    /// The fast device.
+    pub fast: Arc<dyn Device>,
+    /// The volumes, each as a device of its name.
+    pub slow: Arc<dyn Directory>,
+    /// What outlives a process.
+    pub memory: Option<Memory>,
+}
 
 /// A pool that is open.
 pub(crate) struct Core {
@@ -132,13 +145,18 @@ impl Core {
     }
 
     fn try_open(config: &Config, is_served: bool) -> Result<Self> {
-        let map = FileDirectory::open(&config.map)?;
+        let map = Arc::new(FileDirectory::open(&config.map)?);
         let slow = config.slow.open()?;
         let locks = vec![map.lock()?, slow.lock()?];
-        let fast: Arc<dyn Device> = Arc::new(FileDevice::open_path(&config.fast)?);
-        // The past counts half from window to window, as with all figures of prefetch.
-        let settings = Settings { half_life: config.window, ..config.settings.clone() };
-        let pool = Pool::open(Arc::new(map), fast, slow, Some(&Memory::in_folder(MEMORY)), &settings)?;
+        let fast = Arc::new(FileDevice::open_path(&config.fast)?);
+        let memory = Some(Memory::in_folder(MEMORY));
+        Self::over(config, Devices { map, fast, slow, memory }, locks, is_served)
+    }
+
+    /// Opens the pool on these devices, or makes one there.
+    pub(crate) fn over(config: &Config, devices: Devices, locks: Vec<DirectoryLock>, is_served: bool) -> Result<Self> {
+        let Devices { map, fast, slow, memory } = devices;
+        let pool = Pool::open(map, fast, slow, memory.as_ref(), &config.settings)?;
         let doors = is_served.then(Mutex::default);
         let prefetching = Prefetching::new(config);
         Ok(Self {

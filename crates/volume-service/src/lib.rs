@@ -27,7 +27,7 @@ mod status;
 
 pub use config::{Config, Kind, Prefetch};
 pub use control::{Made, Reply, Request, ask};
-pub use core::make;
+pub use core::{Devices, make};
 pub use error::{Error, Result};
 pub use ishigaki_agent as agent;
 pub use ishigaki_service::Supervisor;

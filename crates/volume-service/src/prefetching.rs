@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ishigaki_device::Device;
-use ishigaki_prefetch::{Candidate, Claim, Extent, File, Layout, Observation, Share, ShareSettings, Units, choose};
+use ishigaki_prefetch::{
+    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Units, choose,
+};
 use ishigaki_tier::{Pool, Reads, Volume};
 use parking_lot::{Condvar, Mutex};
 
@@ -16,6 +18,15 @@ use crate::status::{FileStatus, PrefetchStatus};
 
 /// For how long a figure of an agent counts.
 const FRESH: Duration = Duration::from_mins(1);
+
+/// Windows after which what was read counts half: a chunk that is hot may be read in some of them only.
+const REMEMBERED: f32 = 6.0;
+
+/// What counts of the past when other things are used.
+const FORGOTTEN: f32 = 0.125;
+
+/// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
+const WORTH: f64 = 2.0;
 
 /// Chunks that leave together.
 const AT_A_TIME: usize = 8;
@@ -34,6 +45,7 @@ struct Told {
     units: Option<(u32, Arc<Units>)>,
     /// Work done a second, and when that was told.
     work: Option<(f64, Instant)>,
+    heat: Heat,
 }
 
 /// What is known between windows.
@@ -215,21 +227,22 @@ impl Prefetching {
 
     /// Brings the hottest that are missing, until it is time. What is none of the hottest leaves for them, the coldest first.
     fn bring(&self, pool: &Pool, until: Instant) {
-        let looks: Vec<_> = pool.handles().into_iter().map(|volume| self.look(volume, pool.chunk())).collect();
+        let looks = self.looks(pool);
         let claims: Vec<_> =
-            looks.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
+            looks.each.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
         let slots = pool.slots();
         let chosen = choose(&claims, slots);
-        let coming: Vec<_> = chosen.iter().filter(|unit| unit.is_missing).collect();
+        let is_worth_it = |unit: &&Candidate| unit.heat * looks.reads >= WORTH * unit.chunks as f64;
+        let coming: Vec<_> = chosen.iter().filter(|unit| unit.is_missing).filter(is_worth_it).collect();
         self.state.lock().status.wanted = coming.iter().map(|unit| unit.chunks as u64).sum();
-        let mut leaving = leaving(&looks, &chosen);
+        let mut leaving = leaving(&looks.each, &chosen);
         for unit in coming {
-            let look = &looks[unit.volume];
+            let look = &looks.each[unit.volume];
             for &chunk in &look.units.all()[unit.unit].chunks {
                 if Instant::now() >= until || self.is_over() {
                     return;
                 }
-                let brought = make_room(pool, &looks, &mut leaving, slots)
+                let brought = make_room(pool, &looks.each, &mut leaving, slots)
                     .and_then(|()| look.volume.promote(u64::from(chunk) * pool.chunk(), pool.chunk()));
                 match brought {
                     Ok(bytes) => self.state.lock().status.brought_bytes += bytes,
@@ -243,14 +256,31 @@ impl Prefetching {
         }
     }
 
-    /// What is known of a volume at this moment.
-    fn look(&self, volume: Volume, chunk: u64) -> Look {
-        let here = volume.here();
-        let mut reads = vec![0; here.len()];
-        for (chunk, uses) in volume.uses() {
-            reads[chunk as usize] = uses.reads;
+    /// What is known of all volumes at this moment, when a window begins.
+    fn looks(&self, pool: &Pool) -> Looks {
+        let volumes = pool.handles();
+        let mut told = self.told.lock();
+        let mut since = Vec::with_capacity(volumes.len());
+        for volume in &volumes {
+            since.push(told.entry(volume.name().to_owned()).or_default().heat.since(&volume.read_counts()));
         }
-        Look { units: self.units(&volume, chunk), here, reads, volume }
+        let all = since.iter().flatten().map(|&reads| u64::from(reads)).sum();
+        let left = if self.state.lock().share.has_leapt() { FORGOTTEN } else { (-1.0 / REMEMBERED).exp2() };
+        for (volume, since) in volumes.iter().zip(&since) {
+            if let Some(told) = told.get_mut(volume.name()) {
+                told.heat.add(since, all, left);
+            }
+        }
+        let heat = |volume: &Volume| told.get(volume.name()).map(|told| told.heat.shares().to_vec());
+        let heats: Vec<_> = volumes.iter().map(|volume| heat(volume).unwrap_or_default()).collect();
+        drop(told);
+        let look = |(volume, heat): (Volume, Vec<f32>)| {
+            let units = self.units(&volume, pool.chunk());
+            Look { here: volume.here(), heat, units, volume }
+        };
+        // A share is a sum over the windows that are remembered; of the reads that are to come in as many, it is this part.
+        let reads = all as f64 * f64::from(REMEMBERED * (1.0 - (-1.0 / REMEMBERED).exp2()));
+        Looks { each: volumes.into_iter().zip(heats).map(look).collect(), reads }
     }
 
     fn units(&self, volume: &Volume, chunk: u64) -> Arc<Units> {
@@ -276,7 +306,7 @@ impl Prefetching {
         let length = look.volume.len();
         let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
         let candidate = |(unit, what): (usize, &ishigaki_prefetch::Unit)| {
-            let heat = what.chunks.iter().filter_map(|&at| look.reads.get(at as usize)).map(|reads| f64::from(*reads));
+            let heat = what.chunks.iter().filter_map(|&at| look.heat.get(at as usize)).map(|heat| f64::from(*heat));
             let is_missing =
                 what.chunks.iter().any(|&at| look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at)));
             Candidate { volume: number, unit, chunks: what.chunks.len(), heat: heat.sum(), is_missing }
@@ -290,9 +320,16 @@ impl Prefetching {
 struct Look {
     volume: Volume,
     units: Arc<Units>,
-    /// Of each chunk: its bytes on the fast device, and reads of late.
+    /// Of each chunk: its bytes on the fast device, and how hot it is.
     here: Vec<u64>,
-    reads: Vec<u32>,
+    heat: Vec<f32>,
+}
+
+/// All volumes, when a window begins.
+struct Looks {
+    each: Vec<Look>,
+    /// What the heat of a unit is to be multiplied with, for the reads of it that are to be expected while it is there.
+    reads: f64,
 }
 
 /// Chunks that are on the fast device and not chosen, by volume: the coldest last.
@@ -307,13 +344,15 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
     }
     let mut leaving = Vec::new();
     for (number, look) in looks.iter().enumerate() {
-        for (chunk, (&bytes, &reads)) in look.here.iter().zip(&look.reads).enumerate() {
+        for (chunk, (&bytes, &heat)) in look.here.iter().zip(&look.heat).enumerate() {
             if bytes > 0 && !stays[number][chunk] {
-                leaving.push((reads, number, chunk as u32));
+                leaving.push((heat, number, chunk as u32));
             }
         }
     }
-    leaving.sort_unstable_by(|one, other| other.cmp(one));
+    leaving.sort_unstable_by(|one: &(f32, usize, u32), other| {
+        other.0.total_cmp(&one.0).then_with(|| (other.1, other.2).cmp(&(one.1, one.2)))
+    });
     leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
 }
 

@@ -8,7 +8,8 @@ use ishigaki_service::door::Door as Visitors;
 use ishigaki_service::http;
 
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{Core, Devices};
+use crate::door::make as make_folder;
 use crate::status::Status;
 use crate::{Error, Result, agents, control, metrics};
 
@@ -31,7 +32,21 @@ impl Serving {
     ///
     /// [`Error::NoPool`], those of devices and pool, and those of the control socket and of metrics.
     pub fn start(config: &Config) -> Result<Self> {
-        let mut core = Core::of_pool(config, true)?;
+        Self::of(config, Core::of_pool(config, true)?)
+    }
+
+    /// Opens the pool on these devices, or makes one there, and its doors. Of the configuration's places, the directory of the map has the control socket and the tokens.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn over(config: &Config, devices: Devices) -> Result<Self> {
+        make_folder(&config.map)?;
+        let locks = vec![devices.map.lock()?, devices.slow.lock()?];
+        Self::of(config, Core::over(config, devices, locks, true)?)
+    }
+
+    fn of(config: &Config, mut core: Core) -> Result<Self> {
         let scrapers = config.metrics.as_deref().map(bind).transpose()?;
         let speakers = config.agents.as_deref().map(bind).transpose()?;
         core.agents = speakers.as_ref().and_then(|listener| listener.local_addr().ok());
