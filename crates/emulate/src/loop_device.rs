@@ -1,6 +1,6 @@
 //! A file as a block device: Linux's loop device, with direct I/O.
 //!
-//! Part: [`ioctl`] is how the kernel is asked.
+//! Parts: [`ioctl`] is how the kernel is asked, [`apart`] where.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,7 +13,9 @@ use rustix::io::Errno;
 
 use crate::disk_fs::DISK;
 use crate::{Error, Result};
+use apart::apart;
 
+mod apart;
 mod ioctl;
 
 /// Others may take a free device before we do.
@@ -33,6 +35,11 @@ pub(crate) struct LoopDevice {
 impl LoopDevice {
     /// Attaches that file to a free device whose blocks have that many bytes.
     pub(crate) fn attach(file: &Path, block_size: usize) -> Result<Self> {
+        let outcome = apart(|| Ok(Self::attach_here(file, block_size)));
+        outcome.map_err(|cause| Error::Loop { path: file.to_owned(), step: "starting a thread", cause })?
+    }
+
+    fn attach_here(file: &Path, block_size: usize) -> Result<Self> {
         let failed = |step| move |cause| Error::Loop { path: file.to_owned(), step, cause };
         let control = open("/dev/loop-control".as_ref()).map_err(failed("opening /dev/loop-control"))?;
         let backing = OpenOptions::new().read(true).write(true).custom_flags(flags(OFlags::DIRECT)).open(file);
@@ -73,7 +80,8 @@ impl LoopDevice {
         if !self.is_attached() {
             return false;
         }
-        let alone = OpenOptions::new().read(true).custom_flags(flags(OFlags::EXCL)).open(&self.path);
+        let alone =
+            apart(|| OpenOptions::new().read(true).custom_flags(flags(OFlags::EXCL)).open(&self.path).map(drop));
         alone.is_err_and(|error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error()))
     }
 
@@ -107,9 +115,10 @@ fn flags(flags: OFlags) -> i32 {
 }
 
 /// Detaches a device if it is the one that is meant.
-fn detach(path: &Path, is_meant: impl FnOnce() -> bool) {
+fn detach(path: &Path, is_meant: impl FnOnce() -> bool + Send) {
     // While it is open it stays what it is, whoever detaches it.
-    let detached = open(path).and_then(|device| {
+    let detached = apart(|| {
+        let device = open(path)?;
         let is_meant = is_meant();
         if is_meant {
             ioctl::clear(device.as_fd())?;
