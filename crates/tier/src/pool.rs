@@ -3,6 +3,8 @@
 mod absent;
 mod pinning;
 
+pub use absent::Away;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ impl Remembered {
     ) -> Result<(Self, Slots)> {
         let mapped = memory.map(|memory| memory.map(map.id(), chunk, count)).transpose();
         let region = mapped.unwrap_or_else(|cause| {
-            tracing::warn!(%cause, "no memory outlives this process: what is not synced when it is killed is lost");
+            tracing::warn!(%cause, "no memory outlives this process: what was written and not synced would be lost if it were killed");
             None
         });
         if let Some(region) = &region

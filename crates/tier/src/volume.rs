@@ -274,6 +274,11 @@ impl Volume {
         ranges
     }
 
+    /// Stops it for good, because of something that its devices do not tell.
+    pub fn fail(&self, reason: String) {
+        self.core.stop(Error::invalid(reason));
+    }
+
     /// Why it takes nothing more, if it has stopped.
     pub fn failure(&self) -> Option<Error> {
         self.core.check().err()

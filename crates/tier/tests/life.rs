@@ -91,7 +91,7 @@ fn a_volume_whose_slow_device_is_not_there_is_away_and_comes_back_with_what_it_h
     slow.rename("one", "elsewhere").expect("renames");
     let pool = open(&map, "fast", &slow).expect("opens");
     assert_eq!(pool.volumes(), ["other"]);
-    assert_eq!(pool.away().into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["one"]);
+    assert_eq!(pool.away().into_iter().map(|away| away.name).collect::<Vec<_>>(), ["one"]);
     assert!(pool.volume("one").is_err() && pool.create("one", MIB, Mode::WriteBack).is_err());
     // The other one takes what slots there are, and none of those.
     let other = pool.volume("other").expect("is there");

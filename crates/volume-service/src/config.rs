@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ishigaki_base::ByteSize;
-use ishigaki_device::Place;
+use ishigaki_device::{Place, check_name};
 use ishigaki_prefetch::Limits;
 use ishigaki_tier::Settings;
 use serde::{Deserialize, Serialize};
@@ -173,9 +173,13 @@ struct Written {
     volume: Vec<Spanned<WrittenVolume>>,
 }
 
+/// A number of bytes as it is written.
 #[derive(Deserialize)]
-#[serde(transparent)]
-struct ByteSizeText(String);
+#[serde(untagged, expecting = "a number of bytes, as \"4MiB\"")]
+enum ByteSizeText {
+    Text(String),
+    Number(u64),
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,7 +219,8 @@ impl Config {
         })?;
         let size = |field, text: Option<ByteSizeText>, usual: ByteSize| match text {
             None => Ok(usual),
-            Some(ByteSizeText(text)) => text
+            Some(ByteSizeText::Number(bytes)) => Ok(ByteSize(bytes)),
+            Some(ByteSizeText::Text(text)) => text
                 .parse()
                 .map_err(|_| wrong(field, format!("`{text}` is no number of bytes"), "write it as 1MiB or 4MiB")),
         };
@@ -308,6 +313,21 @@ impl Config {
         if !(1..=MOST_WINDOW).contains(&self.window.as_secs()) {
             let reason = format!("{} seconds can not be", self.window.as_secs());
             return wrong("window", reason, "give 1 to 3600, or leave it out");
+        }
+        for (field, address) in [("agents", &self.agents), ("metrics", &self.metrics)] {
+            let is_one = |address: &String| {
+                address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+            };
+            if let Some(address) = address.as_ref().filter(|address| !is_one(address)) {
+                return wrong(field, format!("`{address}` is no address"), "write it as 127.0.0.1:9117");
+            }
+        }
+        if let Some((name, error)) = self.volumes.keys().find_map(|name| Some((name, check_name(name).err()?))) {
+            return wrong(
+                "name",
+                format!("there can be no volume `{name}` ({error})"),
+                "name a file of the slow directory",
+            );
         }
         if let Place::File(slow) | Place::Ring(slow) = &self.slow {
             if self.map.starts_with(slow) || slow.starts_with(&self.map) {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::agents;
 use crate::config::Config;
 use crate::control::{Made, Reply, Request};
 use crate::door::{Door, make as make_folder};
+use crate::files::{Files, identity};
 use crate::prefetching::Prefetching;
 use crate::status::{AwayStatus, Status, VolumeStatus};
 use crate::{Error, Result};
@@ -52,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) pool: Pool,
     pub(crate) prefetching: Prefetching,
+    files: Files,
     /// The doors of volumes. `None` where the pool is not served.
     doors: Option<Mutex<BTreeMap<String, Opened>>>,
     /// One door is opened or closed at a time. The other lock is not held meanwhile: a door may wait for its volume.
@@ -159,17 +160,20 @@ impl Core {
         let pool = Pool::open(map, fast, slow, memory.as_ref(), &config.settings)?;
         let doors = is_served.then(Mutex::default);
         let prefetching = Prefetching::new(config);
-        Ok(Self {
+        let core = Self {
             config: config.clone(),
             pool,
             prefetching,
+            files: Files::default(),
             doors,
             moving: Mutex::default(),
             began: Instant::now(),
             metrics: None,
             agents: None,
             _locks: locks,
-        })
+        };
+        core.look_at_files();
+        Ok(core)
     }
 
     /// Opens volumes that were away and are there again.
@@ -179,13 +183,19 @@ impl Core {
         }
     }
 
+    /// Stops volumes whose files other programs have changed.
+    pub(crate) fn look_at_files(&self) {
+        if let Place::File(folder) = &self.config.slow {
+            self.files.look(folder, &self.pool);
+        }
+    }
+
     /// Refuses a file that is a volume already, by another of its names: the two would destroy each other.
     fn check_other_names(&self, name: &str) -> Result<()> {
         let Place::File(folder) = &self.config.slow else { return Ok(()) };
-        let identity = |name: &str| fs::metadata(folder.join(name)).map(|file| (file.dev(), file.ino())).ok();
-        let Some(wanted) = identity(name) else { return Ok(()) };
+        let Some(wanted) = identity(folder, name) else { return Ok(()) };
         let volumes = self.pool.volumes();
-        match volumes.iter().find(|other| *other != name && identity(other) == Some(wanted)) {
+        match volumes.iter().find(|other| *other != name && identity(folder, other) == Some(wanted)) {
             Some(other) => Err(Error::Taken {
                 path: folder.join(name),
                 reason: format!("it is the file of volume `{other}`, by another name"),
@@ -277,12 +287,13 @@ impl Core {
                 Ok(self.made(&resized))
             }
             Request::Detach { name } => {
+                self.look_at_files();
                 self.without_door(&name, || self.pool.detach(&name))?;
                 self.gone(&name);
                 Ok(Reply::Done {})
             }
             Request::Remove { name, force } => {
-                let is_away = self.pool.away().iter().any(|(away, _)| *away == name);
+                let is_away = self.pool.away().iter().any(|away| away.name == name);
                 if !force {
                     if !is_away {
                         self.pool.volume(&name)?;
@@ -307,6 +318,7 @@ impl Core {
                 Ok(Reply::Token(agents::token(&self.config.map, &name)?))
             }
             Request::Flush {} => {
+                self.look_at_files();
                 let cleaned = self.pool.clean();
                 let left = self.left();
                 if !left.is_empty() {
@@ -320,7 +332,7 @@ impl Core {
 
     /// Volumes that can not be brought home: what they have on the fast device alone stays there.
     fn left(&self) -> Vec<String> {
-        let away = self.pool.away().into_iter().map(|(name, _)| format!("{name} (away)"));
+        let away = self.pool.away().into_iter().map(|away| format!("{} (away)", away.name));
         let volumes = self.pool.handles().into_iter().filter_map(|volume| {
             volume.failure()?;
             let dirty = volume.figures().dirty;
@@ -345,6 +357,7 @@ impl Core {
     }
 
     fn made(&self, volume: &Volume) -> Reply {
+        self.look_at_files();
         self.look_at_doors();
         Reply::Made(Made { served: self.doors.is_some(), volume: self.status_of(volume) })
     }
@@ -352,7 +365,11 @@ impl Core {
     pub(crate) fn status(&self) -> Status {
         let figures = self.pool.figures();
         let volumes = self.pool.handles();
-        let away = self.pool.away().into_iter().map(|(name, cause)| AwayStatus { name, message: cause.to_string() });
+        let away = self.pool.away().into_iter().map(|away| AwayStatus {
+            name: away.name,
+            message: away.cause.to_string(),
+            dirty_bytes: away.dirty,
+        });
         Status {
             map: self.config.map.clone(),
             fast: self.config.fast.clone(),
@@ -395,17 +412,17 @@ impl Core {
         }
     }
 
-    /// Makes durable what the volumes have, for the end.
+    /// Makes durable what the volumes have, for the end. One that had stopped is told of.
     pub(crate) fn sync(&self) -> Result<()> {
         let mut outcome = Ok(());
         for volume in self.pool.handles() {
-            if volume.failure().is_none()
-                && let Err(error) = volume.sync()
-            {
+            let synced =
+                volume.failure().map_or_else(|| volume.sync().map_err(Error::from), |failure| Err(failure.into()));
+            if let Err(error) = synced {
                 tracing::error!(volume = volume.name(), %error, "a volume could not be synced at the end");
                 outcome = outcome.and(Err(error));
             }
         }
-        Ok(outcome?)
+        outcome
     }
 }

@@ -20,6 +20,7 @@ mod control;
 mod core;
 mod door;
 mod error;
+mod files;
 mod metrics;
 mod prefetching;
 mod serving;

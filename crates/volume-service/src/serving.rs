@@ -99,6 +99,7 @@ impl Serving {
 
     /// Opens doors again that another process has taken away, and tries those, and volumes, that could not be opened. To be called every second or so.
     pub fn look(&self) {
+        self.core.look_at_files();
         self.core.look_for_away();
         self.core.look_at_doors();
     }

@@ -134,4 +134,7 @@ pub struct AwayStatus {
     pub name: String,
     /// Why.
     pub message: String,
+    /// Bytes of it that are on the fast device alone.
+    #[serde(default)]
+    pub dirty_bytes: u64,
 }

@@ -255,7 +255,10 @@ fn what_is_written_to_a_block_device_is_there_after_a_restart_and_in_the_image()
     let detach = Request::Detach { name: "scratch".to_owned() };
     let error = ask(&config, &detach).unwrap_err().to_string();
     assert!(error.contains("cut it short"), "{error}");
+    // It has stopped: with its file in order, the next service goes on with it.
+    serving.stop().unwrap_err();
     image.set_len(SIZE).unwrap();
+    let serving = Serving::start(&config).unwrap();
     image.write_all_at(&bytes[SIZE as usize - 4096..], SIZE - 4096).unwrap();
     ask(&config, &detach).unwrap();
     assert!(fs::read(folder.path().join("disk/scratch")).unwrap() == bytes);
@@ -343,4 +346,30 @@ fn what_is_hot_comes_before_it_is_asked_for_and_with_it_what_is_near_in_its_file
     let now = status(&config);
     assert_eq!(now.fast_bytes, 2 * chunk, "and nothing else");
     assert!(now.prefetch.brought_bytes == 2 * chunk && (now.prefetch.share - 0.9).abs() < 1e-9, "{now:?}");
+}
+
+#[test]
+fn a_file_that_another_program_changes_stops_its_volume_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "bypass = 0");
+    let names = ["gone", "replaced", "short", "well"];
+    for name in names {
+        create(&config, name);
+    }
+    let serving = Serving::start(&config).unwrap();
+    let path = |name: &str| folder.path().join("disk").join(name);
+    fs::remove_file(path("gone")).unwrap();
+    fs::copy(path("replaced"), folder.path().join("copy")).unwrap();
+    fs::rename(folder.path().join("copy"), path("replaced")).unwrap();
+    fs::OpenOptions::new().write(true).open(path("short")).unwrap().set_len(4096).unwrap();
+    let detach = |name: &str| ask(&config, &Request::Detach { name: name.to_owned() });
+    for (name, told) in [("gone", "removed it"), ("replaced", "put another file"), ("short", "cut it short")] {
+        let error = detach(name).unwrap_err().to_string();
+        assert!(error.contains(told), "{name}: {error}");
+    }
+    serving.look();
+    let troubles: Vec<_> = status(&config).volumes.into_iter().map(|volume| volume.trouble.is_some()).collect();
+    assert_eq!(troubles, [true, true, true, false]);
+    assert_eq!(detach("well").unwrap(), Reply::Done {});
+    assert!(serving.stop().is_err(), "it is told that some had stopped");
 }

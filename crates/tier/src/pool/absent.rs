@@ -1,16 +1,42 @@
 //! Volumes that are away: their slow device can not be opened. What they have on the fast device is kept for them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Core, Pool};
-use crate::record::{Record, SlotId};
+use crate::map::Known;
+use crate::record::{Record, SlotId, VolumeId};
 use crate::volume::Core as VolumeCore;
-use crate::{Error, Result};
+use crate::{BLOCK, Error, Result};
+
+/// A volume that is away.
+#[derive(Clone, Debug)]
+pub struct Away {
+    /// Its name.
+    pub name: String,
+    /// Why it can not be opened.
+    pub cause: Error,
+    /// Bytes of it that are on the fast device alone.
+    pub dirty: u64,
+}
 
 impl Pool {
     /// Volumes whose slow device could not be opened, with why. What they have on the fast device is kept for them.
-    pub fn away(&self) -> Vec<(String, Error)> {
-        self.core.away.lock().values().map(|(known, cause)| (known.name.clone(), cause.clone())).collect()
+    pub fn away(&self) -> Vec<Away> {
+        let mut dirty = BTreeMap::new();
+        for slot in &self.core.slots {
+            let state = slot.lock();
+            if let Some((volume, _)) = state.owner {
+                *dirty.entry(volume).or_insert(0) += state.dirty.count() * BLOCK;
+            }
+        }
+        let away = self.core.away.lock();
+        let one = |(id, (known, cause)): (&VolumeId, &(Known, Error))| Away {
+            name: known.name.clone(),
+            cause: cause.clone(),
+            dirty: dirty.get(id).copied().unwrap_or(0),
+        };
+        away.iter().map(one).collect()
     }
 
     /// Opens those volumes that are [away](Self::away) and can be opened now. Their names.

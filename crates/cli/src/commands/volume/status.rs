@@ -122,7 +122,12 @@ fn write_text(text: &mut String, status: &Status, before: Option<&Status>) -> st
         }
     }
     for away in &status.away {
-        writeln!(text, "{:<20} can not be opened: {}", away.name, away.message)?;
+        let dirty = if away.dirty_bytes > 0 {
+            format!(" ({} on the fast device alone)", size(away.dirty_bytes))
+        } else {
+            String::new()
+        };
+        writeln!(text, "{:<20} can not be opened: {}{dirty}", away.name, away.message)?;
     }
     Ok(())
 }

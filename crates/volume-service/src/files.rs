@@ -1,0 +1,55 @@
+//! The files of volumes: another program may remove one under the service, put another in its place, or cut it short. What is written then goes where nothing finds
+//! it. So such a volume stops, and says why.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ishigaki_device::Device;
+use ishigaki_tier::{Pool, Volume};
+use parking_lot::Mutex;
+
+/// A file, whatever it is called.
+type Identity = (u64, u64);
+
+/// What the files were when their volumes were opened.
+#[derive(Debug, Default)]
+pub(crate) struct Files(Mutex<BTreeMap<String, Identity>>);
+
+impl Files {
+    /// Looks at all. One that is new is known from here on.
+    pub(crate) fn look(&self, folder: &Path, pool: &Pool) {
+        let volumes = pool.handles();
+        let mut known = self.0.lock();
+        known.retain(|name, _| volumes.iter().any(|volume| volume.name() == name));
+        for volume in volumes.iter().filter(|volume| volume.failure().is_none()) {
+            if let Some(reason) = wrong(folder, volume, &mut known) {
+                volume.fail(reason);
+            }
+        }
+    }
+}
+
+/// The file of that name.
+pub(crate) fn identity(folder: &Path, name: &str) -> Option<Identity> {
+    fs::metadata(folder.join(name)).map(|file| (file.dev(), file.ino())).ok()
+}
+
+fn wrong(folder: &Path, volume: &Volume, known: &mut BTreeMap<String, Identity>) -> Option<String> {
+    let path = folder.join(volume.name());
+    let what = match fs::metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "removed it",
+        // Requests meet the same.
+        Err(_) => return None,
+        Ok(file) if file.len() < volume.len() => "cut it short",
+        Ok(file) => {
+            let is = (file.dev(), file.ino());
+            if *known.entry(volume.name().to_owned()).or_insert(is) == is {
+                return None;
+            }
+            "put another file in its place"
+        }
+    };
+    Some(format!("{}: another program has {what}", path.display()))
+}
