@@ -17,9 +17,10 @@ mod packages;
 
 const HELP: &str = "\
 Makes the image of a small virtual machine for tests, in `target/guest`: vmlinuz, initramfs, and additions to the latter:
-rdma (libfabric over RDMA in software, and what programs take), mariadb (a server, and what its disk takes).
+rdma (libfabric over RDMA in software, and what programs take), mariadb (a server, and what its disk takes), postgresql
+(a server).
 
-Downloads packages of Debian's with apt-get (130 MB); installs nothing. Takes `dpkg-deb` and `cpio`.
+Downloads packages of Debian's with apt-get (160 MB); installs nothing. Takes `dpkg-deb` and `cpio`.
 The tests take QEMU besides: apt-get install qemu-system-x86 cpio e2fsprogs
 
 Usage: cargo xtask guest
@@ -65,6 +66,17 @@ const ADDITIONS: &[Part] = &[
         modules: &[],
         files: &["usr/sbin/mariadbd", "usr/bin/mariadb", "usr/share/mysql/english", "usr/share/mysql/charsets"],
         tasks: &[("mariadb", include_str!("guest/mariadb.sh"))],
+    },
+    Part {
+        name: "postgresql",
+        packages: &["postgresql-15", "postgresql-client-15", "libpam0g", "zlib1g"],
+        modules: &[],
+        files: &[
+            "usr/lib/postgresql/15/bin/postgres",
+            "usr/lib/postgresql/15/bin/psql",
+            "usr/share/postgresql/15/timezonesets",
+        ],
+        tasks: &[("postgresql", include_str!("guest/postgresql.sh"))],
     },
 ];
 

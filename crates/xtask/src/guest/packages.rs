@@ -7,7 +7,7 @@ use super::{call, files_of};
 use crate::Failure;
 
 /// Libraries that nothing of ours loads, though some package may want them.
-const UNUSED: &[&str] = &["perl", "elogind", "debian-installer", "newt", "slang", "pam", "python"];
+const UNUSED: &[&str] = &["perl", "elogind", "debian-installer", "newt", "slang", "pam", "python", "llvm", "libz3"];
 
 /// What `apt-cache` is not to follow.
 const PASSED_OVER: &[&str] = &["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"];
