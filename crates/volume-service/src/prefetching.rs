@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use ishigaki_device::Device;
@@ -28,7 +29,7 @@ const FORGOTTEN: f32 = 0.125;
 /// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
 const WORTH: f64 = 2.0;
 
-/// Chunks that leave together.
+/// Chunks that come, or leave, together.
 const AT_A_TIME: usize = 8;
 
 /// For which share of the time pinned volumes come at least.
@@ -238,17 +239,17 @@ impl Prefetching {
         let mut leaving = leaving(&looks.each, &chosen);
         for unit in coming {
             let look = &looks.each[unit.volume];
-            for &chunk in &look.units.all()[unit.unit].chunks {
+            for some in look.units.all()[unit.unit].chunks.chunks(AT_A_TIME) {
                 if Instant::now() >= until || self.is_over() {
                     return;
                 }
                 let brought = make_room(pool, &looks.each, &mut leaving, slots)
-                    .and_then(|()| look.volume.promote(u64::from(chunk) * pool.chunk(), pool.chunk()));
+                    .and_then(|()| together(&look.volume, some, pool.chunk()));
                 match brought {
                     Ok(bytes) => self.state.lock().status.brought_bytes += bytes,
                     // Requests meet the same, and tell it.
                     Err(error) => {
-                        tracing::debug!(volume = look.volume.name(), %error, "a chunk could not be brought");
+                        tracing::debug!(volume = look.volume.name(), %error, "chunks could not be brought");
                         break;
                     }
                 }
@@ -354,6 +355,23 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
         other.0.total_cmp(&one.0).then_with(|| (other.1, other.2).cmp(&(one.1, one.2)))
     });
     leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
+}
+
+/// Brings chunks at the same time: they lie near each other, and the disk takes them in one pass, where one after the other would each wait behind all that guests ask for
+/// meanwhile. How many bytes have come.
+fn together(volume: &Volume, chunks: &[u32], chunk: u64) -> ishigaki_tier::Result<u64> {
+    let bring = |at: u32| volume.promote(u64::from(at) * chunk, chunk);
+    let Some((&first, others)) = chunks.split_first() else { return Ok(0) };
+    std::thread::scope(|scope| {
+        let begin = |&at: &u32| Builder::new().name("volume-bring".to_owned()).spawn_scoped(scope, move || bring(at));
+        // One that can not be begun is left for the next window.
+        let begun: Vec<_> = others.iter().filter_map(|at| begin(at).ok()).collect();
+        let brought = bring(first);
+        begun.into_iter().fold(brought, |sum, thread| {
+            let more = thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+            Ok(sum? + more?)
+        })
+    })
 }
 
 /// Has some leave, if few slots are free: else others would, by the order in which they were used.
