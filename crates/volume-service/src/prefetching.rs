@@ -363,9 +363,9 @@ fn together(volume: &Volume, chunks: &[u32], chunk: u64) -> ishigaki_tier::Resul
     let bring = |at: u32| volume.promote(u64::from(at) * chunk, chunk);
     let Some((&first, others)) = chunks.split_first() else { return Ok(0) };
     std::thread::scope(|scope| {
-        let begin = |&at: &u32| Builder::new().name("volume-bring".to_owned()).spawn_scoped(scope, move || bring(at));
+        let spawn = |&at: &u32| Builder::new().name("volume-bring".to_owned()).spawn_scoped(scope, move || bring(at));
         // One that can not be begun is left for the next window.
-        let begun: Vec<_> = others.iter().filter_map(|at| begin(at).ok()).collect();
+        let begun: Vec<_> = others.iter().filter_map(|at| spawn(at).ok()).collect();
         let brought = bring(first);
         begun.into_iter().fold(brought, |sum, thread| {
             let more = thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
