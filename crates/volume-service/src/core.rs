@@ -52,7 +52,8 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) pool: Pool,
     pub(crate) prefetching: Prefetching,
-    files: Files,
+    /// Where the volumes are files that other programs could change.
+    files: Option<Files>,
     /// The doors of volumes. `None` where the pool is not served.
     doors: Option<Mutex<BTreeMap<String, Opened>>>,
     /// One door is opened or closed at a time. The other lock is not held meanwhile: a door may wait for its volume.
@@ -151,7 +152,12 @@ impl Core {
         let locks = vec![map.lock()?, slow.lock()?];
         let fast = Arc::new(FileDevice::open_path(&config.fast)?);
         let memory = Some(Memory::in_folder(MEMORY));
-        Self::over(config, Devices { map, fast, slow, memory }, locks, is_served)
+        let mut core = Self::over(config, Devices { map, fast, slow, memory }, locks, is_served)?;
+        if let Place::File(folder) = &config.slow {
+            core.files = Some(Files::of(folder));
+            core.look_at_files();
+        }
+        Ok(core)
     }
 
     /// Opens the pool on these devices, or makes one there.
@@ -160,20 +166,18 @@ impl Core {
         let pool = Pool::open(map, fast, slow, memory.as_ref(), &config.settings)?;
         let doors = is_served.then(Mutex::default);
         let prefetching = Prefetching::new(config);
-        let core = Self {
+        Ok(Self {
             config: config.clone(),
             pool,
             prefetching,
-            files: Files::default(),
+            files: None,
             doors,
             moving: Mutex::default(),
             began: Instant::now(),
             metrics: None,
             agents: None,
             _locks: locks,
-        };
-        core.look_at_files();
-        Ok(core)
+        })
     }
 
     /// Opens volumes that were away and are there again.
@@ -185,14 +189,14 @@ impl Core {
 
     /// Stops volumes whose files other programs have changed.
     pub(crate) fn look_at_files(&self) {
-        if let Place::File(folder) = &self.config.slow {
-            self.files.look(folder, &self.pool);
+        if let Some(files) = &self.files {
+            files.look(&self.pool);
         }
     }
 
     /// Refuses a file that is a volume already, by another of its names: the two would destroy each other.
     fn check_other_names(&self, name: &str) -> Result<()> {
-        let Place::File(folder) = &self.config.slow else { return Ok(()) };
+        let Some(folder) = self.files.as_ref().map(Files::folder) else { return Ok(()) };
         let Some(wanted) = identity(folder, name) else { return Ok(()) };
         let volumes = self.pool.volumes();
         match volumes.iter().find(|other| *other != name && identity(folder, other) == Some(wanted)) {

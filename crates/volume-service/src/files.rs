@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ishigaki_device::Device;
 use ishigaki_tier::{Pool, Volume};
@@ -13,18 +13,29 @@ use parking_lot::Mutex;
 /// A file, whatever it is called.
 type Identity = (u64, u64);
 
-/// What the files were when their volumes were opened.
-#[derive(Debug, Default)]
-pub(crate) struct Files(Mutex<BTreeMap<String, Identity>>);
+/// What the files of a folder were when their volumes were opened.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: PathBuf,
+    known: Mutex<BTreeMap<String, Identity>>,
+}
 
 impl Files {
+    pub(crate) fn of(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), known: Mutex::default() }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Looks at all. One that is new is known from here on.
-    pub(crate) fn look(&self, folder: &Path, pool: &Pool) {
+    pub(crate) fn look(&self, pool: &Pool) {
         let volumes = pool.handles();
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.retain(|name, _| volumes.iter().any(|volume| volume.name() == name));
         for volume in volumes.iter().filter(|volume| volume.failure().is_none()) {
-            if let Some(reason) = wrong(folder, volume, &mut known) {
+            if let Some(reason) = wrong(&self.folder, volume, &mut known) {
                 volume.fail(reason);
             }
         }
