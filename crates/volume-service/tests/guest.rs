@@ -8,22 +8,20 @@
 //! cargo test --release -p ishigaki-volume-service --test guest -- --ignored
 //! ```
 
+mod stage;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_testkit::guest::{Guest, Machine};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_volume_service::{Config, Reply, Request, Serving, ask, make};
+use ishigaki_volume_service::{Reply, Request, ask, make};
 
-/// Where a process of this program serves, told by a variable of its environment.
-const TASK: &str = "ISHIGAKI_TEST_VOLUMES";
-
-/// How long a service may take to start.
-const PATIENCE: Duration = Duration::from_mins(3);
+use crate::stage::{NAME, Service, config, socket};
 
 /// Bytes of a record.
 const RECORD: usize = 9;
@@ -31,48 +29,10 @@ const RECORD: usize = 9;
 /// A disk of 64 MiB, of which a quarter has room on the fast device.
 const SIZE: u64 = 64 << 20;
 
-fn config(place: &Path) -> Config {
-    let text = "map = \"map\"\nfast = \"fast/fast\"\nslow = \"disk\"\nchunk = \"1MiB\"\nlog = \"8MiB\"\nsockets = \"sockets\"\n";
-    Config::parse(text, &place.join("volumes.toml")).unwrap()
-}
-
-/// This test's program again, serving a pool.
-struct Service(Child);
-
-impl Service {
-    fn start(place: &Path) -> Self {
-        let socket = place.join("sockets/vm.sock");
-        let _ = fs::remove_file(&socket);
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "serves_until_it_is_killed", "--nocapture"]).env(TASK, place);
-        let service = Self(command.stdout(Stdio::null()).spawn().unwrap());
-        let begun = Instant::now();
-        while !socket.exists() {
-            assert!(begun.elapsed() < PATIENCE, "the service serves within minutes");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        service
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// No test of its own: what the other process does.
 #[test]
 fn serves_until_it_is_killed() {
-    let Some(place) = std::env::var_os(TASK).map(PathBuf::from) else { return };
-    let _serving = Serving::start(&config(&place)).unwrap();
-    std::thread::sleep(Duration::from_hours(1));
+    stage::serve();
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -83,7 +43,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 fn machine(place: &Path) -> Guest {
-    Machine::new(env!("CARGO_TARGET_TMPDIR"), "disk", 256).with_volume(&place.join("sockets/vm.sock")).start()
+    Machine::new(env!("CARGO_TARGET_TMPDIR"), "disk", 256).with_volume(&socket(place)).start()
 }
 
 /// Hears of so many records more. The last one's number.
@@ -94,8 +54,8 @@ fn hear(guest: &Guest, records: u64) -> usize {
 /// The volume as a plain image: its file system is whole, and has every record up to that one.
 fn check(place: &Path, last: usize) {
     let config = config(place);
-    ask(&config, &Request::Detach { name: "vm".to_owned() }).unwrap();
-    let image = place.join("disk/vm");
+    ask(&config, &Request::Detach { name: NAME.to_owned() }).unwrap();
+    let image = place.join("disk").join(NAME);
     let image = image.to_str().unwrap();
     // The journal is replayed first, as the next mount would do.
     run("e2fsck", &["-p", "-E", "journal_only", image]);
@@ -108,7 +68,7 @@ fn check(place: &Path, last: usize) {
         assert_eq!(record, Some(format!("{number:08}\n").as_bytes()), "record {number} of {last}");
     }
     let Reply::Made(_) =
-        ask(&config, &Request::Attach { name: "vm".to_owned(), mode: "write-back".to_owned() }).unwrap()
+        ask(&config, &Request::Attach { name: NAME.to_owned(), mode: "write-back".to_owned() }).unwrap()
     else {
         panic!("another answer")
     };
@@ -119,10 +79,10 @@ fn kills(seed: Seed, of_service: u64, of_machine: u64) {
     let place = folder.path();
     let config = config(place);
     make(&config, Some(ByteSize::mib(17))).unwrap();
-    let image = place.join("disk/vm");
+    let image = place.join("disk").join(NAME);
     fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
     run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
-    ask(&config, &Request::Attach { name: "vm".to_owned(), mode: "write-back".to_owned() }).unwrap();
+    ask(&config, &Request::Attach { name: NAME.to_owned(), mode: "write-back".to_owned() }).unwrap();
     let mut last = 0;
     for boot in 0..of_machine {
         let mut service = Service::start(place);

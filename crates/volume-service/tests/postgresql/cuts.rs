@@ -17,7 +17,8 @@ use ishigaki_device::{AlignedBuffer, Device, Directory, Fault, SimDirectory, Sim
 use ishigaki_tier::{Memory, Mode, Pool, Settings};
 use ishigaki_virtio::{Block, Requests, Socket};
 
-use crate::{Folder, NAME, PATIENCE, SIZE, check, cluster, hear, last_told, machine};
+use crate::stage::NAME;
+use crate::{Folder, PATIENCE, SIZE, check, cluster, hear, last_told, machine};
 
 const CHUNK: u64 = 256 << 10;
 

@@ -14,6 +14,8 @@
 mod cluster;
 mod cuts;
 mod kills;
+#[path = "../stage/mod.rs"]
+mod stage;
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,9 +30,6 @@ const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Bytes of the disk.
 const SIZE: u64 = 256 << 20;
-
-/// The name of the volume.
-const NAME: &str = "vm";
 
 /// The guest, with its disk on that socket.
 fn machine(socket: &Path) -> Guest {
@@ -82,7 +81,7 @@ fn last_told(said: &[String], before: u64) -> u64 {
 /// No test of its own: what the other process does.
 #[test]
 fn serves_until_it_is_killed() {
-    kills::serve();
+    stage::serve();
 }
 
 #[test]
