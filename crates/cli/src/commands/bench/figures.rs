@@ -215,7 +215,7 @@ struct P5aArguments {
 
 /// Volumes over a fast and a slow device (paper 5, chapter 3): what database servers get done by what is prefetched
 ///
-/// The devices are modelled, in memory; the servers are Debian's PostgreSQL 15. Takes root, FUSE, loop devices, a control group for memory, 12 GB of memory, and
+/// The devices are modelled, in memory; the servers are of Debian's package postgresql-15. Takes root, FUSE, loop devices, a control group for memory, 12 GB of memory, and
 /// some four hours.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
