@@ -44,7 +44,11 @@ impl Files {
 
 /// The file of that name.
 pub(crate) fn identity(folder: &Path, name: &str) -> Option<Identity> {
-    fs::metadata(folder.join(name)).map(|file| (file.dev(), file.ino())).ok()
+    fs::metadata(folder.join(name)).as_ref().map(identity_of).ok()
+}
+
+fn identity_of(file: &fs::Metadata) -> Identity {
+    (file.dev(), file.ino())
 }
 
 fn wrong(folder: &Path, volume: &Volume, known: &mut BTreeMap<String, Identity>) -> Option<String> {
@@ -55,7 +59,7 @@ fn wrong(folder: &Path, volume: &Volume, known: &mut BTreeMap<String, Identity>)
         Err(_) => return None,
         Ok(file) if file.len() < volume.len() => "cut it short",
         Ok(file) => {
-            let is = (file.dev(), file.ino());
+            let is = identity_of(&file);
             if *known.entry(volume.name().to_owned()).or_insert(is) == is {
                 return None;
             }

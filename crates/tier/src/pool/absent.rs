@@ -23,6 +23,9 @@ pub struct Away {
 impl Pool {
     /// Volumes whose slow device could not be opened, with why. What they have on the fast device is kept for them.
     pub fn away(&self) -> Vec<Away> {
+        if self.core.away.lock().is_empty() {
+            return Vec::new();
+        }
         let mut dirty = BTreeMap::new();
         for slot in &self.core.slots {
             let state = slot.lock();
@@ -39,9 +42,9 @@ impl Pool {
         away.iter().map(one).collect()
     }
 
-    /// Opens those volumes that are [away](Self::away) and can be opened now. Their names.
+    /// Opens those volumes that are [away](Self::away) and can be opened now. Their names. While a volume is made or taken away, which may last, none is looked for.
     pub fn look_for_away(&self) -> Vec<String> {
-        let _one = self.core.changing.lock();
+        let Some(_one) = self.core.changing.try_lock() else { return Vec::new() };
         let away: Vec<_> = self.core.away.lock().iter().map(|(&id, (known, _))| (id, known.clone())).collect();
         let mut found = Vec::new();
         for (id, known) in away {
