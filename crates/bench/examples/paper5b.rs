@@ -8,18 +8,18 @@
 //! Lines, plots and page go to OUT. `draw OUT FILE …` draws the lines of files again. As root, with Debian's `PostgreSQL` 15, and a control group for memory.
 //! Ctrl-C ends it, and nothing stays behind.
 
+#[path = "program/measured.rs"]
+mod measured;
 #[path = "program/told.rs"]
 mod told;
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use ishigaki_base::random::Seed;
 use ishigaki_bench::figures::p5b::Part;
-use ishigaki_bench::figures::{self, Paper, p5b};
-use ishigaki_bench::{Origin, Progress, table};
+use ishigaki_bench::figures::{Paper, p5b};
 
+use measured::{Told, draw, origin};
 use told::{Failure, STOP, until_told};
 
 const USAGE: &str = "\
@@ -31,32 +31,11 @@ PART is all, or some of: none rival demand plain fixed fixed=R adaptive units. F
        paper5b docs/results /tmp 10 3 1,2 all
        paper5b /tmp/out /tmp 4 1 2 none,rival,demand,plain,fixed=0.4,adaptive";
 
-/// Says each step on stderr, and keeps the loads that it saw.
-struct Told {
-    loads: Vec<f64>,
-}
-
-impl Progress for Told {
-    fn step(&mut self, now: &str, done: u64, of: u64) {
-        eprintln!("{done}/{of} {now}");
-        self.loads.extend(load());
-    }
-}
-
-/// How many processes ran or waited for a processor, in the last minute.
-fn load() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
-}
-
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["draw", out, ref files @ ..] => {
-            let lines: Vec<_> = files.iter().map(|file| figures::read(file.as_ref())).collect::<Result<_, _>>()?;
-            figures::write(out.as_ref(), Paper::P5b, &lines.concat())?;
-            Ok(())
-        }
+        ["draw", out, ref files @ ..] => draw(out, Paper::P5b, files),
         [out, scratch, seconds, rounds, fifteenths, ref parts @ ..] => {
             measure(out, scratch, [seconds, rounds], fifteenths, parts)
         }
@@ -91,24 +70,8 @@ fn measure(
             scale.shares = shares;
         }
     }
-    let origin = Origin::here(commit(), Seed(1));
-    let settings = p5b::Settings { scale, scratch: PathBuf::from(scratch), origin, stop: &STOP };
-    let mut told = Told { loads: load().into_iter().collect() };
-    let mut lines = p5b::run(&settings, &mut told)?;
-    let most = told.loads.iter().copied().fold(0.0, f64::max);
-    let before = told.loads.first().copied().unwrap_or_default();
-    for line in &mut lines {
-        line.machine = format!("{}, load {before:.1} before and up to {most:.1} with the measurement", line.machine);
-    }
-    print!("{}", table(&lines));
-    figures::write(out.as_ref(), Paper::P5b, &lines)?;
-    Ok(())
-}
-
-/// Of the source that this was built of, as far as git can tell.
-fn commit() -> String {
-    let described =
-        Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"]).output();
-    let text = described.ok().filter(|output| output.status.success()).map(|output| output.stdout);
-    text.map_or_else(|| "unknown".to_owned(), |text| String::from_utf8_lossy(&text).trim().to_owned())
+    let settings = p5b::Settings { scale, scratch: PathBuf::from(scratch), origin: origin(), stop: &STOP };
+    let mut told = Told::new();
+    let lines = p5b::run(&settings, &mut told)?;
+    told.write(out, Paper::P5b, lines)
 }
