@@ -140,3 +140,18 @@ fn uses_of_chunks_are_counted() {
         .collect();
     assert_eq!(uses, [(0, [1, 4, 0, 0]), (1, [1, 4, 0, 0]), (5, [0, 0, 1, 12])]);
 }
+
+#[test]
+fn what_is_read_comes_no_more_once_enough_was_written_for_the_day() {
+    let (pool, volume) = pool(4, &Settings { endurance: Some(ByteSize::kib(48)), ..alone() });
+    // An hour's part of it is half a block.
+    read(&volume, 0, 4096);
+    assert_eq!(volume.figures().valid, 4096);
+    assert!(!pool.figures().may_come);
+    read(&volume, 8192, 4096);
+    assert_eq!(volume.promote(0, 16 * 4096).expect("is asked for"), 0);
+    assert_eq!(volume.figures().valid, 4096);
+    // A write is done whatever it costs.
+    write(&volume, 16384, 4096);
+    assert_eq!((volume.figures().dirty, pool.figures().written), (4096, 8192));
+}
