@@ -43,6 +43,7 @@ pub(super) const BASE: &[&str] = &[
     "apt-get",
     "blkdiscard",
     "blockdev",
+    "chown",
     "chrt",
     "cp",
     "dpkg-deb",
