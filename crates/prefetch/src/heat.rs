@@ -41,9 +41,30 @@ impl Heat {
     }
 }
 
+/// Reads of a chunk, from which on its own count for as much as those of its unit.
+const TELLING: f64 = 2.0;
+
+/// The reads of a chunk that are to be expected, from its own and the mean of its unit's chunks. Of few reads, most are by chance: what lies beside them in the file
+/// is going to be used as well. Of many, a chunk's own say what it is.
+pub fn expected(own: f64, mean: f64) -> f64 {
+    if mean > 0.0 { mean * (own + TELLING) / (mean + TELLING) } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chunk_is_as_its_unit_until_it_was_read_often_enough() {
+        assert!(expected(0.0, 0.0).abs() < 1e-9);
+        // One read of one of three chunks: the others are hardly less hot.
+        assert!(expected(0.0, 1.0 / 3.0) > 0.8 * expected(1.0, 1.0 / 3.0) * 2.0 / 3.0);
+        // Sixty reads of one of three: what had none is cold.
+        assert!(expected(0.0, 20.0) < 2.0 && expected(60.0, 20.0) > 50.0);
+        // The unit has as many as its chunks together.
+        let sum = expected(3.0, 4.0) + expected(9.0, 4.0) + expected(0.0, 4.0);
+        assert!((sum - 12.0).abs() < 1e-9);
+    }
 
     #[test]
     fn what_is_read_now_outweighs_what_was_read_faster() {

@@ -19,8 +19,8 @@ mod layout;
 mod share;
 mod units;
 
-pub use choice::{Candidate, Claim, Limits, choose};
-pub use heat::Heat;
+pub use choice::{Candidate, Claim, Limits, by_unit, choose};
+pub use heat::{Heat, expected};
 pub use layout::{Extent, File, Layout, LayoutError, MOST_EXTENTS, MOST_FILES};
 pub use share::{Observation, Share, ShareSettings};
 pub use units::{Unit, Units};

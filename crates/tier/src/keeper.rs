@@ -13,9 +13,34 @@ const SHARE: usize = 64;
 /// The most slots that are kept free.
 const MOST: usize = 32;
 
+/// The same where it is told what leaves: for what is asked for in its place.
+const SHARE_TOLD: usize = 16;
+
+/// The most then.
+const MOST_TOLD: usize = 64;
+
 /// How many of so many slots are kept free.
-pub(crate) fn wanted(slots: usize) -> usize {
+fn wanted(slots: usize) -> usize {
     (slots / SHARE).clamp(1, MOST)
+}
+
+/// How many of so many slots are kept free where it is told what leaves.
+pub(crate) fn wanted_told(slots: usize) -> usize {
+    (slots / SHARE_TOLD).clamp(1, MOST_TOLD)
+}
+
+impl Core {
+    /// Whether fewer are free than are kept so.
+    fn is_short(&self) -> bool {
+        let free = self.free.lock().len();
+        free < self.kept_free()
+    }
+
+    /// Slots that are kept free now.
+    pub(crate) fn kept_free(&self) -> usize {
+        let slots = self.slots.len();
+        if self.order.lock().is_told() { wanted_told(slots) } else { wanted(slots) }
+    }
 }
 
 /// The way to ask it.
@@ -64,7 +89,7 @@ impl Drop for Keeper {
 
 fn keep(core: &Weak<Core>, rung: &Receiver<()>) {
     while let (Ok(()), Some(core)) = (rung.recv(), core.upgrade()) {
-        while core.free.lock().len() < wanted(core.slots.len()) && core.bell.lock().is_some() {
+        while core.is_short() && core.bell.lock().is_some() {
             match core.make_free() {
                 Ok(0) => break,
                 Ok(_) => {}

@@ -74,7 +74,7 @@ pub use error::{Error, Result};
 pub use heat::Use;
 pub use memory::Memory;
 pub use pool::{Away, Figures, Pool};
-pub use settings::{Eviction, Mode, Settings};
+pub use settings::{Eviction, Mode, OnDemand, Settings};
 pub use volume::{Reads, Volume, VolumeFigures};
 
 /// Bytes of the unit in which is known where a volume's bytes are.

@@ -12,7 +12,7 @@ use crate::keeper::{self, Bell};
 use crate::pool::Core;
 use crate::record::{Record, SlotId, VolumeId};
 use crate::volume;
-use crate::{BLOCK, Result};
+use crate::{BLOCK, OnDemand, Result};
 
 /// Slots that leave their chunks together, for one write of the map.
 pub(crate) const TOGETHER: usize = 8;
@@ -43,7 +43,7 @@ struct Leaving {
 pub(crate) enum Want {
     /// For a write, or because it was asked for: where none is free, one is made so.
     Needed,
-    /// For blocks that were read: where a thread makes slots free, only one that is so already.
+    /// For blocks that were read: where a thread makes slots free, only one that is so already; and where nothing leaves for such blocks, one of many.
     Welcome,
 }
 
@@ -70,9 +70,15 @@ impl Core {
     fn take_free(&self, want: Want) -> Result<Option<SlotId>> {
         let (found, left) = {
             let mut free = self.free.lock();
+            if want == Want::Welcome
+                && self.on_demand == OnDemand::WhereFree
+                && free.len() <= keeper::wanted_told(self.slots.len())
+            {
+                return Ok(None);
+            }
             (free.pop(), free.len())
         };
-        let is_kept = left < keeper::wanted(self.slots.len()) && self.bell.lock().as_ref().is_some_and(Bell::ring);
+        let is_kept = left < self.kept_free() && self.bell.lock().as_ref().is_some_and(Bell::ring);
         if found.is_some() || want == Want::Welcome && is_kept {
             return Ok(found);
         }

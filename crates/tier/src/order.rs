@@ -4,6 +4,8 @@
 //! - [`Eviction::S3Fifo`]: slots come into a small queue, and go on to the main one if they are used again before they leave it; the main queue
 //!   gives those that were used another round. So rows that are read once do not drive out what is read often. (Yang, Zhang, Qiu, Yue, Rashmi:
 //!   "FIFO queues are all you need for cache eviction", SOSP 2023, section 4.)
+//!
+//! Before all these come slots that [were told](Order::give_up) by what knows better than their uses do.
 
 mod ring;
 
@@ -59,7 +61,7 @@ impl Order {
     /// A slot was used.
     pub(crate) fn used(&mut self, slot: SlotId) {
         // Those of pinned volumes are in no order.
-        if self.last == Some(slot) || self.rings.of(slot).is_none() {
+        if self.last == Some(slot) || matches!(self.rings.of(slot), None | Some(Which::Leaving)) {
             return;
         }
         self.last = Some(slot);
@@ -69,6 +71,24 @@ impl Order {
         }
         let uses = &mut self.uses[slot.0 as usize];
         *uses = MOST_USES.min(*uses + 1);
+    }
+
+    /// These are given up before all others, the first one first, until they are asked for. Of those that were told before, nothing is known.
+    pub(crate) fn give_up(&mut self, slots: impl Iterator<Item = SlotId>) {
+        while let Some(slot) = self.rings.last(Which::Leaving) {
+            self.rings.put(slot, Which::Main);
+        }
+        for slot in slots {
+            // Those of pinned volumes are in no order.
+            if self.rings.of(slot).is_some() {
+                self.rings.put(slot, Which::Leaving);
+            }
+        }
+    }
+
+    /// Whether it was told what is given up next.
+    pub(crate) fn is_told(&self) -> bool {
+        self.rings.len(Which::Leaving) > 0
     }
 
     /// It holds nothing any more.
@@ -97,6 +117,14 @@ impl Order {
     /// Some of those that are to be given up, the first one first.
     pub(crate) fn coldest(&mut self, most: usize) -> Vec<SlotId> {
         let mut found = Vec::with_capacity(most);
+        let mut told = self.rings.last(Which::Leaving);
+        while let Some(slot) = told.filter(|_| found.len() < most) {
+            found.push(slot);
+            told = self.rings.before(slot);
+        }
+        if !found.is_empty() {
+            return found;
+        }
         // Each round takes one use from every slot that it finds used.
         for round in 0..=MOST_USES + 1 {
             let room = if round == 0 { self.uses.len().div_ceil(SMALL) } else { 0 };
@@ -197,6 +225,28 @@ mod tests {
                 let [coldest] = order.coldest(1)[..] else { panic!("one is over") };
                 assert!(coldest.0 >= 30, "{coldest:?}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_given_up_first_until_it_is_asked_for_or_another_is_told() {
+        for eviction in [Eviction::Lru, Eviction::S3Fifo] {
+            let mut order = Order::new(8, eviction);
+            (0..8).for_each(|slot| order.entered(SlotId(slot), (VOLUME, slot)));
+            let named = |slots: &[u32]| slots.iter().copied().map(SlotId).collect::<Vec<_>>();
+            order.give_up(named(&[5, 2, 7]).into_iter());
+            order.used(SlotId(2));
+            assert_eq!(order.coldest(2), named(&[5, 2]), "{eviction:?}");
+            assert_eq!(order.coldest(8), named(&[5, 2, 7]), "{eviction:?}");
+            order.asked_for(SlotId(5));
+            order.deferred(SlotId(2));
+            assert_eq!(order.coldest(8), named(&[7, 2]), "{eviction:?}");
+            order.evicted(SlotId(7), (VOLUME, 7));
+            order.give_up(named(&[7, 6]).into_iter());
+            assert_eq!(order.coldest(8), named(&[6]), "{eviction:?}: one that holds nothing is in no order");
+            assert!(order.is_told(), "{eviction:?}");
+            order.give_up(std::iter::empty());
+            assert!(!order.is_told() && !order.coldest(1).is_empty(), "{eviction:?}");
         }
     }
 

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::header::Header;
 use crate::heat::Clock;
-use crate::keeper::{Bell, Keeper};
+use crate::keeper::{self, Bell, Keeper};
 use crate::map::{Found, Known, Map};
 use crate::memory::Memory;
 use crate::order::Order;
@@ -24,7 +24,7 @@ use crate::remembered::Remembered;
 use crate::slot::Slot;
 use crate::volume::{Core as VolumeCore, Volume};
 use crate::wear::Wear;
-use crate::{BLOCK, Error, Mode, Result, Settings};
+use crate::{BLOCK, Error, Mode, OnDemand, Result, Settings};
 
 /// One fast device, and the volumes that have some of their bytes there.
 ///
@@ -53,7 +53,7 @@ pub(crate) struct Core {
     pub(crate) order: Mutex<Order>,
     pub(crate) clock: Clock,
     pub(crate) wear: Wear,
-    pub(crate) on_demand: bool,
+    pub(crate) on_demand: OnDemand,
     /// From how many bytes on a stream goes past the fast device.
     pub(crate) bypass: u64,
     /// The way to ask the thread that keeps slots free, while there is one.
@@ -327,6 +327,22 @@ impl Pool {
     /// Slots of the fast device.
     pub fn slots(&self) -> usize {
         self.core.slots.len()
+    }
+
+    /// Slots that there is always to be room in for what is written or asked for: where it is told [what leaves](Self::give_up), as many are free.
+    pub fn spare(&self) -> usize {
+        keeper::wanted_told(self.core.slots.len())
+    }
+
+    /// Has these chunks leave the fast device before all others, the first one first, whenever slots are wanted: for a caller that knows better than their uses what is
+    /// going to be used. What was told before counts no more.
+    pub fn give_up<'a>(&self, chunks: impl Iterator<Item = (&'a Volume, u32)>) {
+        let slot = |(volume, chunk): (&Volume, u32)| volume.core.chunks.get(chunk as usize)?.lock().slot;
+        let slots: Vec<_> = chunks.filter_map(slot).collect();
+        self.core.order.lock().give_up(slots.into_iter());
+        if let Some(bell) = &*self.core.bell.lock() {
+            bell.ring();
+        }
     }
 
     /// Slots that hold nothing.

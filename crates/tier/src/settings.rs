@@ -56,6 +56,17 @@ impl FromStr for Mode {
     }
 }
 
+/// Whether blocks come to the fast device when they are read and are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDemand {
+    /// They do not.
+    Never,
+    /// They do as long as few slots are used. Nothing leaves for them: what is used often is [asked for](crate::Volume::promote).
+    WhereFree,
+    /// They do, and the coldest leave for them.
+    Always,
+}
+
 /// Which chunks leave the fast device first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
@@ -90,8 +101,8 @@ pub struct Settings {
     pub segment: ByteSize,
     /// Which chunks leave the fast device first. Default [`Eviction::S3Fifo`].
     pub eviction: Eviction,
-    /// Whether blocks come to the fast device when they are read and are not there. Default true.
-    pub on_demand: bool,
+    /// Whether blocks come to the fast device when they are read and are not there. Default [`OnDemand::Always`].
+    pub on_demand: OnDemand,
     /// From how many bytes on a stream of requests in a row goes past the fast device; 0 is never. Default 4 MiB.
     pub bypass: ByteSize,
     /// Bytes a day that are written to the fast device, as far as they are for reading only: what volumes write goes there whatever it costs, and takes from
@@ -111,7 +122,7 @@ impl Default for Settings {
             log: ByteSize::mib(64),
             segment: ByteSize::mib(4),
             eviction: Eviction::S3Fifo,
-            on_demand: true,
+            on_demand: OnDemand::Always,
             bypass: ByteSize::mib(4),
             endurance: None,
             half_life: Duration::from_mins(1),

@@ -20,7 +20,7 @@ use crate::pool;
 use crate::record::{Record, SlotId, VolumeId};
 use crate::slot::Slot;
 use crate::streams::Streams;
-use crate::{BLOCK, Error, Mode, Result};
+use crate::{BLOCK, Error, Mode, OnDemand, Result};
 
 use self::counts::Counts;
 pub use self::counts::Reads;
@@ -489,7 +489,7 @@ impl Device for Volume {
         let mut read = || {
             let _open = self.core.begin()?;
             let passes = self.passes(offset, buffer.len());
-            let fills = self.pool.on_demand && !passes && self.pool.wear.allows();
+            let fills = self.pool.on_demand != OnDemand::Never && !passes && self.pool.wear.allows();
             let is_hit = self.pieces(offset, buffer.len()).try_fold(true, |is_hit, piece| {
                 self.read_piece(piece, &mut buffer[piece.at..piece.at + piece.length], fills).map(|hit| is_hit && hit)
             })?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{AlignedBuffer, Device, Directory, MemoryDirectory};
-use ishigaki_tier::{Eviction, Mode, Pool, Settings, Volume};
+use ishigaki_tier::{Eviction, Mode, OnDemand, Pool, Settings, Volume};
 
 const MIB: u64 = 1 << 20;
 
@@ -40,7 +40,7 @@ fn blocks_come_when_they_are_read_and_only_these() {
     read(&volume, 0, 16384);
     assert_eq!(volume.reads().blocks, (6, 4));
     volume.sync().expect("syncs");
-    let (pool, volume) = self::pool(4, &Settings { on_demand: false, ..alone() });
+    let (pool, volume) = self::pool(4, &Settings { on_demand: OnDemand::Never, ..alone() });
     read(&volume, 4096, 8192);
     assert_eq!((volume.reads().blocks, pool.figures().valid), ((0, 2), 0));
     assert_eq!(volume.promote(4096, 8192).expect("comes"), 8192);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Place, check_name};
 use ishigaki_prefetch::Limits;
-use ishigaki_tier::Settings;
+use ishigaki_tier::{OnDemand, Settings};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -232,13 +232,25 @@ impl Config {
                 wrong("eviction", error.to_string(), "write s3-fifo or lru, or leave it out")
             })?,
         };
+        let prefetch = match &written.prefetch {
+            None => Prefetch::Adaptive,
+            Some(text) => text
+                .parse()
+                .map_err(|reason| wrong("prefetch", reason, "write adaptive, none, or a share as \"0.4\""))?,
+        };
+        let on_demand = match written.on_demand {
+            Some(false) => OnDemand::Never,
+            // What is hot was chosen: what is read once does not drive it out.
+            None if prefetch != Prefetch::None => OnDemand::WhereFree,
+            Some(true) | None => OnDemand::Always,
+        };
         let settings = Settings {
             chunk: size("chunk", written.chunk, usual.chunk)?,
             log: size("log", written.log, usual.log)?,
             bypass: size("bypass", written.bypass, usual.bypass)?,
             endurance: written.endurance.map(|text| size("endurance", Some(text), ByteSize(0))).transpose()?,
             eviction,
-            on_demand: written.on_demand.unwrap_or(usual.on_demand),
+            on_demand,
             ..usual
         };
         let slow = written
@@ -282,12 +294,7 @@ impl Config {
             queues: written.queues.unwrap_or(QUEUES),
             agents: written.agents,
             metrics: written.metrics,
-            prefetch: match &written.prefetch {
-                None => Prefetch::Adaptive,
-                Some(text) => text
-                    .parse()
-                    .map_err(|reason| wrong("prefetch", reason, "write adaptive, none, or a share as \"0.4\""))?,
-            },
+            prefetch,
             unit: written.unit.unwrap_or(UNIT),
             window: Duration::from_secs(written.window.unwrap_or(WINDOW)),
         };

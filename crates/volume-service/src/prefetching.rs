@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_device::Device;
 use ishigaki_prefetch::{
-    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Units, choose,
+    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Units, by_unit, choose, expected,
 };
 use ishigaki_tier::{Pool, Reads, Volume};
 use parking_lot::{Condvar, Mutex};
@@ -230,30 +230,20 @@ impl Prefetching {
     fn bring(&self, pool: &Pool, until: Instant) {
         let looks = self.looks(pool);
         let claims: Vec<_> =
-            looks.each.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
-        let slots = pool.slots();
-        let chosen = choose(&claims, slots);
-        let is_worth_it = |unit: &&Candidate| unit.heat * looks.reads >= WORTH * unit.chunks as f64;
-        let coming: Vec<_> = chosen.iter().filter(|unit| unit.is_missing).filter(is_worth_it).collect();
-        self.state.lock().status.wanted = coming.iter().map(|unit| unit.chunks as u64).sum();
-        let mut leaving = leaving(&looks.each, &chosen);
-        for unit in coming {
-            let look = &looks.each[unit.volume];
-            for some in look.units.all()[unit.unit].chunks.chunks(AT_A_TIME) {
-                if Instant::now() >= until || self.is_over() {
-                    return;
-                }
-                let brought = make_room(pool, &looks.each, &mut leaving, slots)
-                    .and_then(|()| together(&look.volume, some, pool.chunk()));
-                match brought {
-                    Ok(bytes) => self.state.lock().status.brought_bytes += bytes,
-                    // Requests meet the same, and tell it.
-                    Err(error) => {
-                        tracing::debug!(volume = look.volume.name(), %error, "chunks could not be brought");
-                        break;
-                    }
-                }
+            looks.each.iter().zip(0..).map(|(look, number)| self.claim(look, number, &looks, pool.chunk())).collect();
+        let chosen = choose(&claims, pool.slots().saturating_sub(pool.spare()));
+        let coming: Vec<_> = chosen.iter().filter(|chunk| chunk.is_missing && chunk.heat >= WORTH).copied().collect();
+        self.state.lock().status.wanted = coming.len() as u64;
+        let leaving = leaving(&looks.each, &chosen);
+        pool.give_up(leaving.iter().map(|&(number, chunk)| (&looks.each[number].volume, chunk)));
+        let coming: Vec<_> = by_unit(&coming).into_iter().flatten().map(|chunk| (chunk.volume, chunk.chunk)).collect();
+        let most = std::env::var("ISH_C").ok().and_then(|c| c.parse().ok()).unwrap_or(AT_A_TIME);
+        for some in coming.chunks(most) {
+            if Instant::now() >= until || self.is_over() {
+                return;
             }
+            let brought = together(&looks.each, some, pool.chunk());
+            self.state.lock().status.brought_bytes += brought;
         }
     }
 
@@ -302,18 +292,24 @@ impl Prefetching {
         units
     }
 
-    /// A volume's units with their uses.
-    fn claim(&self, look: &Look, number: usize, chunk: u64) -> Claim {
+    /// A volume's chunks with the reads of them that are to be expected.
+    fn claim(&self, look: &Look, number: usize, looks: &Looks, chunk: u64) -> Claim {
         let length = look.volume.len();
         let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
-        let candidate = |(unit, what): (usize, &ishigaki_prefetch::Unit)| {
-            let heat = what.chunks.iter().filter_map(|&at| look.heat.get(at as usize)).map(|heat| f64::from(*heat));
-            let is_missing =
-                what.chunks.iter().any(|&at| look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at)));
-            Candidate { volume: number, unit, chunks: what.chunks.len(), heat: heat.sum(), is_missing }
-        };
-        let units = look.units.all().iter().enumerate().map(candidate).filter(|unit| unit.heat > 0.0).collect();
-        Claim { limits: self.config.limits(look.volume.name(), chunk), units }
+        let reads = |&at: &u32| look.heat.get(at as usize).map_or(0.0, |heat| f64::from(*heat) * looks.reads);
+        let mut chunks = Vec::new();
+        for (unit, what) in look.units.all().iter().enumerate() {
+            let mean = what.chunks.iter().map(reads).sum::<f64>() / what.chunks.len().max(1) as f64;
+            if mean <= 0.0 {
+                continue;
+            }
+            for (place, &at) in what.chunks.iter().enumerate() {
+                let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
+                let heat = expected(reads(&at), mean);
+                chunks.push(Candidate { volume: number, unit: (unit, place), chunk: at, heat, is_missing });
+            }
+        }
+        Claim { limits: self.config.limits(look.volume.name(), chunk), chunks }
     }
 }
 
@@ -333,14 +329,12 @@ struct Looks {
     reads: f64,
 }
 
-/// Chunks that are on the fast device and not chosen, by volume: the coldest last.
+/// Chunks that are on the fast device and not chosen, with their volume: the coldest first.
 fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
     let mut stays: Vec<_> = looks.iter().map(|look| vec![false; look.here.len()]).collect();
-    for unit in chosen {
-        for &chunk in &looks[unit.volume].units.all()[unit.unit].chunks {
-            if let Some(stays) = stays[unit.volume].get_mut(chunk as usize) {
-                *stays = true;
-            }
+    for chunk in chosen {
+        if let Some(stays) = stays[chunk.volume].get_mut(chunk.chunk as usize) {
+            *stays = true;
         }
     }
     let mut leaving = Vec::new();
@@ -352,41 +346,32 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
         }
     }
     leaving.sort_unstable_by(|one: &(f32, usize, u32), other| {
-        other.0.total_cmp(&one.0).then_with(|| (other.1, other.2).cmp(&(one.1, one.2)))
+        one.0.total_cmp(&other.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
     });
     leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
 }
 
-/// Brings chunks at the same time: they lie near each other, and the disk takes them in one pass, where one after the other would each wait behind all that guests ask for
+/// Brings chunks at the same time, which lie near each other: the disk takes them in one pass, where one after the other would each wait behind all that guests ask for
 /// meanwhile. How many bytes have come.
-fn together(volume: &Volume, chunks: &[u32], chunk: u64) -> ishigaki_tier::Result<u64> {
-    let bring = |at: u32| volume.promote(u64::from(at) * chunk, chunk);
-    let Some((&first, others)) = chunks.split_first() else { return Ok(0) };
+fn together(looks: &[Look], chunks: &[(usize, u32)], chunk: u64) -> u64 {
+    let bring = |(number, at): (usize, u32)| {
+        let volume = &looks[number].volume;
+        volume.promote(u64::from(at) * chunk, chunk).unwrap_or_else(|error| {
+            // Requests meet the same, and tell it.
+            tracing::debug!(volume = volume.name(), %error, "a chunk could not be brought");
+            0
+        })
+    };
+    let Some((&first, others)) = chunks.split_first() else { return 0 };
     std::thread::scope(|scope| {
-        let spawn = |&at: &u32| Builder::new().name("volume-bring".to_owned()).spawn_scoped(scope, move || bring(at));
+        let spawn = |&one| Builder::new().name("volume-bring".to_owned()).spawn_scoped(scope, move || bring(one));
         // One that can not be begun is left for the next window.
-        let begun: Vec<_> = others.iter().filter_map(|at| spawn(at).ok()).collect();
+        let begun: Vec<_> = others.iter().filter_map(|one| spawn(one).ok()).collect();
         let brought = bring(first);
         begun.into_iter().fold(brought, |sum, thread| {
-            let more = thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
-            Ok(sum? + more?)
+            sum + thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
         })
     })
-}
-
-/// Has some leave, if few slots are free: else others would, by the order in which they were used.
-fn make_room(pool: &Pool, looks: &[Look], leaving: &mut Vec<(usize, u32)>, slots: usize) -> ishigaki_tier::Result<()> {
-    if pool.free() > slots / 64 + AT_A_TIME || leaving.is_empty() {
-        return Ok(());
-    }
-    let some = leaving.split_off(leaving.len().saturating_sub(AT_A_TIME));
-    for (number, look) in looks.iter().enumerate() {
-        let chunks: Vec<_> = some.iter().filter(|(of, _)| *of == number).map(|(_, chunk)| *chunk).collect();
-        if !chunks.is_empty() {
-            look.volume.demote(&chunks)?;
-        }
-    }
-    Ok(())
 }
 
 /// Bytes of an extent that are on the fast device, if a chunk's bytes there are spread over it evenly.

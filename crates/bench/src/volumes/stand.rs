@@ -148,11 +148,11 @@ fn text(way: &Way, settings: &Settings) -> String {
     };
     format!(
         "map = \"map\"\nfast = \"fast\"\nslow = \"slow\"\nsockets = \"sockets\"\nblocks = \"blocks\"\ndoor = \"block\"\n\
-         agents = \"127.0.0.1:0\"\nchunk = \"{}KiB\"\nunit = {}\nwindow = {}\nprefetch = \"{prefetch}\"\non_demand = {}\n",
+         agents = \"127.0.0.1:0\"\nchunk = \"{}KiB\"\nunit = {}\nwindow = {}\nprefetch = \"{prefetch}\"\n{}",
         way.chunk.as_u64() >> 10,
         way.unit,
         settings.size.window.as_secs(),
-        way.mode != Mode::None,
+        if way.mode == Mode::None { "on_demand = false\n" } else { "" },
     )
 }
 

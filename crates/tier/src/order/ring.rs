@@ -1,4 +1,4 @@
-//! Two queues of slots, of which each slot is in one at most.
+//! Three queues of slots, of which each slot is in one at most.
 
 use crate::record::SlotId;
 
@@ -7,15 +7,19 @@ use crate::record::SlotId;
 pub(super) enum Which {
     Small,
     Main,
+    Leaving,
 }
 
-/// Both, as rings of links with a head each, behind the slots.
+/// How many there are.
+const QUEUES: usize = 3;
+
+/// All of them, as rings of links with a head each, behind the slots.
 #[derive(Debug)]
 pub(super) struct Rings {
     /// By slot, and then by queue: the neighbours. A head's `after` is the first one of its queue, its `before` the last one.
     links: Vec<Link>,
     of: Vec<Option<Which>>,
-    lengths: [usize; 2],
+    lengths: [usize; QUEUES],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +29,10 @@ struct Link {
 }
 
 impl Rings {
-    /// For that many slots, which are in neither.
+    /// For that many slots, which are in none.
     pub(super) fn new(slots: usize) -> Self {
         let alone = |at| Link { before: at, after: at };
-        Self { links: (0..slots as u32 + 2).map(alone).collect(), of: vec![None; slots], lengths: [0; 2] }
+        Self { links: (0..(slots + QUEUES) as u32).map(alone).collect(), of: vec![None; slots], lengths: [0; QUEUES] }
     }
 
     fn head(&self, which: Which) -> u32 {
