@@ -1,43 +1,86 @@
-//! How hot chunks are: the share of all reads that each has had, window by window, of which older ones count less.
+//! How hot the chunks of a volume are. Two things are known at different speeds:
 //!
-//! Shares, not reads: when other things are used, little is read at first, because most of it misses. By numbers of reads, what was hot when all was fast would
-//! outweigh what is hot now for windows.
+//! - how much the *volume* is read, which may change from one window to the next: load goes from one machine to another. So many reads speak of it that the last windows
+//!   tell;
+//! - which part of that goes to each *chunk*, of which few reads speak, and which stays while load comes and goes: what was hot in a volume is so again when it is read
+//!   again. It is remembered over as many reads, not over as much time. When what is read is not what was hot, it is forgotten at once.
 
 /// Reads of a window below which it does not count whole: a few of them say little.
-const FEW: u64 = 100;
+const FEW: f32 = 100.0;
+
+/// Windows with enough reads, after which what was read counts half: a chunk that is hot may be read in some of them only.
+const REMEMBERED: f32 = 6.0;
+
+/// What counts of the past when other things are read.
+const FORGOTTEN: f32 = 0.125;
 
 /// What is less than this is nothing.
 const NOTHING: f32 = 1e-5;
+
+/// Windows for which it tells what is to be expected.
+const AHEAD: f64 = 6.0;
 
 /// The chunks of one volume.
 #[derive(Clone, Debug, Default)]
 pub struct Heat {
     before: Vec<u32>,
+    /// Of each chunk, the sum over windows of its part of the volume's reads; older ones count less.
     shares: Vec<f32>,
+    /// Reads behind that.
+    evidence: f32,
+    /// Reads of the volume, of which each window's count half of those after it.
+    lately: f32,
 }
 
 impl Heat {
-    /// Reads of each chunk since the last call, by counters that grow, and begin again after the last number.
-    pub fn since(&mut self, counters: &[u32]) -> Vec<u32> {
+    /// Takes a window, by counters of each chunk's reads, which grow, and begin again after the last number.
+    pub fn observe(&mut self, counters: &[u32]) {
         self.before.resize(counters.len(), 0);
-        let since = counters.iter().zip(&self.before).map(|(now, before)| now.wrapping_sub(*before)).collect();
+        let since: Vec<_> = counters.iter().zip(&self.before).map(|(now, before)| now.wrapping_sub(*before)).collect();
         self.before.copy_from_slice(counters);
-        since
+        self.add(&since);
     }
 
-    /// Takes a window with these reads of each chunk, and so many of all volumes together. `left` is what counts of the windows before, 0 to 1.
-    pub fn add(&mut self, reads: &[u32], all: u64, left: f32) {
+    fn add(&mut self, reads: &[u32]) {
         self.shares.resize(reads.len(), 0.0);
-        let all = all.max(FEW) as f32;
+        let all = reads.iter().map(|&reads| reads as f32).sum::<f32>();
+        self.lately = self.lately / 2.0 + all;
+        let counts = (all / FEW).min(1.0);
+        let mut left = (-counts / REMEMBERED).exp2();
+        if self.is_other(reads, all) {
+            left *= FORGOTTEN;
+        }
+        self.evidence = self.evidence * left + all;
         for (share, &reads) in self.shares.iter_mut().zip(reads) {
-            let sum = *share * left + reads as f32 / all;
+            let sum = *share * left + reads as f32 / all.max(FEW);
             *share = if sum < NOTHING { 0.0 } else { sum };
         }
     }
 
-    /// How hot each chunk is.
-    pub fn shares(&self) -> &[f32] {
-        &self.shares
+    /// Whether what was hot is not what is read now.
+    fn is_other(&self, reads: &[u32], all: f32) -> bool {
+        let there = self.shares.iter().filter(|share| **share > 0.0);
+        let (count, sum) = there.fold((0_u32, 0.0), |(count, sum), share| (count + 1, sum + share));
+        if all < FEW / 2.0 || self.evidence < FEW || count == 0 {
+            return false;
+        }
+        let mean = sum / count as f32;
+        let hot = |share: f32| share > mean;
+        let expected = self.shares.iter().filter(|share| hot(**share)).sum::<f32>() / sum;
+        let found = self.shares.iter().zip(reads).filter(|(share, _)| hot(**share)).map(|(_, &reads)| reads as f32);
+        // Where nothing is hotter than the rest, nothing can be said.
+        expected > 0.5 && found.sum::<f32>() / all < expected / 2.0
+    }
+
+    /// The reads that speak for each chunk.
+    pub fn reads(&self) -> impl Iterator<Item = f64> {
+        let sum = self.shares.iter().sum::<f32>().max(NOTHING);
+        self.shares.iter().map(move |share| f64::from(share / sum * self.evidence))
+    }
+
+    /// With what these are to be multiplied for the reads that are to be expected in the next windows.
+    pub fn pace(&self) -> f64 {
+        if self.evidence > 0.0 { f64::from(self.lately) / 2.0 * AHEAD / f64::from(self.evidence) } else { 0.0 }
     }
 }
 
@@ -54,6 +97,11 @@ pub fn expected(own: f64, mean: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// What is to be expected of each chunk.
+    fn heat(of: &Heat) -> Vec<f64> {
+        of.reads().map(|reads| reads * of.pace()).collect()
+    }
+
     #[test]
     fn a_chunk_is_as_its_unit_until_it_was_read_often_enough() {
         assert!(expected(0.0, 0.0).abs() < 1e-9);
@@ -67,31 +115,67 @@ mod tests {
     }
 
     #[test]
+    fn what_is_hot_stays_so_while_its_volume_rests_and_counts_at_once_when_it_is_read_again() {
+        let mut volume = Heat::default();
+        for _ in 0..20 {
+            volume.add(&[300, 0, 60]);
+        }
+        let before = heat(&volume);
+        assert!((before[0] - 300.0 * AHEAD).abs() < 30.0 && (before[2] - 60.0 * AHEAD).abs() < 6.0, "{before:?}");
+        for _ in 0..20 {
+            volume.add(&[0, 0, 0]);
+        }
+        assert!(heat(&volume)[0] < 0.1, "it is not read: {volume:?}");
+        // As it happens, not so much of what was the hottest.
+        volume.add(&[36, 0, 24]);
+        let again = heat(&volume);
+        assert!(again[0] > 100.0 && again[0] > 3.0 * again[2], "{again:?}");
+    }
+
+    #[test]
     fn what_is_read_now_outweighs_what_was_read_faster() {
-        let mut heat = Heat::default();
-        for window in 1..=10 {
-            let since = heat.since(&[1000 * window, 0]);
-            assert_eq!(since, [1000, 0]);
-            heat.add(&since, 1000, 0.9);
-        }
-        for window in 1..=10 {
-            let since = heat.since(&[10_000, 120 * window]);
-            heat.add(&since, 120, 0.9);
-        }
-        assert!(heat.shares()[1] > heat.shares()[0], "{heat:?}");
+        let mut volume = Heat::default();
+        (0..20).for_each(|_| volume.add(&[5000, 100]));
+        (0..9).for_each(|_| volume.add(&[100, 150]));
+        let heat = heat(&volume);
+        assert!(heat[1] > heat[0], "{heat:?}");
+    }
+
+    #[test]
+    fn when_other_things_are_read_the_past_is_forgotten() {
+        let mut volume = Heat::default();
+        (0..20).for_each(|_| volume.add(&[150, 150, 10, 10]));
+        volume.add(&[10, 10, 150, 150]);
+        let now = heat(&volume);
+        assert!(now[2] > 0.7 * now[0], "{now:?}");
+        volume.add(&[10, 10, 150, 150]);
+        let now = heat(&volume);
+        assert!(now[2] > 2.0 * now[0], "{now:?}");
+        // A few reads, or ones that may be by chance, change nothing.
+        let mut volume = Heat::default();
+        (0..20).for_each(|_| volume.add(&[150, 150, 10, 10]));
+        let before = heat(&volume);
+        volume.add(&[0, 0, 20, 20]);
+        volume.add(&[100, 100, 60, 60]);
+        let now = heat(&volume);
+        assert!(now[0] > 0.4 * before[0] && now[0] > 2.0 * now[2], "{now:?}");
     }
 
     #[test]
     fn few_reads_say_little_and_counters_begin_again() {
-        let mut heat = Heat::default();
-        heat.since(&[u32::MAX]);
-        let since = heat.since(&[1]);
-        assert_eq!(since, [2]);
-        heat.add(&since, 2, 0.9);
-        assert!((heat.shares()[0] - 0.02).abs() < 1e-6);
+        let mut volume = Heat::default();
+        volume.observe(&[u32::MAX]);
+        volume.observe(&[1]);
+        assert_eq!(volume.before, [1]);
+        let mut volume = Heat::default();
+        volume.observe(&[4]);
+        assert!(
+            (heat(&volume)[0] - 4.0 * AHEAD / 2.0).abs() < 1e-3,
+            "half of what the past is to be is not known: {volume:?}"
+        );
         for _ in 0..200 {
-            heat.add(&[0], 1000, 0.9);
+            volume.observe(&[4, 0]);
         }
-        assert_eq!(heat.shares(), [0.0]);
+        assert!(heat(&volume).iter().all(|heat| *heat < 1e-9));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  layout of the guest's files ──▶ Units: pieces of files, a few chunks each ─┐
-//!  reads of each chunk in a window ──▶ Heat: their share, window by window ────┴▶ choose: which are to come, hottest first
+//!  reads of each chunk in a window ──▶ Heat: those that are to be expected ─────┴▶ choose: which are to come, hottest first
 //!  hit ratio, work done, latency of a window ──▶ Share: for which part of the next window they may come
 //! ```
 //!

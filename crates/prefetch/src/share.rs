@@ -54,7 +54,6 @@ pub struct Share {
     hit_ratio: Past,
     product: Past,
     latency: Past,
-    has_leapt: bool,
 }
 
 /// The weighted past of a figure.
@@ -89,24 +88,12 @@ impl Share {
     /// One that begins.
     pub fn new(settings: ShareSettings) -> Self {
         let now = settings.first.clamp(settings.least, settings.most);
-        Self {
-            settings,
-            now,
-            hit_ratio: Past::default(),
-            product: Past::default(),
-            latency: Past::default(),
-            has_leapt: false,
-        }
+        Self { settings, now, hit_ratio: Past::default(), product: Past::default(), latency: Past::default() }
     }
 
     /// The share of the window that begins now, 0 to 1.
     pub fn now(&self) -> f64 {
         self.now
-    }
-
-    /// Whether the last window has shown that other things are used than before.
-    pub fn has_leapt(&self) -> bool {
-        self.has_leapt
     }
 
     /// Takes what a window has shown, and gives the share of the next one. A window without reads says nothing, and changes nothing.
@@ -119,8 +106,7 @@ impl Share {
             let ShareSettings { step, leap, change, sharp, least, most, .. } = self.settings;
             let risen = hit_ratio - past_ratio;
             let loaded = seen.latency.zip(self.latency.mean()).is_some_and(|(now, past)| rise(now, past) > LOADED);
-            self.has_leapt = risen < -sharp;
-            let by = if self.has_leapt {
+            let by = if risen < -sharp {
                 leap
             } else if risen > change {
                 step

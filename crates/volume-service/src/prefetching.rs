@@ -20,12 +20,6 @@ use crate::status::{FileStatus, PrefetchStatus};
 /// For how long a figure of an agent counts.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// Windows after which what was read counts half: a chunk that is hot may be read in some of them only.
-const REMEMBERED: f32 = 6.0;
-
-/// What counts of the past when other things are used.
-const FORGOTTEN: f32 = 0.125;
-
 /// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
 const WORTH: f64 = 2.0;
 
@@ -230,48 +224,36 @@ impl Prefetching {
     fn bring(&self, pool: &Pool, until: Instant) {
         let looks = self.looks(pool);
         let claims: Vec<_> =
-            looks.each.iter().zip(0..).map(|(look, number)| self.claim(look, number, &looks, pool.chunk())).collect();
+            looks.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
         let chosen = choose(&claims, pool.slots().saturating_sub(pool.spare()));
         let coming: Vec<_> = chosen.iter().filter(|chunk| chunk.is_missing && chunk.heat >= WORTH).copied().collect();
         self.state.lock().status.wanted = coming.len() as u64;
-        let leaving = leaving(&looks.each, &chosen);
-        pool.give_up(leaving.iter().map(|&(number, chunk)| (&looks.each[number].volume, chunk)));
+        let leaving = leaving(&looks, &chosen);
+        pool.give_up(leaving.iter().map(|&(number, chunk)| (&looks[number].volume, chunk)));
         let coming: Vec<_> = by_unit(&coming).into_iter().flatten().map(|chunk| (chunk.volume, chunk.chunk)).collect();
         let most = std::env::var("ISH_C").ok().and_then(|c| c.parse().ok()).unwrap_or(AT_A_TIME);
         for some in coming.chunks(most) {
             if Instant::now() >= until || self.is_over() {
                 return;
             }
-            let brought = together(&looks.each, some, pool.chunk());
+            let brought = together(&looks, some, pool.chunk());
             self.state.lock().status.brought_bytes += brought;
         }
     }
 
     /// What is known of all volumes at this moment, when a window begins.
-    fn looks(&self, pool: &Pool) -> Looks {
-        let volumes = pool.handles();
-        let mut told = self.told.lock();
-        let mut since = Vec::with_capacity(volumes.len());
-        for volume in &volumes {
-            since.push(told.entry(volume.name().to_owned()).or_default().heat.since(&volume.read_counts()));
-        }
-        let all = since.iter().flatten().map(|&reads| u64::from(reads)).sum();
-        let left = if self.state.lock().share.has_leapt() { FORGOTTEN } else { (-1.0 / REMEMBERED).exp2() };
-        for (volume, since) in volumes.iter().zip(&since) {
-            if let Some(told) = told.get_mut(volume.name()) {
-                told.heat.add(since, all, left);
-            }
-        }
-        let heat = |volume: &Volume| told.get(volume.name()).map(|told| told.heat.shares().to_vec());
-        let heats: Vec<_> = volumes.iter().map(|volume| heat(volume).unwrap_or_default()).collect();
-        drop(told);
-        let look = |(volume, heat): (Volume, Vec<f32>)| {
+    fn looks(&self, pool: &Pool) -> Vec<Look> {
+        let look = |volume: Volume| {
+            let heat = {
+                let mut told = self.told.lock();
+                let told = told.entry(volume.name().to_owned()).or_default();
+                told.heat.observe(&volume.read_counts());
+                told.heat.clone()
+            };
             let units = self.units(&volume, pool.chunk());
-            Look { here: volume.here(), heat, units, volume }
+            Look { here: volume.here(), reads: heat.reads().collect(), pace: heat.pace(), units, volume }
         };
-        // A share is a sum over the windows that are remembered; of the reads that are to come in as many, it is this part.
-        let reads = all as f64 * f64::from(REMEMBERED * (1.0 - (-1.0 / REMEMBERED).exp2()));
-        Looks { each: volumes.into_iter().zip(heats).map(look).collect(), reads }
+        pool.handles().into_iter().map(look).collect()
     }
 
     fn units(&self, volume: &Volume, chunk: u64) -> Arc<Units> {
@@ -293,10 +275,10 @@ impl Prefetching {
     }
 
     /// A volume's chunks with the reads of them that are to be expected.
-    fn claim(&self, look: &Look, number: usize, looks: &Looks, chunk: u64) -> Claim {
+    fn claim(&self, look: &Look, number: usize, chunk: u64) -> Claim {
         let length = look.volume.len();
         let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
-        let reads = |&at: &u32| look.heat.get(at as usize).map_or(0.0, |heat| f64::from(*heat) * looks.reads);
+        let reads = |&at: &u32| look.reads.get(at as usize).copied().unwrap_or(0.0);
         let mut chunks = Vec::new();
         for (unit, what) in look.units.all().iter().enumerate() {
             let mean = what.chunks.iter().map(reads).sum::<f64>() / what.chunks.len().max(1) as f64;
@@ -305,7 +287,7 @@ impl Prefetching {
             }
             for (place, &at) in what.chunks.iter().enumerate() {
                 let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
-                let heat = expected(reads(&at), mean);
+                let heat = expected(reads(&at), mean) * look.pace;
                 chunks.push(Candidate { volume: number, unit: (unit, place), chunk: at, heat, is_missing });
             }
         }
@@ -317,16 +299,11 @@ impl Prefetching {
 struct Look {
     volume: Volume,
     units: Arc<Units>,
-    /// Of each chunk: its bytes on the fast device, and how hot it is.
+    /// Of each chunk: its bytes on the fast device, and the reads that speak for it.
     here: Vec<u64>,
-    heat: Vec<f32>,
-}
-
-/// All volumes, when a window begins.
-struct Looks {
-    each: Vec<Look>,
-    /// What the heat of a unit is to be multiplied with, for the reads of it that are to be expected while it is there.
-    reads: f64,
+    reads: Vec<f64>,
+    /// With what these are to be multiplied.
+    pace: f64,
 }
 
 /// Chunks that are on the fast device and not chosen, with their volume: the coldest first.
@@ -339,13 +316,13 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
     }
     let mut leaving = Vec::new();
     for (number, look) in looks.iter().enumerate() {
-        for (chunk, (&bytes, &heat)) in look.here.iter().zip(&look.heat).enumerate() {
+        for (chunk, (&bytes, &reads)) in look.here.iter().zip(&look.reads).enumerate() {
             if bytes > 0 && !stays[number][chunk] {
-                leaving.push((heat, number, chunk as u32));
+                leaving.push((reads * look.pace, number, chunk as u32));
             }
         }
     }
-    leaving.sort_unstable_by(|one: &(f32, usize, u32), other| {
+    leaving.sort_unstable_by(|one: &(f64, usize, u32), other| {
         one.0.total_cmp(&other.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
     });
     leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
