@@ -4,14 +4,22 @@
 
 use std::time::{Duration, Instant};
 
-/// What was counted of one chunk. 20 bytes.
+/// What was counted of one chunk. 28 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heat {
     uses: Use,
     /// The moment that the counts are of, in hundredths of a half-life.
     moment: u32,
-    /// All requests that read, since the pool was opened.
-    count: u32,
+    counts: Requests,
+}
+
+/// Requests since the pool was opened; after the last number that there is they begin again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Those that read.
+    pub reads: u32,
+    /// Those that wrote.
+    pub writes: u32,
 }
 
 /// How much something was used of late.
@@ -49,19 +57,20 @@ impl Heat {
         if passed == 0 { self.uses } else { self.uses.times((-(passed as f32) / HUNDREDTHS).exp2()) }
     }
 
-    /// Requests that read, since the pool was opened.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
+    /// All of its requests.
+    pub(crate) fn counts(&self) -> Requests {
+        self.counts
     }
 
     pub(crate) fn read(&mut self, bytes: usize, clock: &Clock) {
-        self.count = self.count.wrapping_add(1);
+        self.counts.reads = self.counts.reads.wrapping_add(1);
         let uses = self.at(clock);
         uses.reads += 1.0;
         uses.read_kib += kib(bytes);
     }
 
     pub(crate) fn written(&mut self, bytes: usize, clock: &Clock) {
+        self.counts.writes = self.counts.writes.wrapping_add(1);
         let uses = self.at(clock);
         uses.writes += 1.0;
         uses.written_kib += kib(bytes);

@@ -71,7 +71,7 @@ mod volume;
 mod wear;
 
 pub use error::{Error, Result};
-pub use heat::Use;
+pub use heat::{Requests, Use};
 pub use memory::Memory;
 pub use pool::{Away, Figures, Pool};
 pub use settings::{Eviction, Mode, OnDemand, Settings};

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use ishigaki_device::{AlignedBuffer, Device, Promise, SECTOR, check_transfer};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::heat::{Heat, Use};
+use crate::heat::{Heat, Requests, Use};
 use crate::map::Known;
 use crate::moving::{self, Want};
 use crate::pool;
@@ -245,9 +245,9 @@ impl Volume {
         self.core.chunks.iter().map(|chunk| valid(chunk.lock().slot) * BLOCK).collect()
     }
 
-    /// Requests that have read each chunk since the pool was opened, by number; after the last number that there is it begins again.
-    pub fn read_counts(&self) -> Vec<u32> {
-        self.core.chunks.iter().map(|chunk| chunk.lock().heat.count()).collect()
+    /// Requests to each chunk since the pool was opened, by number.
+    pub fn requests(&self) -> Vec<Requests> {
+        self.core.chunks.iter().map(|chunk| chunk.lock().heat.counts()).collect()
     }
 
     /// How much each chunk of it was used of late, by number, without those that were not. What was counted counts half after a [half-life](crate::Settings::half_life).

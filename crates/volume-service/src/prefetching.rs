@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use ishigaki_device::Device;
 use ishigaki_prefetch::{
-    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Units, by_unit, choose, expected,
+    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Unit, Units, by_unit, choose,
+    expected,
 };
-use ishigaki_tier::{Pool, Reads, Volume};
+use ishigaki_tier::{Pool, Reads, Requests, Volume};
 use parking_lot::{Condvar, Mutex};
 
 use crate::config::{Config, Prefetch};
@@ -23,8 +24,8 @@ const FRESH: Duration = Duration::from_mins(1);
 /// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
 const WORTH: f64 = 2.0;
 
-/// Chunks that come, or leave, together.
-const AT_A_TIME: usize = 8;
+/// Chunks that come together.
+const AT_A_TIME: usize = 4;
 
 /// For which share of the time pinned volumes come at least.
 const PINNED: f64 = 0.5;
@@ -40,7 +41,8 @@ struct Told {
     units: Option<(u32, Arc<Units>)>,
     /// Work done a second, and when that was told.
     work: Option<(f64, Instant)>,
-    heat: Heat,
+    reads: Heat,
+    writes: Heat,
 }
 
 /// What is known between windows.
@@ -226,13 +228,13 @@ impl Prefetching {
         let claims: Vec<_> =
             looks.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
         let chosen = choose(&claims, pool.slots().saturating_sub(pool.spare()));
-        let coming: Vec<_> = chosen.iter().filter(|chunk| chunk.is_missing && chunk.heat >= WORTH).copied().collect();
+        let comes = |chunk: &&Candidate| chunk.is_missing && looks[chunk.volume].is_worth_it(chunk.chunk);
+        let coming: Vec<_> = chosen.iter().filter(comes).copied().collect();
         self.state.lock().status.wanted = coming.len() as u64;
         let leaving = leaving(&looks, &chosen);
         pool.give_up(leaving.iter().map(|&(number, chunk)| (&looks[number].volume, chunk)));
         let coming: Vec<_> = by_unit(&coming).into_iter().flatten().map(|chunk| (chunk.volume, chunk.chunk)).collect();
-        let most = std::env::var("ISH_C").ok().and_then(|c| c.parse().ok()).unwrap_or(AT_A_TIME);
-        for some in coming.chunks(most) {
+        for some in coming.chunks(AT_A_TIME) {
             if Instant::now() >= until || self.is_over() {
                 return;
             }
@@ -244,14 +246,18 @@ impl Prefetching {
     /// What is known of all volumes at this moment, when a window begins.
     fn looks(&self, pool: &Pool) -> Vec<Look> {
         let look = |volume: Volume| {
-            let heat = {
+            let [reads, writes] = {
                 let mut told = self.told.lock();
                 let told = told.entry(volume.name().to_owned()).or_default();
-                told.heat.observe(&volume.read_counts());
-                told.heat.clone()
+                let requests = volume.requests();
+                let counters = |of: fn(&Requests) -> u32| requests.iter().map(of).collect::<Vec<_>>();
+                told.reads.observe(&counters(|requests| requests.reads));
+                told.writes.observe(&counters(|requests| requests.writes));
+                [&told.reads, &told.writes].map(Heat::clone)
             };
             let units = self.units(&volume, pool.chunk());
-            Look { here: volume.here(), reads: heat.reads().collect(), pace: heat.pace(), units, volume }
+            let writes = writes.reads().map(|heat| heat * writes.pace()).collect();
+            Look { here: volume.here(), reads: to_be_read(&reads, &units), writes, units, volume }
         };
         pool.handles().into_iter().map(look).collect()
     }
@@ -274,23 +280,19 @@ impl Prefetching {
         units
     }
 
-    /// A volume's chunks with the reads of them that are to be expected.
+    /// A volume's chunks with their uses that are to be expected.
     fn claim(&self, look: &Look, number: usize, chunk: u64) -> Claim {
         let length = look.volume.len();
         let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
-        let reads = |&at: &u32| look.reads.get(at as usize).copied().unwrap_or(0.0);
-        let mut chunks = Vec::new();
-        for (unit, what) in look.units.all().iter().enumerate() {
-            let mean = what.chunks.iter().map(reads).sum::<f64>() / what.chunks.len().max(1) as f64;
-            if mean <= 0.0 {
-                continue;
-            }
-            for (place, &at) in what.chunks.iter().enumerate() {
-                let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
-                let heat = expected(reads(&at), mean) * look.pace;
-                chunks.push(Candidate { volume: number, unit: (unit, place), chunk: at, heat, is_missing });
-            }
-        }
+        let candidate = |unit: (usize, usize), at: u32| {
+            let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
+            Candidate { volume: number, unit, chunk: at, heat: look.heat(at), is_missing }
+        };
+        let of_unit = |(number, unit): (usize, &Unit)| {
+            let numbers: Vec<_> = unit.chunks.iter().copied().enumerate().collect();
+            numbers.into_iter().map(move |(place, at)| candidate((number, place), at))
+        };
+        let chunks = look.units.all().iter().enumerate().flat_map(of_unit).filter(|chunk| chunk.heat > 0.0).collect();
         Claim { limits: self.config.limits(look.volume.name(), chunk), chunks }
     }
 }
@@ -299,11 +301,38 @@ impl Prefetching {
 struct Look {
     volume: Volume,
     units: Arc<Units>,
-    /// Of each chunk: its bytes on the fast device, and the reads that speak for it.
+    /// Of each chunk: its bytes on the fast device, and how often it is going to be read, and written.
     here: Vec<u64>,
     reads: Vec<f64>,
-    /// With what these are to be multiplied.
-    pace: f64,
+    writes: Vec<f64>,
+}
+
+impl Look {
+    /// What is written comes by itself, and saves the disk as much while it stays.
+    fn heat(&self, chunk: u32) -> f64 {
+        let of = |uses: &[f64]| uses.get(chunk as usize).copied().unwrap_or(0.0);
+        of(&self.reads) + of(&self.writes)
+    }
+
+    /// Whether its reads are worth its coming.
+    fn is_worth_it(&self, chunk: u32) -> bool {
+        self.reads.get(chunk as usize).is_some_and(|&reads| reads >= WORTH)
+    }
+}
+
+/// How often each chunk is going to be read: those of a unit are as much alike as few reads have told until now.
+fn to_be_read(heat: &Heat, units: &Units) -> Vec<f64> {
+    let mut reads: Vec<_> = heat.reads().collect();
+    for unit in units.all() {
+        let of = |&at: &u32| reads.get(at as usize).copied().unwrap_or(0.0);
+        let mean = unit.chunks.iter().map(of).sum::<f64>() / unit.chunks.len().max(1) as f64;
+        for &at in &unit.chunks {
+            if let Some(reads) = reads.get_mut(at as usize) {
+                *reads = expected(*reads, mean) * heat.pace();
+            }
+        }
+    }
+    reads
 }
 
 /// Chunks that are on the fast device and not chosen, with their volume: the coldest first.
@@ -316,9 +345,9 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
     }
     let mut leaving = Vec::new();
     for (number, look) in looks.iter().enumerate() {
-        for (chunk, (&bytes, &reads)) in look.here.iter().zip(&look.reads).enumerate() {
-            if bytes > 0 && !stays[number][chunk] {
-                leaving.push((reads * look.pace, number, chunk as u32));
+        for (&bytes, chunk) in look.here.iter().zip(0_u32..) {
+            if bytes > 0 && !stays[number][chunk as usize] {
+                leaving.push((look.heat(chunk), number, chunk));
             }
         }
     }
