@@ -78,7 +78,7 @@ impl Core {
             }
             (free.pop(), free.len())
         };
-        let is_kept = left < self.kept_free() && self.bell.lock().as_ref().is_some_and(Bell::ring);
+        let is_kept = left < self.kept_free().div_ceil(2) && self.bell.lock().as_ref().is_some_and(Bell::ring);
         if found.is_some() || want == Want::Welcome && is_kept {
             return Ok(found);
         }

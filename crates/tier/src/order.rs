@@ -107,10 +107,10 @@ impl Order {
         self.removed(slot);
     }
 
-    /// It can not be given up now: others come before it.
+    /// It can not be given up now: others come before it. What was told of it counts no more, or others would never come where none of those that were told can.
     pub(crate) fn deferred(&mut self, slot: SlotId) {
         if let Some(ring) = self.rings.of(slot) {
-            self.rings.put(slot, ring);
+            self.rings.put(slot, if ring == Which::Leaving { Which::Main } else { ring });
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             assert_eq!(order.coldest(8), named(&[5, 2, 7]), "{eviction:?}");
             order.asked_for(SlotId(5));
             order.deferred(SlotId(2));
-            assert_eq!(order.coldest(8), named(&[7, 2]), "{eviction:?}");
+            assert_eq!(order.coldest(8), named(&[7]), "{eviction:?}");
             order.evicted(SlotId(7), (VOLUME, 7));
             order.give_up(named(&[7, 6]).into_iter());
             assert_eq!(order.coldest(8), named(&[6]), "{eviction:?}: one that holds nothing is in no order");

@@ -392,7 +392,10 @@ mod tests {
         let config = parse("").unwrap();
         assert_eq!(config.map, Path::new("/etc/ishigaki/map"));
         assert_eq!(config.slow, Place::File("/etc/ishigaki/disk".into()));
-        assert_eq!(config.settings, Settings::default());
+        assert_eq!(config.settings, Settings { on_demand: OnDemand::WhereFree, ..Settings::default() });
+        assert_eq!(parse("prefetch = \"none\"").unwrap().settings, Settings::default());
+        assert_eq!(parse("on_demand = true").unwrap().settings.on_demand, OnDemand::Always);
+        assert_eq!(parse("on_demand = false").unwrap().settings.on_demand, OnDemand::Never);
         assert_eq!((config.threads, config.queues, config.kind("any")), (16, 16, Kind::Socket));
         assert_eq!((config.prefetch, config.unit, config.window.as_secs()), (Prefetch::Adaptive, 2, 10));
         let config = parse("prefetch = \"0.4\"\n[[volume]]\nname = \"a\"\nweight = 2.0\nfloor = \"8MiB\"").unwrap();

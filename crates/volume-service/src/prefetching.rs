@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_device::Device;
 use ishigaki_prefetch::{
-    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Unit, Units, by_unit, choose,
-    expected,
+    Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Units, by_unit, choose, expected,
 };
 use ishigaki_tier::{Pool, Reads, Requests, Volume};
 use parking_lot::{Condvar, Mutex};
@@ -23,6 +22,9 @@ const FRESH: Duration = Duration::from_mins(1);
 
 /// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
 const WORTH: f64 = 2.0;
+
+/// What a write counts beside a read: blocks go home in the order of the disk, and once for all writes of a while.
+const WRITE: f64 = 0.5;
 
 /// Chunks that come together.
 const AT_A_TIME: usize = 4;
@@ -284,15 +286,14 @@ impl Prefetching {
     fn claim(&self, look: &Look, number: usize, chunk: u64) -> Claim {
         let length = look.volume.len();
         let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
-        let candidate = |unit: (usize, usize), at: u32| {
-            let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
-            Candidate { volume: number, unit, chunk: at, heat: look.heat(at), is_missing }
-        };
-        let of_unit = |(number, unit): (usize, &Unit)| {
-            let numbers: Vec<_> = unit.chunks.iter().copied().enumerate().collect();
-            numbers.into_iter().map(move |(place, at)| candidate((number, place), at))
-        };
-        let chunks = look.units.all().iter().enumerate().flat_map(of_unit).filter(|chunk| chunk.heat > 0.0).collect();
+        let mut chunks = Vec::new();
+        for (unit, what) in look.units.all().iter().enumerate() {
+            for (place, &at) in what.chunks.iter().enumerate().filter(|(_, at)| look.heat(**at) > 0.0) {
+                let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
+                let heat = look.heat(at);
+                chunks.push(Candidate { volume: number, unit: (unit, place), chunk: at, heat, is_missing });
+            }
+        }
         Claim { limits: self.config.limits(look.volume.name(), chunk), chunks }
     }
 }
@@ -308,10 +309,10 @@ struct Look {
 }
 
 impl Look {
-    /// What is written comes by itself, and saves the disk as much while it stays.
+    /// What is written comes by itself, and saves the disk something while it stays.
     fn heat(&self, chunk: u32) -> f64 {
         let of = |uses: &[f64]| uses.get(chunk as usize).copied().unwrap_or(0.0);
-        of(&self.reads) + of(&self.writes)
+        of(&self.reads) + WRITE * of(&self.writes)
     }
 
     /// Whether its reads are worth its coming.
