@@ -36,7 +36,6 @@ A configuration:
   door = \"socket\"                      # how volumes are used that are not named below: socket, block or none
   chunk = \"1MiB\"                       # in which the fast device is given out; fixed when the pool is made
   eviction = \"s3-fifo\"                 # or lru
-  on_demand = true                     # what is read comes at once, not only what prefetch chooses
   bypass = \"4MiB\"                      # streams that are longer go past it; 0 for never
   endurance = \"500GiB\"                 # bytes a day that are written to the fast device for reading; no limit if it is left out
   threads = 16                         # that work on the requests of a virtual machine
