@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// By what a chunk that is there counts more than one that would have to come, and drive it out.
-const STAYS: f64 = 1.5;
+const STAYS: f32 = 1.5;
 
 /// What a volume may have of the fast device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,70 +26,96 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// The volume's place in the list of claims.
-    pub volume: usize,
-    /// Its unit's place in the volume, and its own there.
-    pub unit: (usize, usize),
+    pub volume: u32,
+    /// Its place among the chunks of all units of the volume, and its unit's.
+    pub place: u32,
+    /// The place of its unit.
+    pub unit: u32,
     /// Its number in the volume.
     pub chunk: u32,
-    /// How much it is going to be read, in any measure.
-    pub heat: f64,
+    /// How much it is going to be used, in any measure.
+    pub heat: f32,
     /// Something of it is not on the fast device.
     pub is_missing: bool,
+}
+
+impl Candidate {
+    fn rank(&self) -> f32 {
+        if self.is_missing { self.heat } else { self.heat * STAYS }
+    }
+
+    fn name(&self) -> (u32, u32) {
+        (self.volume, self.chunk)
+    }
 }
 
 /// A volume, and its chunks that are going to be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// What it may have.
-    pub limits: Limits,
-    /// Its chunks, with their uses.
-    pub chunks: Vec<Candidate>,
+    limits: Limits,
+    chunks: Vec<Candidate>,
+}
+
+impl Claim {
+    /// The hottest chunks of a volume: there are never more of them than could be chosen of so many slots, times two.
+    pub fn new(limits: Limits, chunks: impl Iterator<Item = Candidate>, slots: usize) -> Self {
+        let mut hottest: Vec<Candidate> = Vec::new();
+        let colder = |one: &Candidate, other: &Candidate| {
+            other.rank().total_cmp(&one.rank()).then_with(|| one.name().cmp(&other.name()))
+        };
+        for chunk in chunks.filter(|chunk| chunk.heat > 0.0) {
+            hottest.push(chunk);
+            if hottest.len() > 2 * slots.max(1) {
+                hottest.select_nth_unstable_by(slots.max(1), colder);
+                hottest.truncate(slots.max(1));
+            }
+        }
+        Self { limits, chunks: hottest }
+    }
 }
 
 /// The chunks that are to be on the fast device, hottest first: as many as there is room for in so many slots. One that is colder than those never comes, so that nothing
 /// hotter leaves for it.
 pub fn choose(claims: &[Claim], slots: usize) -> Vec<Candidate> {
-    let mut all: Vec<_> =
-        claims.iter().flat_map(|claim| claim.chunks.iter().copied()).filter(|chunk| chunk.heat > 0.0).collect();
-    let rank = |chunk: &Candidate| {
-        let stays = if chunk.is_missing { 1.0 } else { STAYS };
-        claims[chunk.volume].limits.weight * chunk.heat * stays
-    };
-    all.sort_by(|one, other| {
-        rank(other).total_cmp(&rank(one)).then_with(|| (one.volume, one.chunk).cmp(&(other.volume, other.chunk)))
-    });
+    let mut all: Vec<_> = claims
+        .iter()
+        .zip(0_usize..)
+        .flat_map(|(claim, of)| claim.chunks.iter().map(move |chunk| (of, *chunk)))
+        .collect();
+    let rank = |(of, chunk): &(usize, Candidate)| claims[*of].limits.weight * f64::from(chunk.rank());
+    all.sort_by(|one, other| rank(other).total_cmp(&rank(one)).then_with(|| one.1.name().cmp(&other.1.name())));
     let mut left = slots;
     let mut taken = vec![0; claims.len()];
     let mut is_chosen = vec![false; all.len()];
     // What a volume has by its floor comes before what is hot, and both in the order of heat.
     for within_floor in [true, false] {
-        for (chunk, is_chosen) in all.iter().zip(&mut is_chosen) {
-            let limits = claims[chunk.volume].limits;
+        for ((of, _), is_chosen) in all.iter().zip(&mut is_chosen) {
+            let limits = claims[*of].limits;
             let bound = if within_floor { limits.floor.min(limits.cap) } else { limits.cap };
-            if *is_chosen || taken[chunk.volume] >= bound || left == 0 {
+            if *is_chosen || taken[*of] >= bound || left == 0 {
                 continue;
             }
             *is_chosen = true;
-            taken[chunk.volume] += 1;
+            taken[*of] += 1;
             left -= 1;
         }
     }
-    all.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|(chunk, _)| chunk).collect()
+    all.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|((_, chunk), _)| chunk).collect()
 }
 
 /// Those of chosen chunks that are to come, unit by unit: that of the hottest chunk first, and in a unit as they lie in their file, which takes a disk the least.
 pub fn by_unit(coming: &[Candidate]) -> Vec<Vec<Candidate>> {
-    let mut places: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    let mut places: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     let mut units: Vec<Vec<Candidate>> = Vec::new();
     for &chunk in coming {
-        let place = *places.entry((chunk.volume, chunk.unit.0)).or_insert(units.len());
+        let place = *places.entry((chunk.volume, chunk.unit)).or_insert(units.len());
         if place == units.len() {
             units.push(Vec::new());
         }
         units[place].push(chunk);
     }
     for unit in &mut units {
-        unit.sort_by_key(|chunk| chunk.unit.1);
+        unit.sort_by_key(|chunk| chunk.place);
     }
     units
 }
@@ -98,19 +124,20 @@ pub fn by_unit(coming: &[Candidate]) -> Vec<Vec<Candidate>> {
 mod tests {
     use super::*;
 
-    fn claim(volume: usize, limits: Limits, heats: &[(f64, bool)]) -> Claim {
-        let chunk = |(number, &(heat, is_missing)): (usize, &(f64, bool))| Candidate {
+    fn claim(volume: u32, limits: Limits, heats: &[(f32, bool)]) -> Claim {
+        let chunk = |(&(heat, is_missing), number): (&(f32, bool), u32)| Candidate {
             volume,
-            unit: (number / 2, number % 2),
-            chunk: number as u32,
+            place: number,
+            unit: number / 2,
+            chunk: number,
             heat,
             is_missing,
         };
-        Claim { limits, chunks: heats.iter().enumerate().map(chunk).collect() }
+        Claim::new(limits, heats.iter().zip(0..).map(chunk), 100)
     }
 
-    fn names(chosen: &[Candidate]) -> Vec<(usize, u32)> {
-        chosen.iter().filter(|chunk| chunk.is_missing).map(|chunk| (chunk.volume, chunk.chunk)).collect()
+    fn names(chosen: &[Candidate]) -> Vec<(u32, u32)> {
+        chosen.iter().filter(|chunk| chunk.is_missing).map(Candidate::name).collect()
     }
 
     #[test]
@@ -146,6 +173,26 @@ mod tests {
         assert_eq!(of([Limits { cap: 3, ..usual }, usual]), [3, 3]);
         assert_eq!(of([usual, Limits { weight: 20.0, ..usual }]), [0, 6]);
         assert_eq!(of([usual, Limits { floor: 4, cap: 2, ..usual }]), [4, 2], "a cap is above a floor");
+    }
+
+    #[test]
+    fn of_a_large_volume_the_hottest_are_looked_at_alone() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let chunks: Vec<_> = (0..1000)
+            .map(|chunk| Candidate {
+                volume: 0,
+                place: chunk,
+                unit: 0,
+                chunk,
+                heat: random.f32(),
+                is_missing: random.bool(),
+            })
+            .collect();
+        let usual = Limits::default();
+        let all = Claim::new(usual, chunks.iter().copied(), 1000);
+        let some = Claim::new(usual, chunks.iter().copied(), 20);
+        assert!(some.chunks.len() <= 40);
+        assert_eq!(choose(&[some], 20), choose(&[all], 20));
     }
 
     #[test]

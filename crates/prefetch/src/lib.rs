@@ -23,4 +23,4 @@ pub use choice::{Candidate, Claim, Limits, by_unit, choose};
 pub use heat::{Heat, expected};
 pub use layout::{Extent, File, Layout, LayoutError, MOST_EXTENTS, MOST_FILES};
 pub use share::{Observation, Share, ShareSettings};
-pub use units::{Unit, Units};
+pub use units::Units;

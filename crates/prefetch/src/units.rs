@@ -5,26 +5,21 @@ use std::collections::BTreeMap;
 
 use crate::layout::Layout;
 
-/// Chunks that come together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
-    /// In the order of their file.
-    pub chunks: Vec<u32>,
-    /// The file's place in the layout.
-    pub file: Option<u32>,
-}
-
-/// All units of a volume: each chunk is in one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// All units of a volume: each chunk is in one of them. Some 6 bytes for each chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Units {
-    units: Vec<Unit>,
+    /// Unit after unit, each in the order of its file.
+    chunks: Vec<u32>,
+    /// Where each unit ends there.
+    ends: Vec<u32>,
 }
 
 impl Units {
     /// Those of a volume without a layout: so many chunks each, as they lie on the disk.
     pub fn of_disk(chunks: u32, per_unit: usize) -> Self {
-        let all: Vec<_> = (0..chunks).collect();
-        Self { units: Self::pieces(&all, per_unit, None).collect() }
+        let mut units = Self::default();
+        units.add(&(0..chunks).collect::<Vec<_>>(), per_unit);
+        units
     }
 
     /// Those of a volume of so many chunks of so many bytes, with a layout. A chunk that has bytes of several files belongs to the one that has most of it; one with
@@ -50,26 +45,30 @@ impl Units {
                 None => rest.push(number),
             }
         }
-        let mut units = Vec::new();
-        for (file, mut chunks) in of_file {
+        let mut units = Self::default();
+        for mut chunks in of_file.into_values() {
             chunks.sort_unstable();
-            let chunks: Vec<_> = chunks.into_iter().map(|(_, chunk)| chunk).collect();
-            units.extend(Self::pieces(&chunks, per_unit, Some(file)));
+            units.add(&chunks.into_iter().map(|(_, chunk)| chunk).collect::<Vec<_>>(), per_unit);
         }
         // Only what lies in a row is one unit.
         for run in rest.chunk_by(|one, other| one + 1 == *other) {
-            units.extend(Self::pieces(run, per_unit, None));
+            units.add(run, per_unit);
         }
-        Self { units }
+        units
     }
 
-    fn pieces(chunks: &[u32], per_unit: usize, file: Option<u32>) -> impl Iterator<Item = Unit> {
-        chunks.chunks(per_unit.max(1)).map(move |piece| Unit { chunks: piece.to_vec(), file })
+    /// Adds chunks that follow each other, as so many in each unit.
+    fn add(&mut self, chunks: &[u32], per_unit: usize) {
+        for piece in chunks.chunks(per_unit.max(1)) {
+            self.chunks.extend(piece);
+            self.ends.push(self.chunks.len() as u32);
+        }
     }
 
-    /// The units.
-    pub fn all(&self) -> &[Unit] {
-        &self.units
+    /// The chunks of each unit, in the order of their file.
+    pub fn all(&self) -> impl Iterator<Item = &[u32]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, &end)| &self.chunks[begin as usize..end as usize])
     }
 }
 
@@ -86,14 +85,14 @@ mod tests {
         Layout::new(files.iter().map(file).collect(), disk).unwrap()
     }
 
-    fn chunks(units: &Units) -> Vec<(Vec<u32>, Option<u32>)> {
-        units.all().iter().map(|unit| (unit.chunks.clone(), unit.file)).collect()
+    fn chunks(units: &Units) -> Vec<Vec<u32>> {
+        units.all().map(<[u32]>::to_vec).collect()
     }
 
     #[test]
     fn without_a_layout_units_are_pieces_of_the_disk() {
         let units = Units::of_disk(5, 2);
-        assert_eq!(chunks(&units), [(vec![0, 1], None), (vec![2, 3], None), (vec![4], None)]);
+        assert_eq!(chunks(&units), [vec![0, 1], vec![2, 3], vec![4]]);
     }
 
     #[test]
@@ -101,14 +100,14 @@ mod tests {
         // A file that begins at the end of the disk and goes on at its beginning; chunk 2 is of no file.
         let layout = layout(&[&[(0, 300, 200), (200, 0, 200)]], 500);
         let units = Units::of_files(&layout, 5, 100, 3);
-        assert_eq!(chunks(&units), [(vec![3, 4, 0], Some(0)), (vec![1], Some(0)), (vec![2], None)]);
+        assert_eq!(chunks(&units), [vec![3, 4, 0], vec![1], vec![2]]);
     }
 
     #[test]
     fn a_chunk_of_several_files_belongs_to_the_one_that_has_most_of_it() {
         let layout = layout(&[&[(0, 0, 130)], &[(0, 130, 70), (70, 200, 100)]], 300);
         let units = Units::of_files(&layout, 3, 100, 4);
-        assert_eq!(chunks(&units), [(vec![0], Some(0)), (vec![1, 2], Some(1))]);
+        assert_eq!(chunks(&units), [vec![0], vec![1, 2]]);
     }
 
     #[test]
@@ -127,7 +126,7 @@ mod tests {
             let chunk = random.u64(1..600);
             let count = disk.div_ceil(chunk) as u32;
             let units = Units::of_files(&layout(&files, disk), count, chunk, random.usize(1..5));
-            let mut all: Vec<_> = units.all().iter().flat_map(|unit| unit.chunks.clone()).collect();
+            let mut all: Vec<_> = units.all().flatten().copied().collect();
             all.sort_unstable();
             assert_eq!(all, (0..count).collect::<Vec<_>>(), "seed {seed}");
         }

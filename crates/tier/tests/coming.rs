@@ -126,6 +126,44 @@ fn a_thread_keeps_slots_free_and_ends_with_the_pool() {
 }
 
 #[test]
+fn nothing_leaves_for_what_is_read_where_another_one_knows_what_is_hot() {
+    let (pool, volume) = pool(32, &Settings { on_demand: OnDemand::WhereFree, ..alone() });
+    (0..10).for_each(|chunk| read(&volume, chunk * MIB, 4096));
+    assert_eq!(pool.figures().used, 10, "there are enough that are free");
+    assert_eq!(volume.promote(0, 30 * MIB).expect("comes"), 30 * MIB - 10 * 4096);
+    let before = pool.figures().valid;
+    for chunk in (40..60).chain(40..60) {
+        read(&volume, chunk * MIB, 4096);
+    }
+    assert_eq!((pool.figures().used, pool.figures().valid), (30, before), "two are spared");
+    // A chunk that has a slot has its blocks come to it, and a write gets one whatever leaves for it.
+    (60..64).for_each(|chunk| write(&volume, chunk * MIB, 4096));
+    read(&volume, 63 * MIB, 8192);
+    assert_eq!(volume.here()[60..], [4096, 4096, 4096, 8192]);
+}
+
+#[test]
+fn what_is_told_leaves_first_and_is_taken_home_before() {
+    let (pool, volume) = pool(16, &alone());
+    write(&volume, 5 * MIB, 4096);
+    assert_eq!(volume.promote(0, 16 * MIB).expect("comes"), 16 * MIB - 4096);
+    let told = [5, 11, 2];
+    // They are used, and leave all the same.
+    told.iter().for_each(|&chunk| read(&volume, u64::from(chunk) * MIB, 4096));
+    pool.give_up(told.iter().map(|&chunk| (&volume, chunk)));
+    (40..43).for_each(|chunk| write(&volume, chunk * MIB, 4096));
+    let gone: Vec<_> = (0..16).filter(|&chunk| volume.here()[chunk] == 0).collect();
+    assert_eq!(gone, [2, 5, 11]);
+    // What was told before counts no more, and what was asked for stays.
+    pool.give_up([(&volume, 3), (&volume, 4)].into_iter());
+    pool.give_up([(&volume, 7), (&volume, 8)].into_iter());
+    volume.promote(7 * MIB, MIB).expect("is there");
+    write(&volume, 50 * MIB, 4096);
+    let gone: Vec<_> = [3, 4, 7, 8].into_iter().filter(|&chunk| volume.here()[chunk] == 0).collect();
+    assert_eq!(gone, [8]);
+}
+
+#[test]
 fn uses_of_chunks_are_counted() {
     let (_pool, volume) = pool(4, &alone());
     read(&volume, MIB - 4096, 8192);

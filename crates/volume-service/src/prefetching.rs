@@ -11,7 +11,7 @@ use ishigaki_device::Device;
 use ishigaki_prefetch::{
     Candidate, Claim, Extent, File, Heat, Layout, Observation, Share, ShareSettings, Units, by_unit, choose, expected,
 };
-use ishigaki_tier::{Pool, Reads, Requests, Volume};
+use ishigaki_tier::{Pool, Reads, Volume};
 use parking_lot::{Condvar, Mutex};
 
 use crate::config::{Config, Prefetch};
@@ -21,10 +21,10 @@ use crate::status::{FileStatus, PrefetchStatus};
 const FRESH: Duration = Duration::from_mins(1);
 
 /// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
-const WORTH: f64 = 2.0;
+const WORTH: f32 = 2.0;
 
 /// What a write counts beside a read: blocks go home in the order of the disk, and once for all writes of a while.
-const WRITE: f64 = 0.5;
+const WRITE: f32 = 0.5;
 
 /// Chunks that come together.
 const AT_A_TIME: usize = 4;
@@ -227,15 +227,17 @@ impl Prefetching {
     /// Brings the hottest that are missing, until it is time. What is none of the hottest leaves for them, the coldest first.
     fn bring(&self, pool: &Pool, until: Instant) {
         let looks = self.looks(pool);
-        let claims: Vec<_> =
-            looks.iter().zip(0..).map(|(look, number)| self.claim(look, number, pool.chunk())).collect();
-        let chosen = choose(&claims, pool.slots().saturating_sub(pool.spare()));
-        let comes = |chunk: &&Candidate| chunk.is_missing && looks[chunk.volume].is_worth_it(chunk.chunk);
+        let slots = pool.slots().saturating_sub(pool.spare());
+        let claim = |(look, number): (&Look, u32)| self.claim(look, number, pool.chunk(), slots);
+        let claims: Vec<_> = looks.iter().zip(0..).map(claim).collect();
+        let chosen = choose(&claims, slots);
+        let comes = |chunk: &&Candidate| chunk.is_missing && looks[chunk.volume as usize].is_worth_it(chunk.chunk);
         let coming: Vec<_> = chosen.iter().filter(comes).copied().collect();
         self.state.lock().status.wanted = coming.len() as u64;
         let leaving = leaving(&looks, &chosen);
         pool.give_up(leaving.iter().map(|&(number, chunk)| (&looks[number].volume, chunk)));
-        let coming: Vec<_> = by_unit(&coming).into_iter().flatten().map(|chunk| (chunk.volume, chunk.chunk)).collect();
+        let coming: Vec<_> =
+            by_unit(&coming).into_iter().flatten().map(|chunk| (chunk.volume as usize, chunk.chunk)).collect();
         for some in coming.chunks(AT_A_TIME) {
             if Instant::now() >= until || self.is_over() {
                 return;
@@ -248,18 +250,17 @@ impl Prefetching {
     /// What is known of all volumes at this moment, when a window begins.
     fn looks(&self, pool: &Pool) -> Vec<Look> {
         let look = |volume: Volume| {
-            let [reads, writes] = {
+            let units = self.units(&volume, pool.chunk());
+            let (reads, writes) = {
                 let mut told = self.told.lock();
                 let told = told.entry(volume.name().to_owned()).or_default();
                 let requests = volume.requests();
-                let counters = |of: fn(&Requests) -> u32| requests.iter().map(of).collect::<Vec<_>>();
-                told.reads.observe(&counters(|requests| requests.reads));
-                told.writes.observe(&counters(|requests| requests.writes));
-                [&told.reads, &told.writes].map(Heat::clone)
+                told.reads.observe(requests.iter().map(|requests| requests.reads));
+                told.writes.observe(requests.iter().map(|requests| requests.writes));
+                let writes: Vec<_> = told.writes.uses().map(|uses| uses * told.writes.pace()).collect();
+                (to_be_read(&told.reads, &units), writes)
             };
-            let units = self.units(&volume, pool.chunk());
-            let writes = writes.reads().map(|heat| heat * writes.pace()).collect();
-            Look { here: volume.here(), reads: to_be_read(&reads, &units), writes, units, volume }
+            Look { here: volume.here(), reads, writes, units, volume }
         };
         pool.handles().into_iter().map(look).collect()
     }
@@ -283,18 +284,15 @@ impl Prefetching {
     }
 
     /// A volume's chunks with their uses that are to be expected.
-    fn claim(&self, look: &Look, number: usize, chunk: u64) -> Claim {
+    fn claim(&self, look: &Look, volume: u32, chunk: u64, slots: usize) -> Claim {
         let length = look.volume.len();
         let whole = |at: u32| chunk.min(length - u64::from(at) * chunk);
-        let mut chunks = Vec::new();
-        for (unit, what) in look.units.all().iter().enumerate() {
-            for (place, &at) in what.chunks.iter().enumerate().filter(|(_, at)| look.heat(**at) > 0.0) {
-                let is_missing = look.here.get(at as usize).is_none_or(|&bytes| bytes < whole(at));
-                let heat = look.heat(at);
-                chunks.push(Candidate { volume: number, unit: (unit, place), chunk: at, heat, is_missing });
-            }
-        }
-        Claim { limits: self.config.limits(look.volume.name(), chunk), chunks }
+        let chunks = look.units.all().zip(0..).flat_map(|(unit, number)| unit.iter().map(move |&at| (number, at)));
+        let candidates = chunks.zip(0..).map(|((unit, chunk), place)| {
+            let is_missing = look.here.get(chunk as usize).is_none_or(|&bytes| bytes < whole(chunk));
+            Candidate { volume, unit, place, chunk, heat: look.heat(chunk), is_missing }
+        });
+        Claim::new(self.config.limits(look.volume.name(), chunk), candidates, slots)
     }
 }
 
@@ -304,14 +302,14 @@ struct Look {
     units: Arc<Units>,
     /// Of each chunk: its bytes on the fast device, and how often it is going to be read, and written.
     here: Vec<u64>,
-    reads: Vec<f64>,
-    writes: Vec<f64>,
+    reads: Vec<f32>,
+    writes: Vec<f32>,
 }
 
 impl Look {
     /// What is written comes by itself, and saves the disk something while it stays.
-    fn heat(&self, chunk: u32) -> f64 {
-        let of = |uses: &[f64]| uses.get(chunk as usize).copied().unwrap_or(0.0);
+    fn heat(&self, chunk: u32) -> f32 {
+        let of = |uses: &[f32]| uses.get(chunk as usize).copied().unwrap_or(0.0);
         of(&self.reads) + WRITE * of(&self.writes)
     }
 
@@ -322,12 +320,12 @@ impl Look {
 }
 
 /// How often each chunk is going to be read: those of a unit are as much alike as few reads have told until now.
-fn to_be_read(heat: &Heat, units: &Units) -> Vec<f64> {
-    let mut reads: Vec<_> = heat.reads().collect();
+fn to_be_read(heat: &Heat, units: &Units) -> Vec<f32> {
+    let mut reads: Vec<_> = heat.uses().collect();
     for unit in units.all() {
         let of = |&at: &u32| reads.get(at as usize).copied().unwrap_or(0.0);
-        let mean = unit.chunks.iter().map(of).sum::<f64>() / unit.chunks.len().max(1) as f64;
-        for &at in &unit.chunks {
+        let mean = unit.iter().map(of).sum::<f32>() / unit.len().max(1) as f32;
+        for &at in unit {
             if let Some(reads) = reads.get_mut(at as usize) {
                 *reads = expected(*reads, mean) * heat.pace();
             }
@@ -340,7 +338,7 @@ fn to_be_read(heat: &Heat, units: &Units) -> Vec<f64> {
 fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
     let mut stays: Vec<_> = looks.iter().map(|look| vec![false; look.here.len()]).collect();
     for chunk in chosen {
-        if let Some(stays) = stays[chunk.volume].get_mut(chunk.chunk as usize) {
+        if let Some(stays) = stays[chunk.volume as usize].get_mut(chunk.chunk as usize) {
             *stays = true;
         }
     }
@@ -352,7 +350,7 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
             }
         }
     }
-    leaving.sort_unstable_by(|one: &(f64, usize, u32), other| {
+    leaving.sort_unstable_by(|one: &(f32, usize, u32), other| {
         one.0.total_cmp(&other.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
     });
     leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
