@@ -8,15 +8,17 @@
 //!
 //! All of it is a hint: what a guest tells that is not so costs its own hits.
 //!
-//! Parts: [`gather`] walks, `fiemap` asks the kernel, [`Rate`] counts, [`Message`] is what is told and how it is sent.
+//! Parts: [`gather`] walks, `fiemap` asks the kernel, [`Server`] knows tables' names and counters of database servers, [`Rate`] counts, [`Message`] is what is told and how it is sent.
 
 mod error;
 mod fiemap;
 mod gathering;
 mod message;
 mod rate;
+mod server;
 
 pub use error::{Error, Result};
 pub use gathering::{Gathered, gather};
 pub use message::{LONGEST, Message, Reply, Told, send};
 pub use rate::Rate;
+pub use server::Server;

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command as Process;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use ishigaki_volume_service::agent::{Error, Gathered, Message, Rate, gather, send};
+use ishigaki_volume_service::agent::{Error, Gathered, Message, Rate, Server, gather, send};
 use serde_json::json;
 
 use crate::commands::ends::{Ends, say};
@@ -19,20 +18,17 @@ const EXAMPLES: &str = "\
 Examples:
   ishigaki volume agent --to 192.0.2.1:9118 --volume orders --token-file /etc/ishigaki/token /var/lib/postgresql
   ishigaki volume agent … --postgresql /var/lib/postgresql/15/main    tables by their names, and committed transactions
-  ishigaki volume agent … --work 'mariadb -Ne \"show global status like \\\"Com_commit\\\"\" | cut -f2' /var/lib/mysql
+  ishigaki volume agent … --mariadb /var/lib/mysql                    the same
+  ishigaki volume agent … --work 'cat /run/shop/orders' /srv/shop      what a command counts
   ishigaki volume agent … --once                                      tells once, and ends";
 
 /// How soon it looks again at the earliest.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What a server has committed and rolled back since it was set up.
-const TRANSACTIONS: &str = "psql -AtX -d postgres -c 'SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database'";
-
 const POSTGRESQL: &str = "The data directory of PostgreSQL: its tables are told by name, and its transactions are the work. Asks it by `psql`, as the user of this process";
 
-/// The files of a database's tables and indexes, from its own folder on.
-const TABLES: &str = "SELECT pg_relation_filepath(oid), current_database() || '.' || relname FROM pg_class WHERE pg_relation_filepath(oid) IS NOT NULL";
-const DATABASES: &str = "SELECT datname FROM pg_database WHERE datallowconn";
+const MARIADB: &str =
+    "The data directory of MariaDB: as with --postgresql. Asks it by `mariadb`, as the user of this process";
 
 /// In a virtual machine: tell the host where files lie on the volume, and how much work is done
 ///
@@ -42,7 +38,7 @@ const DATABASES: &str = "SELECT datname FROM pg_database WHERE datallowconn";
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Arguments {
     /// Directories on the volume, all in one file system
-    #[arg(value_name = "DIR", required_unless_present = "postgresql")]
+    #[arg(value_name = "DIR", required_unless_present_any = ["postgresql", "mariadb"])]
     directories: Vec<PathBuf>,
 
     /// Where the host listens: `agents` in the configuration there
@@ -60,8 +56,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", help = POSTGRESQL)]
     postgresql: Option<PathBuf>,
 
+    #[arg(long, value_name = "DIR", help = MARIADB, conflicts_with = "postgresql")]
+    mariadb: Option<PathBuf>,
+
     /// A command that prints a counter of work, which only rises
-    #[arg(long, value_name = "COMMAND", conflicts_with = "postgresql")]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["postgresql", "mariadb"])]
     work: Option<String>,
 
     /// How often to look, in seconds
@@ -77,17 +76,26 @@ pub(super) struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// The database server that is asked, and where its data lie.
+    fn server(&self) -> Option<(Server, &Path)> {
+        let postgresql = self.postgresql.as_deref().map(|data| (Server::PostgreSql, data));
+        postgresql.or_else(|| self.mariadb.as_deref().map(|data| (Server::MariaDb, data)))
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let token = fs::read_to_string(&arguments.token_file)
         .map_err(|error| Failure::file(arguments.token_file.display(), &error))?;
     let ends = Ends::new(1)?;
     let mut directories = arguments.directories.clone();
-    directories.splice(0..0, arguments.postgresql.clone());
-    let command = arguments.postgresql.is_some().then_some(TRANSACTIONS).or(arguments.work.as_deref());
+    let server = arguments.server();
+    directories.splice(0..0, server.map(|(_, data)| data.to_owned()));
+    let command = server.map(|(server, _)| server.work()).or(arguments.work.as_deref());
     let mut rate = command.map(Rate::new);
     let mut told = Gathered::default();
     loop {
-        let names = if arguments.postgresql.is_some() { tables() } else { BTreeMap::new() };
+        let names = server.map(|(server, data)| server.names(data)).unwrap_or_default();
         let outcome = tell(arguments, token.trim(), &directories, &names, rate.as_mut(), &mut told);
         match outcome {
             Ok(line) => say(&line)?,
@@ -141,21 +149,4 @@ fn tell(
     let layout = if has_changed { "told" } else { "as before" };
     let work = work.map(|work| format!(", {work:.1} done a second")).unwrap_or_default();
     Ok(format!("{} files in {} extents {layout}{work}", Count(files), Count(extents)))
-}
-
-/// The tables and indexes of all databases, by their files; what the server does not tell goes without names.
-fn tables() -> BTreeMap<PathBuf, String> {
-    let ask = |database: &str, query: &str| {
-        let output = Process::new("psql").args(["-AtX", "-F", "\t", "-d", database, "-c", query]).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    let databases = ask("postgres", DATABASES).unwrap_or_default();
-    let answers = databases.lines().filter_map(|database| ask(database, TABLES));
-    let mut names = BTreeMap::new();
-    for answer in answers {
-        for (path, name) in answer.lines().filter_map(|line| line.split_once('\t')) {
-            names.insert(PathBuf::from(path), name.to_owned());
-        }
-    }
-    names
 }
