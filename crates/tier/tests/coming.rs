@@ -149,7 +149,9 @@ fn what_is_told_leaves_first_and_is_taken_home_before() {
     assert_eq!(volume.promote(0, 16 * MIB).expect("comes"), 16 * MIB - 4096);
     let told = [5, 11, 2];
     // They are used, and leave all the same.
-    told.iter().for_each(|&chunk| read(&volume, u64::from(chunk) * MIB, 4096));
+    for chunk in told {
+        read(&volume, u64::from(chunk) * MIB, 4096);
+    }
     pool.give_up(told.iter().map(|&chunk| (&volume, chunk)));
     (40..43).for_each(|chunk| write(&volume, chunk * MIB, 4096));
     let gone: Vec<_> = (0..16).filter(|&chunk| volume.here()[chunk] == 0).collect();

@@ -168,7 +168,7 @@ pub(super) const NEEDS: &[Need] = &[
     Need {
         what: "PostgreSQL 15",
         why: "the comparison of SQL's answers with PostgreSQL's, and the tests of servers over a pool",
-        means: Means::Programs(&["/usr/lib/postgresql/15/bin/postgres", "/usr/lib/postgresql/15/bin/psql"]),
+        means: Means::Programs(&["/usr/lib/postgresql/15/bin/postgres", "/usr/lib/postgresql/15/bin/psql", "psql"]),
         packages: &["postgresql-15"],
         without: Without::Skips,
         installs: true,
