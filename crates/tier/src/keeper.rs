@@ -90,7 +90,7 @@ impl Drop for Keeper {
 fn keep(core: &Weak<Core>, rung: &Receiver<()>) {
     while let (Ok(()), Some(core)) = (rung.recv(), core.upgrade()) {
         while core.is_short() && core.bell.lock().is_some() {
-            match core.make_free() {
+            match core.make_free(None) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) => {

@@ -11,6 +11,7 @@ use crate::blocks::Blocks;
 use crate::keeper::{self, Bell};
 use crate::pool::Core;
 use crate::record::{Record, SlotId, VolumeId};
+use crate::slot::State;
 use crate::volume;
 use crate::{BLOCK, OnDemand, Result};
 
@@ -50,7 +51,7 @@ pub(crate) enum Want {
 impl Core {
     /// Gives a chunk a slot, where one is to be had. False where none is.
     pub(crate) fn give(&self, volume: &volume::Core, chunk: u32, want: Want) -> Result<bool> {
-        let Some(id) = self.take_free(want)? else { return Ok(false) };
+        let Some(id) = self.take_free(volume, want)? else { return Ok(false) };
         let mut at = volume.chunks[chunk as usize].lock();
         if at.slot.is_some() || at.is_written_directly() {
             drop(at);
@@ -66,8 +67,8 @@ impl Core {
         Ok(true)
     }
 
-    /// A slot that holds nothing.
-    fn take_free(&self, want: Want) -> Result<Option<SlotId>> {
+    /// A slot that holds nothing, for a volume.
+    fn take_free(&self, volume: &volume::Core, want: Want) -> Result<Option<SlotId>> {
         let (found, left) = {
             let mut free = self.free.lock();
             if want == Want::Welcome
@@ -82,18 +83,24 @@ impl Core {
         if found.is_some() || want == Want::Welcome && is_kept {
             return Ok(found);
         }
-        self.make_free()?;
+        // Where a thread brings others' blocks home, a request waits for those of its own volume alone: another one's slow device may not answer.
+        let own = self.bell.lock().is_some().then_some(volume.id);
+        self.make_free(own)?;
         Ok(self.free.lock().pop())
     }
 
-    /// Has the coldest slots leave their chunks. How many have.
-    pub(crate) fn make_free(&self) -> Result<usize> {
+    /// Has the coldest slots leave their chunks. How many have. Where it is `own`'s affair, no other volume's slow device is waited for.
+    pub(crate) fn make_free(&self, own: Option<VolumeId>) -> Result<usize> {
         let coldest = self.order.lock().coldest(LOOKED_AT);
-        let mut left = self.evict(&coldest)?;
+        let mut left = self.evict(&coldest, own)?;
         if left == 0 {
+            let is_own = |id: &&SlotId| {
+                own.is_none_or(|own| self.slots[id.0 as usize].lock().owner.is_some_and(|owner| owner.0 == own))
+            };
+            let some: Vec<_> = coldest.iter().filter(is_own).take(TOGETHER).copied().collect();
             // What fails stops its own volume. Another one has a slot all the same, or is written where it lies.
-            let cleaned = self.clean(&coldest[..coldest.len().min(TOGETHER)]);
-            left = self.evict(&coldest)?;
+            let cleaned = self.clean(&some);
+            left = self.evict(&coldest, own)?;
             if left == 0 {
                 // They can not leave for now: those of a volume that has stopped never will. Others come to be the coldest.
                 let mut order = self.order.lock();
@@ -109,9 +116,10 @@ impl Core {
         Ok(left)
     }
 
-    /// Has some of these slots leave their chunks, if they hold nothing dirty and no request uses them. How many have.
-    pub(crate) fn evict(&self, slots: &[SlotId]) -> Result<usize> {
-        let mut leaving: Vec<_> = slots.iter().filter_map(|&id| self.take_leave(id)).take(TOGETHER).collect();
+    /// Has some of these slots leave their chunks, if they hold nothing dirty and no request uses them. How many have. Where it is `own`'s affair, no other volume's slow
+    /// device is waited for.
+    pub(crate) fn evict(&self, slots: &[SlotId], own: Option<VolumeId>) -> Result<usize> {
+        let mut leaving: Vec<_> = slots.iter().filter_map(|&id| self.take_leave(id, own)).take(TOGETHER).collect();
         let mut synced = BTreeMap::new();
         for one in leaving.iter_mut().filter(|one| !one.is_home) {
             let volume = &one.volume;
@@ -146,18 +154,59 @@ impl Core {
     }
 
     /// Has a slot be about to leave its chunk, if it can.
-    fn take_leave(&self, slot: SlotId) -> Option<Leaving> {
+    fn take_leave(&self, slot: SlotId, own: Option<VolumeId>) -> Option<Leaving> {
         let mut state = self.slots[slot.0 as usize].lock();
         let (id, chunk) = state.owner.filter(|_| state.is_idle())?;
         let volume = self.volume(id).filter(|volume| !volume.is_pinned())?;
-        state.leaves = true;
         let is_home = state.recorded.as_ref().is_none_or(|recorded| recorded.dirty.is_empty());
+        if !is_home && own.is_some_and(|own| own != id) {
+            return None;
+        }
+        state.leaves = true;
         Some(Leaving { slot, volume, chunk, is_home })
     }
 
-    /// Brings the dirty blocks of slots home. They stay where they are, too. The first failure is told, and stops the volume that it is for.
+    /// Brings the dirty blocks of slots home, but for those that another thread is bringing home. They stay where they are, too. The first failure is told, and stops the
+    /// volume that it is for.
     pub(crate) fn clean(&self, slots: &[SlotId]) -> Result<()> {
-        let mut homeward: Vec<_> = slots.iter().filter_map(|&slot| self.set_out(slot)).collect();
+        self.bring_home(slots.iter().filter_map(|&slot| self.set_out(slot)).collect())
+    }
+
+    /// Brings all home that is dirty now, whatever thread does it. A volume that can not has the others be brought home all the same.
+    pub(crate) fn clean_all(&self) -> Result<()> {
+        let mut of_volumes: BTreeMap<VolumeId, Vec<SlotId>> = BTreeMap::new();
+        for id in (0..self.slots.len() as u32).map(SlotId) {
+            if let Some((volume, _)) = self.slots[id.0 as usize].lock().owner {
+                of_volumes.entry(volume).or_default().push(id);
+            }
+        }
+        let (mut outcome, mut others) = (Ok(()), Vec::new());
+        // One volume after the other: nothing of one is on its way while another one's slow device is waited for.
+        for slots in of_volumes.into_values() {
+            let mut homeward = Vec::new();
+            for id in slots {
+                match self.set_out(id) {
+                    Some(one) => homeward.push(one),
+                    None => others.push(id),
+                }
+            }
+            outcome = outcome.and(self.bring_home(homeward));
+        }
+        for id in others {
+            // What is on its way set out before this, and may have become dirty again since. Nothing of ours is on its way while it is waited for.
+            let slot = &self.slots[id.0 as usize];
+            let mut state = slot.lock();
+            while state.is_cleaned || state.leaves {
+                slot.wait(&mut state);
+            }
+            let one = self.set_out_of(id, &mut state);
+            drop(state);
+            outcome = outcome.and(one.map_or(Ok(()), |one| self.bring_home(vec![one])));
+        }
+        outcome
+    }
+
+    fn bring_home(&self, mut homeward: Vec<Homeward>) -> Result<()> {
         // In the order of the disk.
         homeward.sort_by_key(|one| (one.volume.id, one.chunk));
         let mut failures = BTreeMap::new();
@@ -183,7 +232,10 @@ impl Core {
 
     /// What of a slot is to go home, if anything.
     fn set_out(&self, slot: SlotId) -> Option<Homeward> {
-        let mut state = self.slots[slot.0 as usize].lock();
+        self.set_out_of(slot, &mut self.slots[slot.0 as usize].lock())
+    }
+
+    fn set_out_of(&self, slot: SlotId, state: &mut State) -> Option<Homeward> {
         let (id, chunk) = state.owner?;
         let volume = self.volume(id)?;
         if state.leaves || state.is_cleaned || state.dirty.is_empty() || volume.check().is_err() {

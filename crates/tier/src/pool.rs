@@ -309,8 +309,7 @@ impl Pool {
     ///
     /// The first failure; volumes that it does not concern are brought home all the same.
     pub fn clean(&self) -> Result<()> {
-        let all: Vec<_> = (0..self.core.slots.len() as u32).map(SlotId).collect();
-        self.core.clean(&all)
+        self.core.clean_all()
     }
 
     /// The number of the time since when nothing that was written is lost but with the power, if there is [`Memory`] for that. When it is another one than

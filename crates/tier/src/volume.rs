@@ -460,7 +460,7 @@ impl Volume {
         let slot = |&chunk: &u32| self.core.chunks.get(chunk as usize).and_then(|chunk| chunk.lock().slot);
         let slots: Vec<_> = chunks.iter().filter_map(slot).collect();
         self.pool.clean(&slots)?;
-        slots.chunks(moving::TOGETHER).try_fold(0, |left, some| self.pool.evict(some).map(|more| left + more))
+        slots.chunks(moving::TOGETHER).try_fold(0, |left, some| self.pool.evict(some, None).map(|more| left + more))
     }
 
     /// What an error of a request becomes: a write that failed stops the volume.
