@@ -28,6 +28,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, replace_children_if_necessary,
 };
 use datafusion::prelude::SessionConfig;
+use datafusion_proto::physical_plan::AsExecutionPlan;
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::{StreamExt, TryStreamExt};
 use ishigaki_scan::{Nodes, OrdersExec, labelled};
@@ -86,7 +87,14 @@ impl Distribute {
             stays |= plan.children().is_empty() && !travels;
             Ok(Transformed::no(plan))
         })?;
-        Ok((orders > 0 && !stays).then_some(made.data))
+        let travels = orders > 0 && !stays && self.can_be_written(&made.data);
+        Ok(travels.then_some(made.data))
+    }
+
+    /// Whether there is a written form of all that a plan is made of.
+    fn can_be_written(&self, plan: &Arc<dyn ExecutionPlan>) -> bool {
+        let codec = Codec::new(Arc::clone(&self.nodes));
+        PhysicalPlanNode::try_from_physical_plan(Arc::clone(plan), &codec).is_ok()
     }
 }
 

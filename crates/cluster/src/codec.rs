@@ -1,4 +1,4 @@
-//! How orders and exact numbers stand in a plan that was written down; for all else Ballista's own codec does it.
+//! How orders, exact numbers, and the operators of our own plans stand in a plan that was written down; for all else Ballista's own codec does it.
 //!
 //! A function of exact numbers, or one whose results are bounded, has a payload, so that the reader takes that function even where
 //! DataFusion has one of the same name, as for `sum`.
@@ -15,10 +15,13 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use ishigaki_scan::{Nodes, OrdersExec, exact};
-use ishigaki_sql::{bounded_function, is_bounded};
+use ishigaki_sql::{bounded_function, decode_operator, encode_operator, is_bounded};
 
 /// How orders begin; Ballista's messages can not begin so.
 const MAGIC: &[u8; 8] = b"ISGORDR1";
+
+/// How an operator of [`ishigaki_sql`]'s begins.
+const OPERATOR: &[u8; 8] = b"ISGOPER1";
 
 /// The payload of functions that are not DataFusion's.
 const EXACT: &[u8; 8] = b"ISGEXCT1";
@@ -45,6 +48,13 @@ impl PhysicalExtensionCodec for Codec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(operator) = bytes.strip_prefix(OPERATOR) {
+            let [input] = inputs else {
+                return Err(DataFusionError::Plan(format!("an operator over one input has {}", inputs.len())));
+            };
+            let unknown = || DataFusionError::Plan("an operator that this version does not know".to_owned());
+            return decode_operator(operator, Arc::clone(input)).ok_or_else(unknown);
+        }
         let Some(schema) = bytes.strip_prefix(MAGIC) else {
             return self.others.try_decode(bytes, inputs, context, converter);
         };
@@ -60,6 +70,11 @@ impl PhysicalExtensionCodec for Codec {
         bytes: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if let Some(operator) = encode_operator(node.as_ref()) {
+            bytes.extend_from_slice(OPERATOR);
+            bytes.extend_from_slice(&operator);
+            return Ok(());
+        }
         if !node.is::<OrdersExec>() {
             return self.others.try_encode(node, bytes, converter);
         }

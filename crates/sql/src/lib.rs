@@ -60,6 +60,7 @@ pub use database::Database;
 pub use error::{Error, Result};
 pub use interrupt::{CancelHandle, Progress};
 pub use outcome::{Outcome, Rows};
+pub use planning::{decode_operator, encode_operator};
 pub use session::{Session, TransactionStatus};
 pub use settings::{MAX_THREADS, Settings};
 pub use spelling::spelled;

@@ -36,8 +36,10 @@ mod totals;
 mod unions;
 mod veil;
 mod whole;
+mod written;
 
 pub(crate) use keys::{are_doubtful as has_doubtful_keys, determined_by};
+pub use written::{decode_operator, encode_operator};
 
 /// The longest that a statement is planned.
 const LONGEST: Duration = Duration::from_mins(1);

@@ -132,16 +132,31 @@ fn status(address: &str) -> ishigaki_remote::Status {
     location.connect().expect("connected").client().status().expect("its status")
 }
 
+/// Two nodes that have [all that is spread](Data::spread_all), and a scheduler that they have joined.
+struct Joined {
+    scheduler: Scheduler,
+    folders: [PathBuf; 2],
+    nodes: [Served; 2],
+}
+
+impl Joined {
+    fn over(data: &Data) -> Self {
+        let folders = [data.node("a"), data.node("b")];
+        let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
+        let addresses = nodes.each_ref().map(|node| node.address().to_owned());
+        data.spread_all([&addresses[0], &addresses[1]]);
+        drop(nodes);
+        let scheduler = Scheduler::start();
+        let nodes = [0, 1].map(|at| Served::start(&folders[at], &joins(&scheduler, &addresses[at])));
+        Self { scheduler, folders, nodes }
+    }
+}
+
 #[test]
 fn two_nodes_and_a_scheduler_answer_like_one_process_and_the_work_is_done_beside_the_pages() {
     let data = Data::load("0.01");
-    let folders = [data.node("a"), data.node("b")];
-    let nodes = folders.each_ref().map(|folder| Served::start(folder, &[]));
+    let Joined { scheduler, folders, nodes } = Joined::over(&data);
     let addresses = nodes.each_ref().map(|node| node.address().to_owned());
-    data.spread_all([&addresses[0], &addresses[1]]);
-    drop(nodes);
-    let scheduler = Scheduler::start();
-    let nodes = [0, 1].map(|at| Served::start(&folders[at], &joins(&scheduler, &addresses[at])));
     let compare = |number| {
         let alone = data.answer(&text(number));
         let sql = at_nodes(&text(number));
@@ -166,6 +181,31 @@ fn two_nodes_and_a_scheduler_answer_like_one_process_and_the_work_is_done_beside
             count("bytes_read") < pages / 20,
             "manifests and zone maps travel, and no pages: {pages} bytes: {ended}"
         );
+    }
+}
+
+/// Queries whose plans have operators that are not DataFusion's.
+const OWN_OPERATORS: [&str; 4] = [
+    "SELECT c_custkey FROM n_customer ORDER BY c_custkey OFFSET 1490",
+    "SELECT 2 AS a, c_custkey AS b FROM n_customer UNION ALL SELECT 1, c_custkey + 10000 FROM n_customer ORDER BY 1 DESC, 2 DESC LIMIT 4",
+    "SELECT c_nationkey, o_orderkey FROM (SELECT * FROM n_customer WHERE c_nationkey = 3) c \
+     FULL JOIN (SELECT * FROM n_orders WHERE o_orderkey < 100) o ON c_custkey = o_custkey \
+     ORDER BY c_nationkey NULLS FIRST, o_orderkey LIMIT 30",
+    "SELECT c_nationkey, c_mktsegment, count(*) FROM n_customer WHERE c_nationkey < 3 \
+     GROUP BY ROLLUP (c_nationkey, c_mktsegment) ORDER BY 1, 2",
+];
+
+#[test]
+fn what_datafusion_has_no_operator_for_is_done_by_the_cluster_too() {
+    let data = Data::load("0.01");
+    let Joined { scheduler, folders: _, nodes: _nodes } = Joined::over(&data);
+    let cluster = |sql: &str| data.sql().args(["--cluster", &scheduler.address, "-c", sql]).succeeds().stdout;
+    for sql in OWN_OPERATORS {
+        let plan = cluster(&format!("EXPLAIN {sql}"));
+        assert!(plan.contains("IshigakiCluster"), "{sql} stays in this process: {plan}");
+        let alone = data.answer(&sql.replace("n_", ""));
+        assert!(alone.lines().count() > 4, "{alone}");
+        assert_eq!(cluster(sql), alone, "{sql}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 
 /// An empty directory that goes away with its test.
 pub(crate) fn database() -> tempfile::TempDir {
@@ -155,11 +156,15 @@ impl Running {
     /// Closes its stdin and waits for its end.
     pub(crate) fn ends(mut self) -> Answer {
         drop(self.input.take());
-        let mut stdout = String::new();
-        if let Some(output) = &mut self.output {
-            output.read_to_string(&mut stdout).expect("its stdout is text");
-        }
+        let output = self.output.take();
+        // Both at once: it waits for ever where one of them is full and is not read.
+        let stdout = thread::spawn(move || {
+            let mut stdout = String::new();
+            output.map(|mut output| output.read_to_string(&mut stdout).expect("its stdout is text"));
+            stdout
+        });
         let output = self.child.wait_with_output().expect("it ends");
+        let stdout = stdout.join().expect("its stdout was read");
         let stderr = String::from_utf8(output.stderr).expect("its stderr is text");
         Answer { stdout, stderr, code: output.status.code() }
     }

@@ -64,7 +64,7 @@ fn above_sort(node: &Arc<dyn ExecutionPlan>, skip: usize) -> Result<Option<Arc<d
 
 /// Skips the first rows of an order.
 #[derive(Debug)]
-struct SkipExec {
+pub(super) struct SkipExec {
     input: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
     skip: usize,
@@ -75,6 +75,11 @@ impl SkipExec {
     fn new(input: Arc<dyn ExecutionPlan>, order: LexOrdering, skip: usize) -> Self {
         let properties = Arc::clone(GlobalLimitExec::new(Arc::clone(&input), skip, None).properties());
         Self { input, order, skip, properties }
+    }
+
+    /// How many it skips.
+    pub(super) fn rows(&self) -> usize {
+        self.skip
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "other operators over one input may refuse another")]

@@ -2,8 +2,13 @@
 //!
 //! Of a column that is the same in all rows, as a literal or one that a condition sets, DataFusion knows so, and drops it from the
 //! keys of sorts and windows. A row of NULLs that an outer join adds is not the same, which DataFusion does not see. Nor does it see that grouping
-//! sets leave columns out, and give rows in another order than that of their input, where columns that were equal are not. So a [`Veil`] hides what is
-//! known of the rows below.
+//! sets leave columns out, and give rows in another order than that of their input, where columns that were equal are not.
+//!
+//! A column that is the same in all rows of each query of a UNION ALL, and another one in the next query, is dropped from the keys of sorts, too, as each sorts one query's
+//! rows. Where only the first rows are wanted, however, all these sorts share how far a row may be from the first ones, by the keys that are left: one query's rows drive out
+//! those of another that come first by the dropped one.
+//!
+//! So a [`Veil`] hides what is known of the rows below.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +17,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, Result, Statistics, internal_datafusion_err};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::{AcrossPartitions, EquivalenceProperties};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
@@ -59,12 +65,21 @@ impl PhysicalOptimizerRule for DrawVeils {
 /// Which of the operators below one show what they must not.
 fn bare(node: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
     let filled = join_type(node).map_or([false; 2], gives_nulls_for);
+    let sorts = node.downcast_ref::<SortExec>().is_some();
     let has_constants =
         |child: &Arc<dyn ExecutionPlan>| !child.properties().equivalence_properties().constants().is_empty();
     let is_bare = |(at, child): (usize, &Arc<dyn ExecutionPlan>)| {
-        leaves_groups_out(child) || filled.get(at).is_some_and(|filled| *filled) && has_constants(child)
+        leaves_groups_out(child)
+            || filled.get(at).is_some_and(|filled| *filled) && has_constants(child)
+            || sorts && has_constants_apart(child)
     };
     node.children().into_iter().enumerate().map(is_bare).collect()
+}
+
+/// Whether some of the rows below have the same in a column, and others something else that is the same in all of them.
+fn has_constants_apart(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let constants = plan.properties().equivalence_properties().constants();
+    constants.iter().any(|constant| constant.across_partitions == AcrossPartitions::Heterogeneous)
 }
 
 /// Whether an operator computes grouping sets of the rows below.

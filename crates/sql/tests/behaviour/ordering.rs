@@ -82,3 +82,36 @@ fn a_constant_of_a_side_that_an_outer_join_fills_up_is_none_behind_it() {
         "SELECT d.k FROM t AS x CROSS JOIN (SELECT min(id), 5 FROM s) AS d (m, k) FULL JOIN t USING (c) ORDER BY 1";
     assert_eq!(shell.rows(sql), ["5", "5", "5", "5", "5", "5", "5", "5", "NULL", "NULL", "NULL", "NULL"]);
 }
+
+#[test]
+fn the_first_rows_of_a_union_come_by_all_that_they_are_ordered_by() {
+    let shell =
+        Shell::with("CREATE TABLE r (id INT PRIMARY KEY); INSERT INTO r SELECT x FROM generate_series(1, 40) AS g(x)");
+    // A column that is the same in all rows of a query orders the queries. They run at the same time, and which one is ahead is chance.
+    for (query, expected) in [
+        (
+            "SELECT 2 AS a, id AS b FROM r UNION ALL SELECT 1, id + 1000 FROM r ORDER BY 1 DESC, 2 DESC LIMIT 2",
+            "2|40, 2|39",
+        ),
+        (
+            "SELECT 2 AS a, max(id) AS b FROM r UNION ALL SELECT 1, id + 1000 FROM r ORDER BY 1 DESC, 2 DESC LIMIT 2",
+            "2|40, 1|1040",
+        ),
+        (
+            "SELECT * FROM (SELECT 'a' AS a, id AS b FROM r UNION ALL SELECT 'b', id - 1000 FROM r) AS u ORDER BY a, b LIMIT 2",
+            "a|1, a|2",
+        ),
+        (
+            "SELECT b FROM (SELECT 'a' AS a, id AS b FROM r UNION ALL SELECT 'b', id - 1000 FROM r) AS u ORDER BY a, b LIMIT 2",
+            "1, 2",
+        ),
+        (
+            "SELECT id, a FROM (SELECT id, NULL::INT AS a FROM r UNION ALL SELECT id - 1000, 1 FROM r) AS u ORDER BY a DESC, id LIMIT 1",
+            "1|NULL",
+        ),
+    ] {
+        for _ in 0..100 {
+            assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+        }
+    }
+}
