@@ -84,9 +84,7 @@ pub const KEPT: &[Kept] = &[
         applies: |seen| {
             let doubled = |value: &Value| matches!(value, Value::Text(text) if text.contains("SS"));
             let is_shown = matches!(seen.ours, Answer::Rows(rows) if rows.iter().flatten().any(doubled));
-            let says = seen.says(&["upper("]) || seen.views.contains("upper(");
-            let is_hidden = seen.says(&["strpos(upper(", "upper(concat("]) || seen.views.contains("upper(");
-            is_shown && says || is_hidden && seen.rows_differ()
+            is_shown && (seen.says(&["upper("]) || seen.views.contains("upper("))
         },
     },
     Kept {

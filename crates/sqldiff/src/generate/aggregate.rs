@@ -1,5 +1,6 @@
 //! Aggregates and the queries that group.
 
+use super::expression::upper;
 use super::{Generator, Scope};
 use crate::kind::Family;
 use crate::tree::{Part, Sort, Tree, tree};
@@ -127,7 +128,7 @@ impl Generator<'_> {
 fn derived_key(family: Family, column: Tree) -> Tree {
     let sort = Sort::Value(family);
     match family {
-        Family::Text => tree!(sort; "upper(", column, ")"),
+        Family::Text => upper(column),
         Family::Date => tree!(sort; "COALESCE(", column, ", DATE '2024-01-01')"),
         Family::Boolean => tree!(sort; "(NOT ", column, ")"),
         Family::Integer => tree!(sort; "COALESCE(", column, ", 0)"),
