@@ -28,6 +28,18 @@ pub enum Error {
         /// What was found instead.
         reason: String,
     },
+    /// The files lie on the disk of another volume.
+    #[error(
+        "{}: it lies on the disk `{disk}` and not on that of volume `{volume}`; give a directory on the volume", .path.display()
+    )]
+    OtherDisk {
+        /// The directory.
+        path: PathBuf,
+        /// How its disk is called.
+        disk: String,
+        /// The volume that was meant.
+        volume: String,
+    },
     /// The command that counts.
     #[error("`{command}`: {reason}; it is to print one number, which only rises")]
     Command {
@@ -53,7 +65,11 @@ impl Error {
     /// What a caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Path { .. } | Self::NoDisk { .. } | Self::Command { .. } | Self::Refused(_) => ErrorKind::Invalid,
+            Self::Path { .. }
+            | Self::NoDisk { .. }
+            | Self::OtherDisk { .. }
+            | Self::Command { .. }
+            | Self::Refused(_) => ErrorKind::Invalid,
             Self::Host { .. } => ErrorKind::Unavailable,
         }
     }

@@ -20,6 +20,30 @@ pub struct Gathered {
     pub files: Vec<Laid>,
     /// Files that could not be asked, or had no place in the layout.
     pub left_out: u64,
+    /// How their disk is called, if it is a virtio disk: by its volume.
+    pub disk: Option<String>,
+}
+
+/// Bytes of a volume's name that are its disk's.
+const NAME: usize = 20;
+
+impl Gathered {
+    /// Refuses files that lie on the disk of another volume than the one that is to be told of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherDisk`] then.
+    pub fn check_volume(&self, directory: &Path, volume: &str) -> Result<()> {
+        let expected = &volume.as_bytes()[..volume.len().min(NAME)];
+        match &self.disk {
+            Some(disk) if disk.as_bytes() != expected => Err(Error::OtherDisk {
+                path: directory.to_owned(),
+                disk: disk.escape_debug().to_string(),
+                volume: volume.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Looks at all files of 64 KiB or more below directories of one file system, without those of others that are mounted there. `names` gives a path below the
@@ -36,7 +60,7 @@ pub fn gather(directories: &[PathBuf], names: &BTreeMap<PathBuf, String>) -> Res
     };
     let device = fs::metadata(first).map_err(failed(first))?.dev();
     let start = start_of(device).map_err(|reason| Error::NoDisk { path: first.clone(), reason })?;
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered { disk: disk_of(device), ..Gathered::default() };
     let mut told = 0;
     let mut waiting: Vec<PathBuf> = Vec::new();
     for directory in directories {
@@ -81,11 +105,16 @@ pub fn gather(directories: &[PathBuf], names: &BTreeMap<PathBuf, String>) -> Res
     Ok(gathered)
 }
 
+/// Where the kernel tells of a block device.
+fn told_of(device: u64) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
 /// Where a block device begins on its disk: a partition does not at 0.
 fn start_of(device: u64) -> Result<u64, String> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let told = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let told = told_of(device);
     if !told.exists() {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         return Err(format!("device {major}:{minor} is no block device"));
     }
     match fs::read_to_string(told.join("start")) {
@@ -95,9 +124,32 @@ fn start_of(device: u64) -> Result<u64, String> {
     }
 }
 
+/// How the virtio disk is called on which a device lies, if it lies on one.
+fn disk_of(device: u64) -> Option<String> {
+    let told = told_of(device);
+    // A partition is below its disk.
+    let named = |place: &str| fs::read(told.join(place)).ok();
+    let name = named("serial").or_else(|| named("../serial"))?;
+    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_another_disk_are_refused() {
+        let on = |disk: Option<&str>| Gathered { disk: disk.map(str::to_owned), ..Gathered::default() };
+        let check = |disk, volume| on(disk).check_volume("/srv".as_ref(), volume);
+        // A loop device, or any disk that is no virtio disk, may be anything.
+        check(None, "orders").unwrap();
+        check(Some("orders"), "orders").unwrap();
+        check(Some("a-name-of-20-letters"), "a-name-of-20-letters-and-more").unwrap();
+        for disk in ["", "other", "others", "orders2"] {
+            let error = check(Some(disk), "orders").unwrap_err().to_string();
+            assert!(error.contains(&format!("on the disk `{disk}` and not on that of volume `orders`")), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_lies_where_its_bytes_are() {

@@ -110,9 +110,23 @@ impl BlockDevice {
         Self::attach(DiskFs::of_device(device), at, None)
     }
 
+    /// Takes away the block device that a process that died has left with that folder, also where another program has unmounted the folder. Whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// Where its folder does not answer, though a process has it, or can not be unmounted.
+    pub fn take_away_dead(at: &Path) -> Result<bool> {
+        let is_left = Mount::is_left(at)?;
+        let detached = loop_device::detach_dead(at, is_left);
+        if is_left {
+            Mount::take_away_dead(at)?;
+        }
+        Ok(is_left || detached > 0)
+    }
+
     /// Mounts the folder and attaches its file.
     fn attach(files: DiskFs, at: &Path, plugged: Option<Plugged>) -> Result<Self> {
-        loop_device::detach_dead(at);
+        loop_device::detach_dead(at, Mount::is_left(at)?);
         let how = MountSettings { name: FILE_SYSTEM, threads: QUEUE, below_block_device: true };
         let block_size = files.block_size();
         let mount = Mount::new(files, at, &how)?;
@@ -123,6 +137,15 @@ impl BlockDevice {
     /// The block device.
     pub fn path(&self) -> &Path {
         self.device.path()
+    }
+
+    /// Has what programs have written to the block device, and the kernel still keeps, reach the device: *drop* loses it where one of them has it open.
+    ///
+    /// # Errors
+    ///
+    /// What the device says.
+    pub fn sync(&self) -> Result<()> {
+        self.device.sync()
     }
 
     /// Whether a user has the block device for itself: a file system that is mounted, for one.

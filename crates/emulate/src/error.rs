@@ -44,6 +44,14 @@ pub enum Error {
         /// The block device.
         path: PathBuf,
     },
+    /// What programs have written to it could not all be taken.
+    #[error("`{path}`: what programs have written to it could not all be written back ({cause})", path = .path.display())]
+    NotSynced {
+        /// The block device.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
     /// There is no emulated disk on that folder.
     #[error("there is no emulated disk at `{path}` ({cause}); the folder is the one given by `--at` when it was started", path = path.display())]
     NotThere {
@@ -61,7 +69,7 @@ impl Error {
             Self::Mount(error) => error.kind(),
             Self::NotRoot | Self::NotThere { .. } => ErrorKind::Invalid,
             Self::Memory { .. } => ErrorKind::Exhausted,
-            Self::Loop { .. } | Self::Cached { .. } => ErrorKind::Unavailable,
+            Self::Loop { .. } | Self::Cached { .. } | Self::NotSynced { .. } => ErrorKind::Unavailable,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A file as a block device: Linux's loop device, with direct I/O.
 //!
-//! Parts: [`ioctl`] is how the kernel is asked, [`apart`] where.
+//! Parts: [`ioctl`] is how the kernel is asked, [`apart`] where, [`dead`] finds what a process that died has left.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,12 +11,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::disk_fs::DISK;
 use crate::{Error, Result};
 use apart::apart;
 
 mod apart;
+mod dead;
 mod ioctl;
+
+pub(crate) use dead::detach_dead;
 
 /// Others may take a free device before we do.
 const TRIES: u32 = 64;
@@ -44,12 +46,13 @@ impl LoopDevice {
         let control = open("/dev/loop-control".as_ref()).map_err(failed("opening /dev/loop-control"))?;
         let backing = OpenOptions::new().read(true).write(true).custom_flags(flags(OFlags::DIRECT)).open(file);
         let backing = backing.map_err(failed("opening the file"))?;
+        let name = dead::name(file).map_err(failed("finding the path of the file"))?;
         for _ in 0..TRIES {
             let number =
                 ioctl::free_device(control.as_fd()).map_err(|errno| failed("LOOP_CTL_GET_FREE")(errno.into()))?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let opened = open(&path).map_err(failed("opening the device"))?;
-            match ioctl::configure(opened.as_fd(), backing.as_fd(), block_size as u32) {
+            match ioctl::configure(opened.as_fd(), backing.as_fd(), block_size as u32, name) {
                 Ok(()) => {
                     // It can not go while it is open.
                     let device = Self { attached: attachment(&path), path };
@@ -83,6 +86,15 @@ impl LoopDevice {
         let alone =
             apart(|| OpenOptions::new().read(true).custom_flags(flags(OFlags::EXCL)).open(&self.path).map(drop));
         alone.is_err_and(|error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error()))
+    }
+
+    /// Has what other programs have written to it, and the kernel still keeps, reach its file.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if !self.is_attached() {
+            return Ok(());
+        }
+        let synced = apart(|| open(&self.path)?.sync_all());
+        synced.map_err(|cause| Error::NotSynced { path: self.path.clone(), cause })
     }
 
     /// Whether it goes past the page cache of its file.
@@ -130,30 +142,4 @@ fn detach(path: &Path, is_meant: impl FnOnce() -> bool + Send) {
         Ok(false) => tracing::warn!(path = %path.display(), "somebody has detached it already"),
         Err(error) => tracing::warn!(path = %path.display(), %error, "could not be detached"),
     }
-}
-
-/// Detaches what a process that died has left on that folder.
-pub(crate) fn detach_dead(at: &Path) {
-    if rustix::fs::statfs(at).err() != Some(Errno::NOTCONN) {
-        return;
-    }
-    let (Ok(devices), Ok(disk)) = (fs::read_dir(DEVICES), full_path(at)) else { return };
-    for device in devices.flatten() {
-        let is_dead = || {
-            let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-            Path::new(backing.trim_end()) == disk.join(DISK)
-        };
-        if is_dead() {
-            detach(&Path::new("/dev").join(device.file_name()), is_dead);
-        }
-    }
-}
-
-/// The path from the root of a folder that itself can not be asked.
-fn full_path(folder: &Path) -> io::Result<PathBuf> {
-    let folder = std::path::absolute(folder)?;
-    Ok(match (folder.parent(), folder.file_name()) {
-        (Some(parent), Some(name)) => parent.canonicalize()?.join(name),
-        _ => folder,
-    })
 }

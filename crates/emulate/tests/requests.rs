@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_device::DriveSettings;
-use ishigaki_emulate::{EmulatedDisk, Error, cut_power, restore_power};
+use ishigaki_emulate::{BlockDevice, EmulatedDisk, Error, cut_power, restore_power};
 use rustix::fs::OFlags;
-use stage::{Stage, can_emulate, filled, swift};
+use stage::{Stage, can_emulate, filled, run, swift};
 
 const SIZE: ByteSize = ByteSize::mib(64);
 
@@ -167,13 +167,40 @@ fn more_memory_than_the_host_has_is_refused_with_both_figures() {
 
 /// Whether a block device has the disk of that folder.
 fn is_attached(at: &Path) -> bool {
-    let devices = fs::read_dir("/sys/block").unwrap();
-    let backing = |device: fs::DirEntry| fs::read_to_string(device.path().join("loop/backing_file")).ok();
-    devices.flatten().filter_map(backing).any(|file| file.trim_end() == at.join("disk").to_str().unwrap())
+    loop_device(at).is_some()
+}
+
+/// What the kernel tells of the block device of a folder's disk.
+fn loop_device(at: &Path) -> Option<PathBuf> {
+    let mut devices = fs::read_dir("/sys/block").unwrap().flatten().map(|device| device.path());
+    let is_of = |device: &PathBuf| {
+        let backing = fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
+        backing.trim_end() == at.join("disk").to_str().unwrap()
+    };
+    devices.find(is_of)
 }
 
 /// What the process is told, by a variable of its environment: where to emulate.
 const TASK: &str = "ISHIGAKI_TEST_DISK";
+
+/// Leaves a disk on that folder whose process was killed.
+fn leave_a_dead_disk(folder: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "emulates_until_it_is_killed", "--ignored", "--nocapture"])
+        .env(TASK, folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while !is_attached(folder) {
+        assert!(began.elapsed() < Duration::from_mins(1), "it does not emulate");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_attached(folder) && fs::read_dir(folder).is_err(), "a dead disk is left");
+}
 
 #[test]
 fn the_next_disk_on_a_folder_clears_what_a_killed_process_has_left() {
@@ -181,25 +208,60 @@ fn the_next_disk_on_a_folder_clears_what_a_killed_process_has_left() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "emulates_until_it_is_killed", "--ignored", "--nocapture"])
-        .env(TASK, folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let began = Instant::now();
-    while !is_attached(folder.path()) {
-        assert!(began.elapsed() < Duration::from_mins(1), "it does not emulate");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(is_attached(folder.path()) && fs::read_dir(folder.path()).is_err(), "a dead disk is left");
+    leave_a_dead_disk(folder.path());
     let disk = EmulatedDisk::new(swift(SIZE), folder.path()).unwrap();
     assert!(fs::read(folder.path().join("power")).is_ok());
     drop(disk);
     assert!(!is_attached(folder.path()));
+}
+
+#[test]
+fn what_a_killed_process_has_left_is_taken_away_and_nothing_else() {
+    if !can_emulate("what_a_killed_process_has_left_is_taken_away_and_nothing_else", &[]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert!(!BlockDevice::take_away_dead(folder.path()).unwrap(), "there is nothing");
+    leave_a_dead_disk(folder.path());
+    let device = loop_device(folder.path()).unwrap();
+    assert!(BlockDevice::take_away_dead(folder.path()).unwrap());
+    assert!(!device.join("loop/backing_file").exists(), "it is free for others");
+    assert!(!is_attached(folder.path()) && fs::read_dir(folder.path()).unwrap().next().is_none());
+    let disk = EmulatedDisk::new(swift(SIZE), folder.path()).unwrap();
+    assert!(!BlockDevice::take_away_dead(folder.path()).unwrap(), "a process answers for it");
+    assert!(disk.is_alive());
+}
+
+#[test]
+fn what_a_killed_process_has_left_is_found_though_another_program_has_unmounted_its_folder() {
+    if !can_emulate("what_a_killed_process_has_left_is_found_though_another_program_has_unmounted_its_folder", &[]) {
+        return;
+    }
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let unmount = |folder: &Path| run("umount", &["-l", folder.to_str().unwrap()]);
+    let is_held = |device: &Path| device.join("loop/backing_file").exists();
+    // The folder of a disk that lives is unmounted, too: it goes on.
+    let lives = EmulatedDisk::new(swift(SIZE), other.path()).unwrap();
+    let of_other = loop_device(other.path()).unwrap();
+    unmount(other.path());
+    assert!(!BlockDevice::take_away_dead(other.path()).unwrap(), "a process answers for it");
+    assert!(is_held(&of_other) && lives.is_alive());
+
+    leave_a_dead_disk(folder.path());
+    let device = loop_device(folder.path()).unwrap();
+    unmount(folder.path());
+    assert!(is_held(&device) && !is_attached(folder.path()), "its path is told no more");
+    assert!(BlockDevice::take_away_dead(folder.path()).unwrap());
+    assert!(!is_held(&device), "it is free for others");
+
+    leave_a_dead_disk(folder.path());
+    let device = loop_device(folder.path()).unwrap();
+    unmount(folder.path());
+    let disk = EmulatedDisk::new(swift(SIZE), folder.path()).unwrap();
+    assert!(!is_held(&device) || disk.device().ends_with(device.file_name().unwrap()));
+    assert!(is_held(&of_other), "and nothing else");
+    drop((disk, lives));
+    assert!(!is_held(&of_other));
 }
 
 #[test]

@@ -77,47 +77,38 @@ impl Claim {
 /// The chunks that are to be on the fast device, hottest first: as many as there is room for in so many slots. One that is colder than those never comes, so that nothing
 /// hotter leaves for it.
 pub fn choose(claims: &[Claim], slots: usize) -> Vec<Candidate> {
-    let mut all: Vec<_> = claims
-        .iter()
-        .zip(0_usize..)
-        .flat_map(|(claim, of)| claim.chunks.iter().map(move |chunk| (of, *chunk)))
-        .collect();
-    let rank = |(of, chunk): &(usize, Candidate)| claims[*of].limits.weight * f64::from(chunk.rank());
-    all.sort_by(|one, other| rank(other).total_cmp(&rank(one)).then_with(|| one.1.name().cmp(&other.1.name())));
+    let mut all: Vec<_> = claims.iter().flat_map(|claim| claim.chunks.iter().copied()).collect();
+    let limits = |chunk: &Candidate| claims[chunk.volume as usize].limits;
+    let rank = |chunk: &Candidate| limits(chunk).weight * f64::from(chunk.rank());
+    all.sort_by(|one, other| rank(other).total_cmp(&rank(one)).then_with(|| one.name().cmp(&other.name())));
     let mut left = slots;
     let mut taken = vec![0; claims.len()];
     let mut is_chosen = vec![false; all.len()];
     // What a volume has by its floor comes before what is hot, and both in the order of heat.
     for within_floor in [true, false] {
-        for ((of, _), is_chosen) in all.iter().zip(&mut is_chosen) {
-            let limits = claims[*of].limits;
+        for (chunk, is_chosen) in all.iter().zip(&mut is_chosen) {
+            let (limits, taken) = (limits(chunk), &mut taken[chunk.volume as usize]);
             let bound = if within_floor { limits.floor.min(limits.cap) } else { limits.cap };
-            if *is_chosen || taken[*of] >= bound || left == 0 {
+            if *is_chosen || *taken >= bound || left == 0 {
                 continue;
             }
             *is_chosen = true;
-            taken[*of] += 1;
+            *taken += 1;
             left -= 1;
         }
     }
-    all.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|((_, chunk), _)| chunk).collect()
+    all.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|(chunk, _)| chunk).collect()
 }
 
-/// Those of chosen chunks that are to come, unit by unit: that of the hottest chunk first, and in a unit as they lie in their file, which takes a disk the least.
-pub fn by_unit(coming: &[Candidate]) -> Vec<Vec<Candidate>> {
-    let mut places: BTreeMap<(u32, u32), usize> = BTreeMap::new();
-    let mut units: Vec<Vec<Candidate>> = Vec::new();
-    for &chunk in coming {
-        let place = *places.entry((chunk.volume, chunk.unit)).or_insert(units.len());
-        if place == units.len() {
-            units.push(Vec::new());
-        }
-        units[place].push(chunk);
+/// Chunks that are to come, the hottest first, unit by unit: that of the hottest one first, and in a unit as they lie in their file, which takes a disk the least.
+pub fn by_unit(mut coming: Vec<Candidate>) -> Vec<Candidate> {
+    let unit = |chunk: &Candidate| (chunk.volume, chunk.unit);
+    let mut firsts = BTreeMap::new();
+    for (chunk, number) in coming.iter().zip(0_usize..) {
+        firsts.entry(unit(chunk)).or_insert(number);
     }
-    for unit in &mut units {
-        unit.sort_by_key(|chunk| chunk.place);
-    }
-    units
+    coming.sort_by_key(|chunk| (firsts.get(&unit(chunk)).copied(), chunk.place));
+    coming
 }
 
 #[cfg(test)]
@@ -201,8 +192,6 @@ mod tests {
             claim(0, Limits::default(), &[(2.0, true), (6.0, true), (3.0, true)]),
             claim(1, Limits::default(), &[(5.0, true)]),
         ];
-        let units = by_unit(&choose(&claims, 10));
-        let numbers: Vec<_> = units.iter().map(|unit| names(unit)).collect();
-        assert_eq!(numbers, [vec![(0, 0), (0, 1)], vec![(1, 0)], vec![(0, 2)]]);
+        assert_eq!(names(&by_unit(choose(&claims, 10))), [(0, 0), (0, 1), (1, 0), (0, 2)]);
     }
 }

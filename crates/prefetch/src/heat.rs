@@ -59,9 +59,12 @@ impl Heat {
 
     /// Whether what was hot is not what is read now.
     fn is_other(&self, reads: &[u32], all: f32) -> bool {
+        if all < FEW / 2.0 || self.evidence < FEW {
+            return false;
+        }
         let there = self.shares.iter().filter(|share| **share > 0.0);
         let (count, sum) = there.fold((0_u32, 0.0), |(count, sum), share| (count + 1, sum + share));
-        if all < FEW / 2.0 || self.evidence < FEW || count == 0 {
+        if count == 0 {
             return false;
         }
         let mean = sum / count as f32;

@@ -1,6 +1,7 @@
 //! What can go wrong with a pool of volumes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ishigaki_base::ErrorKind;
 
@@ -19,7 +20,7 @@ pub enum Error {
     },
     /// A write or sync failed, and the volume takes nothing more. What its syncs had acknowledged is safe.
     #[error(
-        "volume `{volume}` has stopped ({cause}); what was synced is safe: open the pool again when its devices are in order"
+        "volume `{volume}` has stopped ({cause}); what was synced is safe: when its devices are in order, it goes on once the pool is opened again, by a restart of its service"
     )]
     Stopped {
         /// The volume.
@@ -38,6 +39,24 @@ pub enum Error {
     NotFound {
         /// The name.
         volume: String,
+    },
+    /// The slow device of a volume could not be opened, or has not answered.
+    #[error("volume `{volume}` is away: {cause}; {}", remedy(volume, cause))]
+    Away {
+        /// The volume.
+        volume: String,
+        /// Why.
+        cause: Arc<Self>,
+    },
+    /// The call that opens a slow device has not returned.
+    #[error(
+        "the slow device of `{volume}` has not answered for {:.1} s: see to the file system on which its file lies, or unmount that by force", .waited.as_secs_f64()
+    )]
+    Silent {
+        /// The volume, or what was to become one.
+        volume: String,
+        /// Since the call was made.
+        waited: Duration,
     },
     /// The fast device belongs to another pool, or to none.
     #[error("{reason}")]
@@ -80,11 +99,23 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid { .. } | Self::NotFound { .. } => ErrorKind::Invalid,
+            Self::Away { .. } | Self::Silent { .. } => ErrorKind::Unavailable,
             Self::Stopped { .. } | Self::Gone { .. } => ErrorKind::Closed,
             Self::WrongFast { .. } | Self::Damaged { .. } | Self::Short { .. } => ErrorKind::Corrupt,
             Self::Log(cause) => cause.kind(),
             Self::Device(cause) => cause.kind(),
         }
+    }
+}
+
+/// What has a volume that is away be served again.
+fn remedy(volume: &str, cause: &Error) -> String {
+    let comes = "a running service serves the volume within a second, with all that it has on the fast device";
+    match cause {
+        Error::Silent { .. } => format!("once it answers, {comes}"),
+        _ => format!(
+            "put its file back, or see to its device: then {comes}; `ishigaki volume remove {volume} --force` gives it up"
+        ),
     }
 }
 

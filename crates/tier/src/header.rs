@@ -42,7 +42,7 @@ impl Header {
             Some(there) if there == self => return Ok(()),
             Some(there) if there.pool == self.pool => "the fast device has chunks of another size",
             Some(_) => {
-                "the fast device belongs to another pool; give the one with which this pool was made, or, to give it up, blank its first 4 KiB"
+                "the fast device belongs to another pool; give the one with which this pool was made, or, to give it up with all that is on it alone, blank its first 4 KiB: `dd if=/dev/zero of=DEVICE bs=4096 count=1 conv=notrunc`"
             }
             None => "the fast device has no header of this pool; give the one with which the pool was made",
         };

@@ -24,12 +24,12 @@ fn wanted(slots: usize) -> usize {
     (slots / SHARE).clamp(1, MOST)
 }
 
-/// How many of so many slots are kept free where it is told what leaves.
-pub(crate) fn wanted_told(slots: usize) -> usize {
-    (slots / SHARE_TOLD).clamp(1, MOST_TOLD)
-}
-
 impl Core {
+    /// Slots that are kept free where it is told what leaves.
+    pub(crate) fn spare(&self) -> usize {
+        (self.slots.len() / SHARE_TOLD).clamp(1, MOST_TOLD)
+    }
+
     /// Whether fewer are free than are kept so.
     fn is_short(&self) -> bool {
         let free = self.free.lock().len();
@@ -38,8 +38,7 @@ impl Core {
 
     /// Slots that are kept free now.
     pub(crate) fn kept_free(&self) -> usize {
-        let slots = self.slots.len();
-        if self.order.lock().is_told() { wanted_told(slots) } else { wanted(slots) }
+        if self.order.lock().is_told() { self.spare() } else { wanted(self.slots.len()) }
     }
 }
 

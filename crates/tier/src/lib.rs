@@ -47,7 +47,7 @@
 //! Memory: 44 bytes for each chunk of a volume (0.004 % with chunks of 1 MiB), and up to 700 for each slot. A pool of 100 GiB, with a volume of 1 TiB, took
 //! 70 MiB, and was opened in 0.7 seconds after all of its slots had been used (2 cores of an AMD EPYC, ext4; `tests/large.rs`).
 //!
-//! Parts: [`Pool`] has the slots and the volumes, `header` says whose a fast device is, [`Volume`] is the way of a request, `streams` finds those in a row, `heat` counts the uses of a chunk,
+//! Parts: [`Pool`] has the slots and the volumes (`opening` opens their slow devices, `absent` has those that can not be opened), `header` says whose a fast device is, [`Volume`] is the way of a request, `streams` finds those in a row, `heat` counts the uses of a chunk,
 //! `moving` brings blocks to the fast device and home again, `keeper` is the thread, `order` says which slot is given up next, `settling` is a sync, `map`
 //! the log and how it is read and kept short, `memory` what the next process finds though it was not synced, `remembered` how it is found, `slot` what is known of one, `wear` counts what the fast device has to bear.
 

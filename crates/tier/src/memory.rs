@@ -80,7 +80,7 @@ impl Memory {
                 let length = usize::try_from(file.metadata().map_err(told)?.len()).unwrap_or(length);
                 let mapped = MmapRegion::from_file(FileOffset::new(file, 0), length);
                 let memory = Arc::new(mapped.map_err(|error| told(io::Error::other(error)))?);
-                Ok(Region { memory, entry, length })
+                Ok(Region { memory, entry, length, path: Some(path) })
             }
             Place::Simulated(region) => {
                 let mut region = region.lock();
@@ -88,7 +88,7 @@ impl Memory {
                     return Ok(region.clone());
                 }
                 let mapped = MmapRegion::new(length).map_err(|error| Error::invalid(error.to_string()))?;
-                Ok(region.insert(Region { memory: Arc::new(mapped), entry, length }).clone())
+                Ok(region.insert(Region { memory: Arc::new(mapped), entry, length, path: None }).clone())
             }
         }
     }
@@ -118,9 +118,16 @@ pub(crate) struct Region {
     /// Bytes of a slot's words.
     entry: usize,
     length: usize,
+    /// Its file.
+    path: Option<PathBuf>,
 }
 
 impl Region {
+    /// Its file, if it has one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// The session of which it is, if it is to be believed.
     pub(crate) fn session(&self) -> Option<Session> {
         let session = self.load(AT_SESSION);

@@ -8,7 +8,7 @@ use ishigaki_base::Lsn;
 use ishigaki_device::AlignedBuffer;
 
 use crate::blocks::Blocks;
-use crate::keeper::{self, Bell};
+use crate::keeper::Bell;
 use crate::pool::Core;
 use crate::record::{Record, SlotId, VolumeId};
 use crate::slot::State;
@@ -71,10 +71,7 @@ impl Core {
     fn take_free(&self, volume: &volume::Core, want: Want) -> Result<Option<SlotId>> {
         let (found, left) = {
             let mut free = self.free.lock();
-            if want == Want::Welcome
-                && self.on_demand == OnDemand::WhereFree
-                && free.len() <= keeper::wanted_told(self.slots.len())
-            {
+            if want == Want::Welcome && self.on_demand == OnDemand::WhereFree && free.len() <= self.spare() {
                 return Ok(None);
             }
             (free.pop(), free.len())

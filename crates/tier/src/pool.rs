@@ -1,21 +1,25 @@
 //! A pool: one fast device, and the volumes that share it.
 
 mod absent;
+mod opening;
 mod pinning;
 
 pub use absent::Away;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
+use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory};
 use parking_lot::{Mutex, RwLock};
 
 use crate::header::Header;
 use crate::heat::Clock;
-use crate::keeper::{self, Bell, Keeper};
+use crate::keeper::{Bell, Keeper};
 use crate::map::{Found, Known, Map};
 use crate::memory::Memory;
 use crate::order::Order;
@@ -25,6 +29,9 @@ use crate::slot::Slot;
 use crate::volume::{Core as VolumeCore, Volume};
 use crate::wear::Wear;
 use crate::{BLOCK, Error, Mode, OnDemand, Result, Settings};
+
+use self::absent::Absent;
+use self::opening::Slow;
 
 /// One fast device, and the volumes that have some of their bytes there.
 ///
@@ -59,8 +66,10 @@ pub(crate) struct Core {
     /// The way to ask the thread that keeps slots free, while there is one.
     pub(crate) bell: Mutex<Option<Bell>>,
     volumes: RwLock<BTreeMap<VolumeId, Arc<VolumeCore>>>,
-    /// Volumes whose slow device can not be opened, with why. Their slots stay theirs.
-    away: Mutex<BTreeMap<VolumeId, (Known, Error)>>,
+    /// Volumes whose slow device can not be opened, or has not answered. Their slots stay theirs.
+    away: Mutex<BTreeMap<VolumeId, Absent>>,
+    /// How long a slow device that is opened is waited for; without an end where there are no threads.
+    patience: Option<Duration>,
     next: AtomicU32,
     /// One volume is made or taken away at a time, and the map is not said again meanwhile.
     changing: Mutex<()>,
@@ -93,7 +102,7 @@ impl Pool {
     /// Opens the pool whose map is in `directory`, or makes one there. Its volumes lie in the directory `slow`, each as a device of its name. The
     /// caller holds the locks of all three. With `memory`, what was written and not synced is lost with the power alone, not with the process.
     ///
-    /// A volume whose slow device can not be opened is [away](Self::away); the others are served.
+    /// A volume whose slow device can not be opened, or does not answer within [`Settings::patience`], is [away](Self::away); the others are served.
     ///
     /// # Errors
     ///
@@ -160,6 +169,7 @@ impl Pool {
             bell: Mutex::new(None),
             volumes: RwLock::default(),
             away: Mutex::default(),
+            patience: settings.background.then_some(settings.patience),
             next: AtomicU32::new(found.next),
             changing: Mutex::default(),
             syncing: Mutex::default(),
@@ -196,11 +206,11 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a device that is not whole blocks, or is a volume already.
+    /// [`Error::Invalid`] for a device that is not whole blocks, or is a volume already; [`Error::Silent`] for one that does not answer.
     pub fn attach(&self, name: &str, mode: Mode) -> Result<Volume> {
         let _one = self.core.changing.lock();
         self.core.check_new(name)?;
-        let slow = self.core.slow.open(name)?;
+        let slow = self.core.open_new(name)?;
         check_length(name, slow.len())?;
         // Its name may be as new as its last user was hasty.
         self.core.slow.sync()?;
@@ -225,26 +235,25 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a volume away, with all that is in it, and also one that is [away](Self::away).
+    /// Takes a volume away, with all that is in it, and also one that is [away](Self::away), unless its device does not answer.
     ///
     /// # Errors
     ///
-    /// What the devices say. After an error its slow device may be there still, and be removed by hand.
+    /// [`Error::Away`] for that; what the devices say. After an error its slow device may be there still, and be removed by hand.
     pub fn remove(&self, name: &str) -> Result<()> {
         let _one = self.core.changing.lock();
-        if self.core.forget_away(name)? {
-            return match self.core.slow.remove(name) {
-                Ok(()) => Ok(self.core.slow.sync()?),
-                Err(ishigaki_device::Error::NotFound { .. }) => Ok(()),
-                Err(cause) => Err(cause.into()),
-            };
+        if !self.core.forget_away(name)? {
+            let volume = self.volume(name)?;
+            let closed = volume.core.close()?;
+            self.core.forget(&volume.core)?;
+            closed.for_good();
         }
-        let volume = self.volume(name)?;
-        let closed = volume.core.close()?;
-        self.core.forget(&volume.core)?;
-        closed.for_good();
-        self.core.slow.remove(name)?;
-        Ok(self.core.slow.sync()?)
+        match self.core.slow.remove(name) {
+            Ok(()) => Ok(self.core.slow.sync()?),
+            // Another program has removed it.
+            Err(ishigaki_device::Error::NotFound { .. }) => Ok(()),
+            Err(cause) => Err(cause.into()),
+        }
     }
 
     /// Makes a volume longer, by zeros. Requests that are under way are waited for; handles that are open are refused from then on, as those of a volume that is no
@@ -259,7 +268,10 @@ impl Pool {
         let before = self.volume(name)?.core;
         check_length(name, length)?;
         if length < before.known.length {
-            let reason = format!("volume `{name}` has {} bytes, and can not be made shorter", before.known.length);
+            let has = ByteSize(before.known.length);
+            let reason = format!(
+                "volume `{name}` has {has}, and can not be made shorter: detach it, make file system and file smaller, and attach it"
+            );
             return Err(Error::invalid(reason));
         }
         if before.is_pinned() {
@@ -280,14 +292,12 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], or why it is [away](Self::away).
+    /// [`Error::NotFound`], or [`Error::Away`] with why it is [away](Self::away).
     pub fn volume(&self, name: &str) -> Result<Volume> {
         if let Some(core) = self.core.volumes.read().values().find(|volume| volume.known.name == name) {
             return Ok(Volume { core: core.clone(), pool: self.core.clone() });
         }
-        let away = self.core.away.lock();
-        let cause = away.values().find(|(known, _)| known.name == name).map(|(_, cause)| cause.clone());
-        Err(cause.unwrap_or_else(|| Error::NotFound { volume: name.to_owned() }))
+        Err(self.core.why_away(name).unwrap_or_else(|| Error::NotFound { volume: name.to_owned() }))
     }
 
     /// The names of the volumes, sorted.
@@ -318,6 +328,11 @@ impl Pool {
         self.core.remembered.session().map(|session| session.0)
     }
 
+    /// The file in memory in which it is said which blocks are dirty, if there is one. It is of no use once the pool is given up.
+    pub fn memory(&self) -> Option<PathBuf> {
+        self.core.remembered.path().map(Path::to_owned)
+    }
+
     /// Bytes of a chunk.
     pub fn chunk(&self) -> u64 {
         self.core.chunk
@@ -330,7 +345,7 @@ impl Pool {
 
     /// Slots that there is always to be room in for what is written or asked for: where it is told [what leaves](Self::give_up), as many are free.
     pub fn spare(&self) -> usize {
-        keeper::wanted_told(self.core.slots.len())
+        self.core.spare()
     }
 
     /// Has these chunks leave the fast device before all others, the first one first, whenever slots are wanted: for a caller that knows better than their uses what is
@@ -367,16 +382,13 @@ impl Pool {
 impl Core {
     /// Opens what the map knows.
     fn open_volumes(&self, found: Found) {
-        for (id, known) in found.volumes {
-            match self.open_slow(&known) {
-                Ok(slow) => {
+        for (id, known, slow) in self.open_slow(found.volumes.into_iter().collect()) {
+            match slow {
+                Slow::Open(slow) => {
                     let volume = VolumeCore::new(id, known, slow, self.chunk);
                     self.volumes.write().insert(id, Arc::new(volume));
                 }
-                Err(cause) => {
-                    tracing::error!(volume = known.name, %cause, "a volume can not be opened; the others are served");
-                    self.away.lock().insert(id, (known, cause));
-                }
+                slow => self.stays_away(id, known, slow),
             }
         }
         for (slot, id) in self.slots.iter().zip(0..) {
@@ -398,14 +410,6 @@ impl Core {
         if !volume.is_pinned() {
             self.order.lock().entered(slot, (volume.id, chunk));
         }
-    }
-
-    fn open_slow(&self, known: &Known) -> Result<Arc<dyn Device>> {
-        let slow = self.slow.open(&known.name)?;
-        check_whole(known, slow.len())?;
-        // As the fast device: what is read must stay, though a process that was killed has not synced it.
-        slow.sync()?;
-        Ok(slow)
     }
 
     /// Writes to the fast device.
@@ -430,9 +434,10 @@ impl Core {
     fn check_new(&self, name: &str) -> Result<()> {
         self.map.check()?;
         ishigaki_device::check_name(name)?;
-        let is_known = self.volumes.read().values().any(|volume| volume.known.name == name)
-            || self.away.lock().values().any(|(known, _)| known.name == name);
-        if is_known {
+        if let Some(away) = self.why_away(name) {
+            return Err(away);
+        }
+        if self.volumes.read().values().any(|volume| volume.known.name == name) {
             return Err(Error::invalid(format!("there is a volume `{name}` already")));
         }
         Ok(())
@@ -508,8 +513,8 @@ impl Core {
             for volume in self.volumes.read().values() {
                 self.map.append(&volume.record())?;
             }
-            for (&id, (known, _)) in &*self.away.lock() {
-                self.map.append(&known.record(id))?;
+            for (&id, absent) in &*self.away.lock() {
+                self.map.append(&absent.known.record(id))?;
             }
             for (slot, id) in self.slots.iter().zip(0..) {
                 let state = slot.lock();

@@ -1,6 +1,7 @@
 //! What a process that died has left in memory beside the map: which blocks are dirty.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::blocks::Blocks;
 use crate::map::{Found, Map};
@@ -68,6 +69,11 @@ impl Remembered {
         if let Some(region) = &self.region {
             region.end();
         }
+    }
+
+    /// The file of that memory, if it has one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.region.as_ref().and_then(Region::path)
     }
 
     /// The session, if there is memory for one.

@@ -110,7 +110,9 @@ pub struct Settings {
     pub endurance: Option<ByteSize>,
     /// How long it takes until what was counted of a chunk's uses counts half. Default a minute.
     pub half_life: Duration,
-    /// Whether there are threads: one of the log, and one that keeps slots free. Crash tests have none, so that the same calls do the same writes. Default
+    /// How long the slow device of a volume is waited for when it is opened, before the volume is [away](crate::Pool::away). Default two seconds.
+    pub patience: Duration,
+    /// Whether there are threads: one of the log, one that keeps slots free, and one for each slow device that is being opened. Crash tests have none, so that the same calls do the same writes. Default
     /// true.
     pub background: bool,
 }
@@ -126,6 +128,7 @@ impl Default for Settings {
             bypass: ByteSize::mib(4),
             endurance: None,
             half_life: Duration::from_mins(1),
+            patience: Duration::from_secs(2),
             background: true,
         }
     }

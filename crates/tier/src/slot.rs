@@ -74,6 +74,10 @@ impl Slot {
         self.state.lock()
     }
 
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        self.state.try_lock()
+    }
+
     /// Waits until something has changed that a request may wait for.
     pub(crate) fn wait(&self, state: &mut MutexGuard<'_, State>) {
         self.changed.wait(state);

@@ -239,6 +239,28 @@ impl Volume {
         self.core.counts.now()
     }
 
+    /// Whether a read, or a write, of a range needs the fast device alone, as things are now, and no record of the map. They may be otherwise at the next moment.
+    pub fn is_near(&self, offset: u64, length: u64, writes: bool) -> bool {
+        let Some(end) = offset.checked_add(length).filter(|&end| end <= self.core.known.length) else { return false };
+        let is_whole = offset.is_multiple_of(BLOCK) && end.is_multiple_of(BLOCK);
+        if writes && (self.core.known.mode != Mode::WriteBack || !is_whole) {
+            return false;
+        }
+        self.pieces(offset, length as usize).all(|piece| {
+            // It waits for nothing itself.
+            let slot = self.core.chunks[piece.chunk as usize].try_lock().and_then(|chunk| chunk.slot);
+            let Some(id) = slot else { return false };
+            let Some(state) = self.pool.slots[id.0 as usize].try_lock() else { return false };
+            let (blocks, is_free) = (piece.blocks(), !state.leaves && !state.claimed.has_any(piece.blocks()));
+            let is_open = || {
+                let is_open = state.recorded.as_ref().is_some_and(|recorded| recorded.open);
+                is_open && self.pool.map.is_durable(state.opened)
+            };
+            let has_all = || state.valid.missing(blocks.clone()).is_empty();
+            is_free && if writes { !state.must_be_open(blocks.clone()) || is_open() } else { has_all() }
+        })
+    }
+
     /// Bytes of each chunk that are on the fast device, by number.
     pub fn here(&self) -> Vec<u64> {
         let valid = |slot: Option<SlotId>| slot.map_or(0, |id| self.pool.slots[id.0 as usize].lock().valid.count());

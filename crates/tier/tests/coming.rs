@@ -166,6 +166,26 @@ fn what_is_told_leaves_first_and_is_taken_home_before() {
 }
 
 #[test]
+fn what_needs_the_fast_device_alone_is_told() {
+    let (pool, volume) = pool(4, &alone());
+    assert!(!volume.is_near(0, 4096, false) && !volume.is_near(0, 4096, true));
+    read(&volume, 4096, 8192);
+    assert!(volume.is_near(4096, 8192, false) && volume.is_near(8192, 512, false));
+    assert!(!volume.is_near(0, 8192, false), "a part of it is on the slow one");
+    assert!(volume.is_near(0, 8192, true), "a whole block needs nothing of what was there");
+    assert!(!volume.is_near(4096, 512, true) && !volume.is_near(64 * MIB - 4096, 8192, true));
+    assert!(!volume.is_near(u64::MAX - 4095, 4096, false));
+    // The map says that they are as on the slow device: it has to be told otherwise before they are written.
+    volume.sync().expect("syncs");
+    assert!(!volume.is_near(4096, 4096, true) && volume.is_near(4096, 4096, false));
+    write(&volume, 4096, 4096);
+    assert!(volume.is_near(4096, 4096, true));
+    let through = pool.create("through", MIB, Mode::WriteThrough).expect("makes");
+    read(&through, 0, 4096);
+    assert!(through.is_near(0, 4096, false) && !through.is_near(0, 4096, true));
+}
+
+#[test]
 fn uses_of_chunks_are_counted() {
     let (_pool, volume) = pool(4, &alone());
     read(&volume, MIB - 4096, 8192);

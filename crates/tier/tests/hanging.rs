@@ -1,13 +1,13 @@
-//! A slow device that does not answer for a while: what waits for it, and what must not.
+//! A slow device that does not answer for a while, at its opening or later: what waits for it, and what must not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ishigaki_device::{AlignedBuffer, Device, Directory, DirectoryLock, MemoryDirectory, Promise, Result};
-use ishigaki_tier::{Mode, Pool, Settings};
+use ishigaki_tier::{Error, Mode, Pool, Settings, Volume};
 
 const MIB: u64 = 1 << 20;
 
@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const WHILE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whether the device `hangs` answers writes, and whether one waits for it.
+/// Whether what waits here may go on, and whether something has waited.
 #[derive(Debug, Default)]
 struct Gate {
     is_shut: Mutex<bool>,
@@ -45,42 +45,54 @@ impl Gate {
     }
 }
 
+/// A directory in which the writes of the device `hangs` wait at a gate, and the openings of `hangs` and `too` at another one.
 #[derive(Debug)]
-struct Gated(MemoryDirectory, Arc<Gate>);
+struct Gated {
+    directory: MemoryDirectory,
+    gate: Arc<Gate>,
+    opens: Arc<Gate>,
+}
 
 impl Gated {
+    fn new(directory: MemoryDirectory, gate: Arc<Gate>, opens: Arc<Gate>) -> Self {
+        Self { directory, gate, opens }
+    }
+
     fn device(&self, name: &str, device: Arc<dyn Device>) -> Arc<dyn Device> {
-        if name == "hangs" { Arc::new(GatedDevice(device, self.1.clone())) } else { device }
+        if name == "hangs" { Arc::new(GatedDevice(device, self.gate.clone())) } else { device }
     }
 }
 
 impl Directory for Gated {
     fn create(&self, name: &str, length: u64) -> Result<Arc<dyn Device>> {
-        self.0.create(name, length).map(|device| self.device(name, device))
+        self.directory.create(name, length).map(|device| self.device(name, device))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
-        self.0.open(name).map(|device| self.device(name, device))
+        if ["hangs", "too"].contains(&name) {
+            self.opens.pass();
+        }
+        self.directory.open(name).map(|device| self.device(name, device))
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        self.0.list()
+        self.directory.list()
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.0.rename(from, to)
+        self.directory.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.0.remove(name)
+        self.directory.remove(name)
     }
 
     fn sync(&self) -> Result<()> {
-        self.0.sync()
+        self.directory.sync()
     }
 
     fn lock(&self) -> Result<DirectoryLock> {
-        self.0.lock()
+        self.directory.lock()
     }
 }
 
@@ -118,7 +130,7 @@ impl Device for GatedDevice {
 fn pool(slots: u64) -> (Pool, MemoryDirectory, Arc<Gate>) {
     let (map, bytes, gate) = (MemoryDirectory::new(), MemoryDirectory::new(), Arc::new(Gate::default()));
     let fast = map.create("fast", (slots + 1) * MIB).expect("makes");
-    let slow = Gated(bytes.clone(), gate.clone());
+    let slow = Gated::new(bytes.clone(), gate.clone(), Arc::default());
     let pool = Pool::open(Arc::new(map), fast, Arc::new(slow), None, &Settings::default()).expect("opens");
     (pool, bytes, gate)
 }
@@ -185,4 +197,109 @@ fn requests_of_another_volume_go_on_while_a_slow_device_does_not_answer() {
     gate.shut(false);
     assert_eq!(ended, 4, "threads that went on");
     pool.clean().expect("all is home");
+}
+
+/// A pool of these volumes, each with a first block of its own number, which was closed; and how it is opened.
+struct Closed {
+    map: MemoryDirectory,
+    bytes: MemoryDirectory,
+    opens: Arc<Gate>,
+}
+
+impl Closed {
+    fn of(names: &[&str]) -> Self {
+        let closed = Self { map: MemoryDirectory::new(), bytes: MemoryDirectory::new(), opens: Arc::default() };
+        closed.map.create("fast", 9 * MIB).expect("makes");
+        let pool = closed.open().expect("opens");
+        for (name, value) in names.iter().zip(1..) {
+            let volume = pool.create(name, 8 * MIB, Mode::WriteBack).expect("makes");
+            volume.write_at(0, &block(value)).and_then(|()| volume.sync()).expect("is written");
+        }
+        closed
+    }
+
+    fn open(&self) -> ishigaki_tier::Result<Pool> {
+        let slow = Gated::new(self.bytes.clone(), Arc::default(), self.opens.clone());
+        let fast = self.map.open("fast").expect("opens");
+        Pool::open(Arc::new(self.map.clone()), fast, Arc::new(slow), None, &Settings::default())
+    }
+
+    /// In another thread, so that a test does not wait for ever.
+    fn open_in_time(self: &Arc<Self>) -> Pool {
+        let (told, opened) = channel();
+        let closed = self.clone();
+        thread::spawn(move || told.send(closed.open()));
+        let opened = opened.recv_timeout(Duration::from_secs(30));
+        opened.expect("it waits for a device that does not answer").expect("opens")
+    }
+}
+
+fn first(volume: &Volume) -> u8 {
+    let mut there = AlignedBuffer::zeroed(4096);
+    volume.read_at(0, &mut there).expect("reads");
+    there[0]
+}
+
+#[test]
+fn a_pool_is_opened_without_devices_that_do_not_answer_and_has_them_once_they_do() {
+    let closed = Arc::new(Closed::of(&["hangs", "too", "well"]));
+    closed.opens.shut(true);
+    let began = Instant::now();
+    let pool = closed.open_in_time();
+    assert!(began.elapsed() < Duration::from_secs(10), "they are waited for together: {:?}", began.elapsed());
+    assert_eq!(first(&pool.volume("well").expect("is there")), 3);
+    let away = pool.away();
+    assert_eq!(away.iter().map(|away| away.name.as_str()).collect::<Vec<_>>(), ["hangs", "too"]);
+    assert!(away.iter().all(|away| matches!(away.cause, Error::Silent { .. }) && away.dirty == 4096), "{away:?}");
+    // It was waited for once.
+    let began = Instant::now();
+    assert!(pool.look_for_away().is_empty());
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let refusals = [
+        pool.pin("hangs", true),
+        pool.detach("hangs"),
+        pool.resize("hangs", 16 * MIB).map(drop),
+        pool.attach("hangs", Mode::WriteBack).map(drop),
+        pool.create("hangs", 8 * MIB, Mode::WriteBack).map(drop),
+        pool.remove("hangs"),
+    ];
+    for refused in refusals {
+        let error = refused.expect_err("it is away");
+        assert!(matches!(&error, Error::Away { volume, .. } if volume == "hangs"), "{error}");
+        assert!(error.to_string().contains("has not answered for"), "{error}");
+    }
+    // One that is no volume yet.
+    closed.bytes.create("new", 8 * MIB).expect("makes");
+    pool.attach("new", Mode::WriteBack).expect("attaches");
+    closed.opens.shut(false);
+    let (mut found, until) = (Vec::new(), Instant::now() + PATIENCE);
+    while found.len() < 2 && Instant::now() < until {
+        found.extend(pool.look_for_away());
+    }
+    found.sort_unstable();
+    assert_eq!(found, ["hangs", "too"]);
+    assert_eq!(["hangs", "too"].map(|name| first(&pool.volume(name).expect("is there"))), [1, 2]);
+    assert!(pool.away().is_empty());
+}
+
+#[test]
+fn a_pool_ends_while_a_device_does_not_answer_and_an_image_that_does_not_is_refused() {
+    let closed = Arc::new(Closed::of(&["hangs", "well"]));
+    closed.opens.shut(true);
+    let pool = closed.open_in_time();
+    closed.bytes.create("too", 8 * MIB).expect("makes");
+    let (told, ended) = channel();
+    thread::spawn(move || {
+        let refused = pool.attach("too", Mode::WriteBack).expect_err("it does not answer");
+        drop(pool);
+        told.send(refused)
+    });
+    let refused = ended.recv_timeout(Duration::from_secs(30)).expect("it ends");
+    assert!(matches!(refused, Error::Silent { .. }), "{refused}");
+    // The call that was under way harms nothing when it returns.
+    let pool = closed.open_in_time();
+    closed.opens.shut(false);
+    let until = Instant::now() + PATIENCE;
+    while pool.look_for_away().is_empty() && Instant::now() < until {}
+    assert_eq!(first(&pool.volume("hangs").expect("is there")), 1);
 }

@@ -66,6 +66,19 @@ pub struct Block {
     queues: u16,
     session: Option<u64>,
     features: AtomicU64,
+    quick: Option<Quick>,
+}
+
+/// Whether a read, or a write, of so many bytes from an offset on needs nothing slow.
+type Quick = Box<dyn Fn(u64, u64, Access) -> bool + Send + Sync>;
+
+/// What is done with bytes of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// They are read.
+    Read,
+    /// They are written.
+    Write,
 }
 
 impl Block {
@@ -75,7 +88,13 @@ impl Block {
         let mut short = [0; NAME];
         let length = name.len().min(NAME);
         short[..length].copy_from_slice(&name.as_bytes()[..length]);
-        Self { device, name: short, queues, session, features: AtomicU64::new(0) }
+        Self { device, name: short, queues, session, features: AtomicU64::new(0), quick: None }
+    }
+
+    /// The same device, of which it is known which accesses, by offset and length, need nothing slow. It is a hint.
+    #[must_use]
+    pub fn quick_where(self, quick: impl Fn(u64, u64, Access) -> bool + Send + Sync + 'static) -> Self {
+        Self { quick: Some(Box::new(quick)), ..self }
     }
 
     /// Why a request is not done, if it is not.
@@ -229,6 +248,27 @@ impl Requests for Block {
         let answer = outcome.err().unwrap_or(Answer::Done);
         told.write_all(&[answer as u8]).ok()?;
         u32::try_from(writer.bytes_written() + 1).ok()
+    }
+
+    fn is_quick(&self, chain: &Chain) -> bool {
+        let access = |quick: &Quick| {
+            let memory = chain.memory();
+            let mut reader = chain.clone().reader(memory).ok()?;
+            let mut head = [0; 16];
+            reader.read_exact(&mut head).ok()?;
+            let [a, b, c, d, _, _, _, _, sector @ ..] = head;
+            let offset = u64::from_le_bytes(sector).checked_mul(SECTOR as u64)?;
+            let (length, access) = match u32::from_le_bytes([a, b, c, d]) {
+                asked::READ => (chain.clone().writer(memory).ok()?.available_bytes().checked_sub(1)?, Access::Read),
+                // One that has to be durable waits for a drive.
+                asked::WRITE if self.features.load(Ordering::Relaxed) & FLUSH != 0 => {
+                    (reader.available_bytes(), Access::Write)
+                }
+                _ => return None,
+            };
+            Some(length <= LONGEST && quick(offset, length as u64, access))
+        };
+        self.quick.as_ref().and_then(access).unwrap_or(false)
     }
 
     fn is_asked_again(&self) -> bool {

@@ -3,7 +3,7 @@
 //! ```text
 //!  hypervisor ── vhost-user messages over a Socket ──▶ Machine    where the memory and the queues are; once, and at every restart
 //!  guest      ── virtqueue in its memory ──▶ Queue's thread ── a descriptor chain each ──▶ workers ──▶ Requests
-//!                kick (eventfd)              takes all there are                           answer in the memory, call (eventfd)
+//!                kick (eventfd)              takes all there are, answers what is quick    answer in the memory, call (eventfd)
 //! ```
 //!
 //! What a request says is for [`Requests`]: [`Block`] makes a virtio block device of any [`Device`](ishigaki_device::Device).
@@ -14,7 +14,7 @@
 //! A request that was taken is answered, or is told again: the queues keep an account of it ([`inflight`]) in memory that the hypervisor holds. When this
 //! process dies, the next one on the same socket finds there which requests are to be done once more, and the guest sees nothing but a delay.
 //!
-//! Parts: `socket` lets one machine in after the other, `listening` makes the socket's name, `machine` follows the messages, `queue` takes and answers, `inflight` keeps
+//! Parts: `socket` lets one machine in after the other, `refusal` says which refusals are told (`peer` tells one hypervisor from another), `listening` makes the socket's name, `machine` follows the messages, `queue` takes, `worker` answers, `pace` says which thread it does in, `inflight` keeps
 //! the account, [`block`] is the block device.
 
 pub mod block;
@@ -24,10 +24,14 @@ pub mod fuzz;
 pub mod inflight;
 mod listening;
 mod machine;
+mod pace;
+mod peer;
 mod queue;
+mod refusal;
 mod socket;
+mod worker;
 
-pub use block::Block;
+pub use block::{Access, Block};
 pub use error::{Error, Result};
 pub use listening::{bind, clear, is_socket};
 pub use queue::Chain;

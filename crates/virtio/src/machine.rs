@@ -254,7 +254,7 @@ impl VhostUserBackendReqHandlerMut for Machine {
         let inflight = inflight.map_err(Error::ReqHandlerError)?;
         if inflight.session() != 0 && inflight.session() != self.requests.session() {
             return Err(failed(
-                "the machine goes on from a service of which writes that were not flushed are lost: end the machine, and start it anew",
+                "the machine goes on from another service: of another pool, which has a volume of this name and the same folder of sockets, or of this one, and writes that were not flushed are lost; then end the machine, and start it anew",
             ));
         }
         self.take_inflight(inflight);

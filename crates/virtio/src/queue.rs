@@ -1,4 +1,4 @@
-//! One virtqueue: requests are taken from it as the guest makes them, in its own thread, and answered by workers.
+//! One virtqueue: requests are taken from it as the guest makes them, in its own thread, and answered by workers or, what is quick, by itself.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,6 +18,8 @@ use vm_memory::{
 
 use crate::Memory;
 use crate::inflight::Account;
+use crate::pace::Turns;
+use crate::worker::Worker;
 
 /// A request: buffers in a guest's memory.
 pub type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
@@ -26,7 +28,12 @@ pub type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 pub(crate) struct Job {
     pub(crate) chain: Chain,
     pub(crate) queue: Arc<Queue>,
+    /// Nothing slow is needed for it.
+    pub(crate) is_quick: bool,
 }
+
+/// Kicks without a request from the beginning, after which the guest's memory is not what is seen here. The first is the hypervisor's own, one more may be from before it has connected again.
+const EMPTY_KICKS: u32 = 3;
 
 /// A virtqueue of a device.
 pub(crate) struct Queue {
@@ -54,6 +61,9 @@ struct State {
     account: Option<Account>,
     /// Chains that another process had taken.
     again: Vec<u16>,
+    /// Whether there was any request.
+    was_asked: bool,
+    turns: Turns,
 }
 
 impl State {
@@ -69,6 +79,7 @@ impl State {
         if let Some(account) = &mut self.account {
             account.take(head).map_err(|error| error.to_string())?;
         }
+        self.was_asked = true;
         // Last of all: what is in here is waited for.
         self.taken.insert(head);
         Ok(())
@@ -87,6 +98,8 @@ impl Queue {
             taken: BTreeSet::new(),
             account: None,
             again: Vec::new(),
+            was_asked: false,
+            turns: Turns::default(),
         };
         Ok(Self {
             number,
@@ -189,16 +202,30 @@ impl Queue {
         }
     }
 
-    /// The work of its thread: hands over what the guest asks for.
-    pub(crate) fn run(self: &Arc<Self>, jobs: &Sender<Job>) {
+    /// The work of its thread: hands over what the guest asks for, or has it answered at once.
+    pub(crate) fn run(self: &Arc<Self>, jobs: &Sender<Job>, worker: &Worker) {
+        let mut kicks = 0_u32;
         while !self.is_over.load(Ordering::SeqCst) {
-            if !self.is_broken.load(Ordering::SeqCst)
-                && let Err(reason) = self.take_all(jobs)
-            {
-                self.break_off(&reason);
+            if !self.is_broken.load(Ordering::SeqCst) {
+                match self.take_all(jobs, |chain| worker.is_quick(chain), worker.is_at_pace()) {
+                    Ok(None) => {}
+                    Ok(Some(own)) => {
+                        self.done(own.head_index(), worker.answer(&own, true));
+                        // The guest has not been asked to say that there is more.
+                        continue;
+                    }
+                    Err(reason) => self.break_off(&reason),
+                }
             }
             let kick = {
                 let state = self.state.lock();
+                if kicks == EMPTY_KICKS && !state.was_asked {
+                    tracing::warn!(
+                        queue = self.number,
+                        "a virtual machine says that it has asked for something, and there is nothing: is its memory shared (QEMU: `share=on`)?"
+                    );
+                    kicks += 1;
+                }
                 state.kick.clone().filter(|_| state.runs() && !self.is_broken.load(Ordering::SeqCst))
             };
             let mut either = vec![PollFd::new(&self.bell, PollFlags::IN)];
@@ -216,25 +243,31 @@ impl Queue {
             }
             if kicked && let Some(kick) = &kick {
                 let _ = rustix::io::read(kick, &mut count);
+                kicks = kicks.saturating_add(1);
             }
         }
     }
 
-    /// Hands over all that there is.
-    pub(crate) fn take_all(self: &Arc<Self>, jobs: &Sender<Job>) -> Result<(), String> {
+    /// Hands over all that there is. If it `keeps`, it gives a quick one back that the guest waits for: then there may be more, and it has to be called again.
+    pub(crate) fn take_all(
+        self: &Arc<Self>,
+        jobs: &Sender<Job>,
+        is_quick: impl Fn(&Chain) -> bool,
+        keeps: bool,
+    ) -> Result<Option<Chain>, String> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if !state.runs() {
-            return Ok(());
+            return Ok(None);
         }
-        let send = |chain: Chain| {
+        let hand_over = |chain: Chain, is_quick: bool| {
             // There is a worker as long as there are requests.
-            let _ = jobs.send(Job { chain, queue: self.clone() });
+            let _ = jobs.send(Job { chain, queue: self.clone(), is_quick });
         };
         for head in std::mem::take(&mut state.again) {
             let chain = chain_of(&state.ring, &state.memory, head)?;
             state.taken.insert(head);
-            send(chain);
+            hand_over(chain, false);
         }
         let told = |error: virtio_queue::Error| error.to_string();
         loop {
@@ -242,12 +275,21 @@ impl Queue {
             state.ring.disable_notification(&*memory).map_err(told)?;
             // Not more than the ring has room for.
             let chains: Vec<Chain> = state.ring.iter(state.memory.memory()).map_err(told)?.collect();
+            let is_alone = chains.len() == 1 && state.taken.is_empty();
+            if !chains.is_empty() {
+                state.turns.came(is_alone);
+            }
+            let is_quick = is_alone && state.turns.are_taken() && chains.iter().all(&is_quick);
             for chain in chains {
                 state.take(chain.head_index())?;
-                send(chain);
+                if is_quick && keeps {
+                    state.turns.kept();
+                    return Ok(Some(chain));
+                }
+                hand_over(chain, is_quick);
             }
             if !state.ring.enable_notification(&*memory).map_err(told)? {
-                return Ok(());
+                return Ok(None);
             }
         }
     }

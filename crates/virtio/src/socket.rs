@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -20,7 +20,10 @@ use vhost::vhost_user::BackendReqHandler;
 
 use crate::listening::{bind, is_socket};
 use crate::machine::Machine;
-use crate::queue::{Chain, Job};
+use crate::peer::process;
+use crate::queue::Chain;
+use crate::refusal::Refusals;
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// After no machine could be served.
@@ -44,6 +47,11 @@ pub trait Requests: Send + Sync + 'static {
 
     /// Answers a request: bytes that were written into the guest's memory. `None` if there is no room for an answer; the guest gets no more answers then.
     fn answer(&self, chain: &Chain, when: When) -> Option<u32>;
+
+    /// Whether a request waits for nothing but memory or the quickest of drives, as far as that is known: the thread that takes it may answer it then.
+    fn is_quick(&self, _: &Chain) -> bool {
+        false
+    }
 
     /// How long a machine that stops the device waits for what it has asked for. After that it gets no more answers. Without an end where an answer that comes later
     /// must not be lost.
@@ -198,6 +206,7 @@ fn serve(
     path: &Path,
     ending: &Arc<Ending>,
 ) {
+    let mut refusals = Refusals::default();
     while !ending.has_begun() {
         let mut either = [
             PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
@@ -209,16 +218,25 @@ fn serve(
             Ok(_) if ending.has_begun() => return,
             Ok(_) => {}
         }
+        let mut machine = None;
         let served = listener.accept().map_err(|error| error.to_string()).and_then(|(stream, _)| {
+            machine = process(&stream);
             let requests = device();
             let other = stream.try_clone().map_err(|error| error.to_string())?;
             let connected = Connected { stream: other, is_asked_again: requests.is_asked_again() };
-            if ending.connect(connected) { serve_one(stream, threads, &requests, ending) } else { Ok(()) }
+            if ending.connect(connected) { serve_one(stream, threads, &requests, path, ending) } else { Ok(()) }
         });
         match served {
-            Ok(()) => tracing::info!(path = %path.display(), "the virtual machine has gone"),
+            Ok(()) => {
+                refusals.is_over(machine);
+                tracing::info!(path = %path.display(), "the virtual machine has gone");
+            }
             Err(error) => {
-                tracing::warn!(path = %path.display(), error, "a virtual machine could not be served");
+                if refusals.is_new(machine, &error) {
+                    tracing::warn!(path = %path.display(), error, process = machine, "a virtual machine is refused; as long as it comes again and the reason is the same, this is not told again");
+                } else {
+                    tracing::debug!(path = %path.display(), error, process = machine, "a virtual machine is refused again");
+                }
                 std::thread::sleep(PAUSE);
             }
         }
@@ -231,29 +249,37 @@ fn serve_one(
     stream: UnixStream,
     threads: usize,
     requests: &Arc<dyn Requests>,
+    path: &Path,
     ending: &Arc<Ending>,
 ) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let is_broken = Arc::new(AtomicBool::new(false));
     let machine = Machine::new(requests.clone(), &is_broken).map_err(|error| told(&error))?;
     let queues = machine.queues().to_vec();
+    let refuses = {
+        let (ending, is_asked_again) = (ending.clone(), requests.is_asked_again());
+        move || ending.has_begun() && !is_asked_again
+    };
+    let worker = Arc::new(Worker::new(requests.clone(), is_broken, refuses));
     let (jobs, receiver) = channel();
     let receiver = Arc::new(Mutex::new(receiver));
     let mut started = Vec::new();
+    let span = tracing::warn_span!("machine", path = %path.display());
     let mut start = |name: String, work: Box<dyn FnOnce() + Send>| -> Result<(), String> {
+        let span = span.clone();
+        let work = move || span.in_scope(work);
         started.push(Builder::new().name(name).spawn(work).map_err(|error| told(&error))?);
         Ok(())
     };
     let began = (0..threads.max(1))
         .try_for_each(|number| {
-            let worker = Worker { requests: requests.clone(), is_broken: is_broken.clone(), ending: ending.clone() };
-            let jobs = receiver.clone();
+            let (worker, jobs) = (worker.clone(), receiver.clone());
             start(format!("virtio-{number}"), Box::new(move || worker.run(&jobs)))
         })
         .and_then(|()| {
             queues.iter().zip(0..).try_for_each(|(queue, number): (_, usize)| {
-                let (queue, jobs) = (queue.clone(), jobs.clone());
-                start(format!("virtio-queue-{number}"), Box::new(move || queue.run(&jobs)))
+                let (queue, jobs, worker) = (queue.clone(), jobs.clone(), worker.clone());
+                start(format!("virtio-queue-{number}"), Box::new(move || queue.run(&jobs, &worker)))
             })
         });
     drop(jobs);
@@ -287,33 +313,4 @@ fn listen(stream: UnixStream, machine: Machine) -> Result<BackendReqHandler<StdM
     }
     tracing::debug!(%error, "the connection has ended");
     Ok(handler)
-}
-
-/// What answers requests.
-struct Worker {
-    requests: Arc<dyn Requests>,
-    /// A request has panicked, and what it has left is not known; or the guest does not keep to the rules.
-    is_broken: Arc<AtomicBool>,
-    ending: Arc<Ending>,
-}
-
-impl Worker {
-    fn run(&self, jobs: &Mutex<Receiver<Job>>) {
-        loop {
-            let next = jobs.lock().recv();
-            let Ok(Job { chain, queue }) = next else { return };
-            queue.done(chain.head_index(), self.answer(&chain));
-        }
-    }
-
-    fn answer(&self, chain: &Chain) -> Option<u32> {
-        let refuses = self.ending.has_begun() && !self.requests.is_asked_again();
-        let when = if refuses { When::Refusing } else { When::Serving };
-        let answered = catch_unwind(AssertUnwindSafe(|| self.requests.answer(chain, when)));
-        answered.unwrap_or_else(|_| {
-            tracing::error!("a request panicked; the virtual machine gets nothing any more");
-            self.is_broken.store(true, Ordering::SeqCst);
-            None
-        })
-    }
 }

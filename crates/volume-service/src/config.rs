@@ -196,11 +196,14 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] if it can not be read; those of [`parse`](Self::parse).
+    /// [`Error::NoConfig`] if it is not there, [`Error::File`] if it can not be read; those of [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self> {
         let failed =
             |error: std::io::Error| Error::File { path: path.to_owned(), line: None, reason: error.to_string() };
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::NoConfig(path.to_owned()),
+            _ => failed(error),
+        })?;
         Self::parse(&text, &std::path::absolute(path).map_err(failed)?)
     }
 

@@ -13,10 +13,11 @@ use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Volume};
 use parking_lot::Mutex;
 
 use crate::agents;
-use crate::config::Config;
+use crate::config::{Config, Kind};
 use crate::control::{Made, Reply, Request};
-use crate::door::{Door, make as make_folder};
-use crate::files::{Files, identity};
+use crate::door::{Door, make as make_folder, take_away_dead};
+use crate::files::Files;
+use crate::image;
 use crate::prefetching::Prefetching;
 use crate::status::{AwayStatus, Status, VolumeStatus};
 use crate::{Error, Result};
@@ -150,10 +151,13 @@ impl Core {
         let map = Arc::new(FileDirectory::open(&config.map)?);
         let slow = config.slow.open()?;
         let locks = vec![map.lock()?, slow.lock()?];
-        let fast = Arc::new(FileDevice::open_path(&config.fast)?);
+        let fast = FileDevice::open_path(&config.fast).map_err(|error| match error {
+            ishigaki_device::Error::NotFound { .. } => Error::NoFast(config.fast.clone()),
+            error => error.into(),
+        })?;
         let memory = Some(Memory::in_folder(MEMORY));
-        let mut core = Self::over(config, Devices { map, fast, slow, memory }, locks, is_served)?;
-        if let Place::File(folder) = &config.slow {
+        let mut core = Self::over(config, Devices { map, fast: Arc::new(fast), slow, memory }, locks, is_served)?;
+        if let Place::File(folder) | Place::Ring(folder) = &config.slow {
             core.files = Some(Files::of(folder));
             core.look_at_files();
         }
@@ -194,18 +198,38 @@ impl Core {
         }
     }
 
-    /// Refuses a file that is a volume already, by another of its names: the two would destroy each other.
-    fn check_other_names(&self, name: &str) -> Result<()> {
-        let Some(folder) = self.files.as_ref().map(Files::folder) else { return Ok(()) };
-        let Some(wanted) = identity(folder, name) else { return Ok(()) };
-        let volumes = self.pool.volumes();
-        match volumes.iter().find(|other| *other != name && identity(folder, other) == Some(wanted)) {
-            Some(other) => Err(Error::Taken {
-                path: folder.join(name),
-                reason: format!("it is the file of volume `{other}`, by another name"),
-            }),
-            None => Ok(()),
+    fn check_folder(&self) -> Result<()> {
+        self.files.as_ref().map_or(Ok(()), Files::check_folder)
+    }
+
+    /// Makes a volume where the slow device's folder is, and none where it was moved to.
+    fn create(&self, name: &str, size: u64, mode: Mode) -> Result<Volume> {
+        self.check_folder()?;
+        let volume = self.pool.create(name, size, mode)?;
+        self.check_folder().inspect_err(|_| {
+            if let Err(error) = self.pool.remove(name) {
+                tracing::warn!(volume = name, %error, "a volume that was made in a folder while that was moved stays");
+            }
+        })?;
+        Ok(volume)
+    }
+
+    /// Refuses a file that can not become a volume, and one that is a volume already.
+    fn check_image(&self, name: &str) -> Result<()> {
+        if let Err(away @ ishigaki_tier::Error::Away { .. }) = self.pool.volume(name) {
+            return Err(away.into());
         }
+        // What has come since the last look is known, too.
+        self.look_at_files();
+        self.files.as_ref().map_or(Ok(()), |files| image::check(files, name))
+    }
+
+    /// Takes away block devices that a service which died has left, of volumes that have none any more: those that have one get theirs opened again.
+    pub(crate) fn take_away_dead(&self) {
+        let volumes = self.pool.volumes();
+        take_away_dead(&self.config.blocks, |name| {
+            self.config.kind(name) != Kind::Block || volumes.iter().all(|volume| volume != name)
+        });
     }
 
     /// Opens the doors that are not open, and those that another process has taken away.
@@ -215,7 +239,10 @@ impl Core {
         for volume in self.pool.handles() {
             let name = volume.name().to_owned();
             let is_well = |door: &Opened| matches!(door, Ok(door) if door.as_ref().is_none_or(Door::is_alive));
-            if doors.lock().get(&name).is_some_and(is_well) {
+            if let Some(door) = doors.lock().get(&name).filter(|door| is_well(door)) {
+                if let Ok(Some(door)) = door {
+                    door.keep_name();
+                }
                 continue;
             }
             let before = doors.lock().remove(&name);
@@ -267,6 +294,14 @@ impl Core {
         }
         let door = all.remove(name);
         drop(all);
+        if let Some(Ok(Some(open))) = &door
+            && let Err(error) = open.sync()
+            // One that has stopped tells why, where that matters.
+            && self.pool.volume(name).is_ok_and(|volume| volume.failure().is_none())
+        {
+            doors.lock().extend(door.map(|door| (name.to_owned(), door)));
+            return Err(error);
+        }
         drop(door);
         Ok(())
     }
@@ -276,17 +311,18 @@ impl Core {
         match request {
             Request::Status {} => Ok(Reply::Status(Box::new(self.status()))),
             Request::Create { name, size, mode } => {
-                let mode = mode.parse::<Mode>()?;
-                let volume = self.pool.create(&name, size, mode)?;
+                let volume = self.create(&name, size, mode.parse::<Mode>()?)?;
                 Ok(self.made(&volume))
             }
             Request::Attach { name, mode } => {
                 let mode = mode.parse::<Mode>()?;
-                self.check_other_names(&name)?;
+                self.check_folder()?;
+                self.check_image(&name)?;
                 let volume = self.pool.attach(&name, mode)?;
                 Ok(self.made(&volume))
             }
             Request::Resize { name, size } => {
+                self.check_folder()?;
                 let resized = self.without_door(&name, || self.pool.resize(&name, size))?;
                 Ok(self.made(&resized))
             }
@@ -337,10 +373,11 @@ impl Core {
     /// Volumes that can not be brought home: what they have on the fast device alone stays there.
     fn left(&self) -> Vec<String> {
         let away = self.pool.away().into_iter().map(|away| format!("{} (away)", away.name));
+        // Of one that has stopped it is not known what its device has.
         let volumes = self.pool.handles().into_iter().filter_map(|volume| {
             volume.failure()?;
-            let dirty = volume.figures().dirty;
-            (dirty > 0).then(|| format!("{} ({dirty} bytes)", volume.name()))
+            let dirty = ByteSize(volume.figures().dirty);
+            Some(format!("{} (stopped, {dirty} on the fast device alone)", volume.name()))
         });
         volumes.chain(away).collect()
     }
@@ -349,6 +386,10 @@ impl Core {
     fn gone(&self, name: &str) {
         agents::forget(&self.config.map, name);
         self.prefetching.forget(name);
+        if let Some(files) = &self.files {
+            files.forget(name);
+        }
+        take_away_dead(&self.config.blocks, |other| other == name);
     }
 
     /// Does something with a volume while it has no door. It gets it back if it is still there.
@@ -372,6 +413,8 @@ impl Core {
         let away = self.pool.away().into_iter().map(|away| AwayStatus {
             name: away.name,
             message: away.cause.to_string(),
+            is_silent: matches!(away.cause, ishigaki_tier::Error::Silent { .. }),
+            away_seconds: away.time.as_secs_f64(),
             dirty_bytes: away.dirty,
         });
         Status {
@@ -390,6 +433,7 @@ impl Core {
             prefetch: self.prefetching.status(),
             volumes: volumes.iter().map(|volume| self.status_of(volume)).collect(),
             away: away.collect(),
+            memory: self.pool.memory(),
             metrics: self.metrics.map(|address| address.to_string()),
             agents: self.agents.map(|address| address.to_string()),
         }

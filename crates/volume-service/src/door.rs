@@ -2,14 +2,14 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ishigaki_emulate::BlockDevice;
 use ishigaki_service::socket::gone;
 use ishigaki_tier::Volume;
-use ishigaki_virtio::{Block, Requests, Socket};
+use ishigaki_virtio::{Access, Block, Requests, Socket};
 
 use crate::config::{Config, Kind};
 use crate::status::DoorStatus;
@@ -34,7 +34,12 @@ impl Door {
                 make(&config.sockets)?;
                 let (device, name, queues) = (volume.clone(), name.to_owned(), config.queues);
                 let requests = move || -> Arc<dyn Requests> {
-                    Arc::new(Block::new(Arc::new(device.clone()), &name, queues, session))
+                    let (block, of) = (Block::new(Arc::new(device.clone()), &name, queues, session), device.clone());
+                    Arc::new(
+                        block.quick_where(move |offset, length, access| {
+                            of.is_near(offset, length, access == Access::Write)
+                        }),
+                    )
                 };
                 let path = config.sockets.join(format!("{}.sock", volume.name()));
                 Ok(Some(Self::Socket(Socket::new(path, config.threads, requests)?)))
@@ -44,9 +49,10 @@ impl Door {
                 let folder = config.blocks.join(format!(".{name}"));
                 make(&folder)?;
                 let link = config.blocks.join(name);
-                take_away(&link).map_err(Error::path(&link))?;
+                is_left(&link).map_err(Error::path(&link))?;
+                // A name that is there may be another service's, which has the folder then, too: so it stays until this one has that.
                 let device = BlockDevice::new(Arc::new(volume.clone()), &folder)?;
-                std::os::unix::fs::symlink(device.path(), &link).map_err(Error::path(&link))?;
+                take_away(&link).and_then(|()| symlink(device.path(), &link)).map_err(Error::path(&link))?;
                 Ok(Some(Self::Block(Some(device), link)))
             }
         }
@@ -56,7 +62,29 @@ impl Door {
     pub(crate) fn is_alive(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_alive(),
-            Self::Block(device, link) => device.as_ref().is_some_and(BlockDevice::is_alive) && link.is_symlink(),
+            Self::Block(device, _) => device.as_ref().is_some_and(BlockDevice::is_alive),
+        }
+    }
+
+    /// Gives a block device its name again, if another process has removed that.
+    pub(crate) fn keep_name(&self) {
+        if let Self::Block(Some(device), link) = self
+            && fs::symlink_metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        {
+            match symlink(device.path(), link) {
+                Ok(()) => {
+                    tracing::warn!(path = %link.display(), "the name of a block device was taken away; it is there again");
+                }
+                Err(error) => tracing::debug!(path = %link.display(), %error, "the name of a block device is missing"),
+            }
+        }
+    }
+
+    /// Has what programs have written, and the kernel still keeps, reach the volume.
+    pub(crate) fn sync(&self) -> Result<()> {
+        match self {
+            Self::Block(Some(device), _) => Ok(device.sync()?),
+            Self::Block(None, _) | Self::Socket(_) => Ok(()),
         }
     }
 
@@ -86,8 +114,13 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
+        if let Err(error) = self.sync() {
+            tracing::error!(%error, "a block device goes with less than was written to it");
+        }
         if let Self::Block(device, link) = self {
-            if let Err(error) = take_away(link) {
+            let is_own =
+                device.as_ref().is_some_and(|device| fs::read_link(&*link).is_ok_and(|to| to == device.path()));
+            if is_own && let Err(error) = take_away(link) {
                 tracing::warn!(path = %link.display(), %error, "the name of a block device could not be removed");
             }
             drop(device.take());
@@ -95,6 +128,29 @@ impl Drop for Door {
                 // One that stays is used by the next one.
                 let _ = fs::remove_dir(folder.join(format!(".{}", name.display())));
             }
+        }
+    }
+}
+
+/// Takes away block devices that a process that died has left, of the volumes that are meant.
+pub(crate) fn take_away_dead(blocks: &Path, is_meant: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(blocks) else { return };
+    for entry in entries.flatten() {
+        let hidden = entry.file_name();
+        let Some(name) = hidden.to_str().and_then(|name| name.strip_prefix('.')).filter(|name| is_meant(name)) else {
+            continue;
+        };
+        let folder = entry.path();
+        let taken = BlockDevice::take_away_dead(&folder).map_err(|error| error.to_string()).and_then(|was_dead| {
+            if was_dead {
+                take_away(&blocks.join(name))
+                    .and_then(|()| fs::remove_dir(&folder))
+                    .map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        });
+        if let Err(error) = taken {
+            tracing::warn!(path = %folder.display(), error, "a block device that a process that died has left stays");
         }
     }
 }
@@ -110,10 +166,15 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
 
 /// Removes the name of a block device, which a process that died may have left. What else is there is not ours.
 fn take_away(link: &Path) -> io::Result<()> {
+    if is_left(link)? { gone(fs::remove_file(link)) } else { Ok(()) }
+}
+
+/// Whether a process has left the name of a block device.
+fn is_left(link: &Path) -> io::Result<bool> {
     match fs::read_link(link) {
-        Ok(to) if to.to_string_lossy().starts_with("/dev/loop") => gone(fs::remove_file(link)),
+        Ok(to) if to.to_string_lossy().starts_with("/dev/loop") => Ok(true),
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a link to something else")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something else, which is no link")),
     }
 }

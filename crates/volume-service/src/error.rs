@@ -22,6 +22,11 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// There is no configuration.
+    #[error(
+        "{}: there is no such file; it says where a pool lies: write one, as `ishigaki volume --help` shows it, or name another one by --config", .0.display()
+    )]
+    NoConfig(PathBuf),
     /// A setting can not be followed.
     #[error("{}: `{field}`: {reason}; {remedy}", .path.display())]
     Setting {
@@ -37,6 +42,39 @@ pub enum Error {
     /// There is no pool.
     #[error("{}: there is no pool of volumes; `ishigaki volume pool create` makes one", .0.display())]
     NoPool(PathBuf),
+    /// The fast device is missing.
+    #[error(
+        "{}: the fast device is not there; a pool is not opened without it. Bring it back, or, if it is lost for good, see \"When the fast device is lost\" in docs/volumes.md", .0.display()
+    )]
+    NoFast(PathBuf),
+    /// There is nothing to attach.
+    #[error(
+        "{path}: there is no such image to attach: put one there (`qemu-img convert -O raw OLD {path}`), or have an empty volume made by `ishigaki volume create`", path = .0.display()
+    )]
+    NoImage(PathBuf),
+    /// An image that is not whole blocks.
+    #[error("{path}: {length} bytes are not whole blocks of 4 KiB: `truncate -s %4096 {path}` makes the image so long", path = .path.display())]
+    NotWhole {
+        /// The image.
+        path: PathBuf,
+        /// Its length.
+        length: u64,
+    },
+    /// The slow device's directory is not where it was opened.
+    #[error(
+        "{path}: the directory of the slow device is not there any more: another program has moved or unmounted it since it was opened. Nothing was changed; move or mount it there again, and restart the service if `status` says that volumes have stopped", path = .0.display()
+    )]
+    Moved(PathBuf),
+    /// Something else than an image.
+    #[error(
+        "{path}: this is {what}; a volume is made of a plain file, the raw image of a disk. Give the name of one, or put one there in its place (`qemu-img convert -O raw OLD {path}`)", path = .path.display()
+    )]
+    NoFile {
+        /// Where it is.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
     /// There is a pool already, or something else.
     #[error("{}: {reason}", .path.display())]
     Taken {
@@ -118,6 +156,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::File { .. }
+            | Self::NoConfig(_)
+            | Self::NoFast(_)
+            | Self::NoImage(_)
+            | Self::NotWhole { .. }
+            | Self::NoFile { .. }
             | Self::Setting { .. }
             | Self::NoPool(_)
             | Self::Taken { .. }
@@ -125,7 +168,7 @@ impl Error {
             | Self::NotForced(_)
             | Self::NotHome(_)
             | Self::Forbidden(_) => ErrorKind::Invalid,
-            Self::Path { .. } | Self::NotServed(_) | Self::Answer { .. } | Self::Address { .. } => {
+            Self::Path { .. } | Self::Moved(_) | Self::NotServed(_) | Self::Answer { .. } | Self::Address { .. } => {
                 ErrorKind::Unavailable
             }
             Self::Refused { kind, .. } => *kind,

@@ -10,17 +10,21 @@
 //! - [`Config`] says where the pool is, and which volumes have which door.
 //! - [`make`] makes a pool; [`Serving`] serves it; [`ask`] puts a [`Request`] to the service, or answers it itself where none runs.
 //! - [`Status`] is what is told of it; `metrics` says it in Prometheus' words.
-//! - `core` does what is asked, with or without doors; `door` is a volume's; `prefetching` brings what is hot before it is asked for, by what `agents` have told.
+//! - `core` does what is asked, with or without doors; `door` is a volume's; `prefetching` has what is hot brought before it is asked for, by what `agents` have told;
+//!   `bringing` waits for no device that does not answer, nor does `answering` for a file system; `image` is a file that is to become a volume.
 //!
 //! Arguments, text for people and exit codes are `cli`'s.
 
 mod agents;
+mod answering;
+mod bringing;
 mod config;
 mod control;
 mod core;
 mod door;
 mod error;
 mod files;
+mod image;
 mod metrics;
 mod prefetching;
 mod serving;
@@ -32,6 +36,6 @@ pub use core::{Devices, make};
 pub use error::{Error, Result};
 pub use ishigaki_agent as agent;
 pub use ishigaki_service::Supervisor;
-pub use ishigaki_tier::Mode;
+pub use ishigaki_tier::{BLOCK, Mode};
 pub use serving::Serving;
 pub use status::{AwayStatus, DoorStatus, FileStatus, PrefetchStatus, Status, VolumeStatus};

@@ -23,16 +23,38 @@ fn write(page: &mut Page, status: &Status) -> fmt::Result {
         ("slots_used", "Chunks that are on the fast device", status.used_slots),
         ("pool_fast_bytes", "Bytes that are on the fast device", status.fast_bytes),
         ("pool_dirty_bytes", "Bytes that are on the fast device alone", status.dirty_bytes),
+        (
+            "prefetch_wanted_bytes",
+            "Bytes of chunks that are worth bringing and are not there yet",
+            status.prefetch.wanted_bytes,
+        ),
+        ("fast_worn", "1 while nothing comes to the fast device because of its endurance", status.is_worn.into()),
         ("away", "Volumes that can not be opened", status.away.len() as u64),
+        (
+            "silent",
+            "Of these, volumes whose slow device does not answer",
+            status.away.iter().filter(|away| away.is_silent).count() as u64,
+        ),
     ] {
         page.figure(&format!("volume_{name}"), "gauge", help, value)?;
     }
-    page.figure(
-        "volume_fast_written_bytes_total",
-        "counter",
-        "Bytes written to the fast device",
-        status.written_bytes,
-    )?;
+    for (name, help, value) in [
+        ("fast_written_bytes_total", "Bytes written to the fast device", status.written_bytes),
+        (
+            "prefetch_brought_bytes_total",
+            "Bytes brought to it before they were asked for",
+            status.prefetch.brought_bytes,
+        ),
+    ] {
+        page.figure(&format!("volume_{name}"), "counter", help, value)?;
+    }
+    for (name, help, value) in [
+        ("share", "The share of the time for which chunks may be brought", status.prefetch.share),
+        ("used", "The share of the last window for which chunks were brought", status.prefetch.used),
+        ("work", "Work done a second in the last window", status.prefetch.work),
+    ] {
+        page.figure(&format!("volume_prefetch_{name}"), "gauge", help, value)?;
+    }
     let each: [(&str, &str, &str, Figure); 8] = [
         ("size_bytes", "gauge", "Bytes of the volume", |volume| volume.size),
         ("hit_bytes_total", "counter", "Bytes read from the fast device", |volume| volume.hit_bytes),

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use ishigaki_device::Device;
@@ -14,19 +13,23 @@ use ishigaki_prefetch::{
 use ishigaki_tier::{Pool, Reads, Volume};
 use parking_lot::{Condvar, Mutex};
 
+use crate::bringing::{Bring, Bringing};
 use crate::config::{Config, Prefetch};
 use crate::status::{FileStatus, PrefetchStatus};
 
 /// For how long a figure of an agent counts.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// Reads that a chunk is to save the disk, within so many windows as are remembered, for its coming.
+/// Reads that a chunk is to save the disk, within the windows for which [`Heat`] tells, for its coming.
 const WORTH: f32 = 2.0;
 
 /// What a write counts beside a read: blocks go home in the order of the disk, and once for all writes of a while.
 const WRITE: f32 = 0.5;
 
-/// Chunks that come together.
+/// How long a slow device may take to give some chunks before its volume is left alone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Chunks that come together: where they lie near each other, the disk takes them in one pass, and each would else wait behind all that guests ask for meanwhile.
 const AT_A_TIME: usize = 4;
 
 /// For which share of the time pinned volumes come at least.
@@ -52,6 +55,7 @@ pub(crate) struct Prefetching {
     config: Config,
     told: Mutex<BTreeMap<String, Told>>,
     state: Mutex<State>,
+    bringing: Bringing,
     bell: Mutex<Bell>,
     rung: Condvar,
 }
@@ -84,6 +88,7 @@ impl Prefetching {
             config: config.clone(),
             told: Mutex::default(),
             state: Mutex::new(State { share, before: Reads::default(), status }),
+            bringing: Bringing::new(PATIENCE),
             bell: Mutex::default(),
             rung: Condvar::new(),
         }
@@ -110,9 +115,11 @@ impl Prefetching {
         self.told.lock().entry(volume.to_owned()).or_default().work = Some((work, Instant::now()));
     }
 
-    /// Forgets what was told of a volume.
+    /// Forgets what was told of a volume, which is no more.
     pub(crate) fn forget(&self, volume: &str) {
         self.told.lock().remove(volume);
+        // Nothing of it is wanted.
+        self.wake();
     }
 
     /// The largest files of a volume, and how much of them is on the fast device, where an agent has told of them.
@@ -146,6 +153,7 @@ impl Prefetching {
             if self.config.prefetch != Prefetch::None {
                 self.bring(pool, begun + self.config.window.mul_f64(share));
             }
+            self.state.lock().status.used = begun.elapsed().as_secs_f64() / self.config.window.as_secs_f64();
             if self.rests_until(begun + self.config.window) {
                 return;
             }
@@ -163,20 +171,16 @@ impl Prefetching {
         for volume in pool.handles().into_iter().filter(Volume::is_pinned) {
             let length = volume.len();
             let places = (0..length).step_by(usize::try_from(pool.chunk()).unwrap_or(usize::MAX));
-            for (at, here) in places.zip(volume.here()) {
-                let whole = pool.chunk().min(length - at);
-                if here == whole {
-                    continue;
-                }
+            let whole = |at: u64| pool.chunk().min(length - at);
+            let missing = places.zip(volume.here()).filter(|&(at, here)| here < whole(at)).map(|(at, _)| at);
+            for some in missing.collect::<Vec<_>>().chunks(AT_A_TIME) {
                 if Instant::now() >= until || self.is_over() {
                     return;
                 }
-                match volume.promote(at, whole) {
-                    Ok(bytes) => self.state.lock().status.brought_bytes += bytes,
-                    Err(error) => {
-                        tracing::debug!(volume = volume.name(), %error, "a chunk could not be brought");
-                        break;
-                    }
+                let brought = self.bringing.together(some.iter().map(|&at| bring(&volume, at, whole(at))).collect());
+                self.state.lock().status.brought_bytes += brought;
+                if brought == 0 {
+                    break;
                 }
             }
         }
@@ -231,19 +235,22 @@ impl Prefetching {
         let claim = |(look, number): (&Look, u32)| self.claim(look, number, pool.chunk(), slots);
         let claims: Vec<_> = looks.iter().zip(0..).map(claim).collect();
         let chosen = choose(&claims, slots);
-        let comes = |chunk: &&Candidate| chunk.is_missing && looks[chunk.volume as usize].is_worth_it(chunk.chunk);
-        let coming: Vec<_> = chosen.iter().filter(comes).copied().collect();
-        self.state.lock().status.wanted = coming.len() as u64;
         let leaving = leaving(&looks, &chosen);
         pool.give_up(leaving.iter().map(|&(number, chunk)| (&looks[number].volume, chunk)));
-        let coming: Vec<_> =
-            by_unit(&coming).into_iter().flatten().map(|chunk| (chunk.volume as usize, chunk.chunk)).collect();
+        let comes = |chunk: &Candidate| chunk.is_missing && looks[chunk.volume as usize].is_worth_it(chunk.chunk);
+        let coming = by_unit(chosen.into_iter().filter(comes).collect());
+        let bytes = |chunks: usize| chunks as u64 * pool.chunk();
+        self.state.lock().status.wanted_bytes = bytes(coming.len());
         for some in coming.chunks(AT_A_TIME) {
             if Instant::now() >= until || self.is_over() {
                 return;
             }
-            let brought = together(&looks, some, pool.chunk());
-            self.state.lock().status.brought_bytes += brought;
+            let chunk = pool.chunk();
+            let of = |one: &Candidate| bring(&looks[one.volume as usize].volume, u64::from(one.chunk) * chunk, chunk);
+            let brought = self.bringing.together(some.iter().map(of).collect());
+            let status = &mut self.state.lock().status;
+            status.brought_bytes += brought;
+            status.wanted_bytes -= bytes(some.len());
         }
     }
 
@@ -356,27 +363,18 @@ fn leaving(looks: &[Look], chosen: &[Candidate]) -> Vec<(usize, u32)> {
     leaving.into_iter().map(|(_, number, chunk)| (number, chunk)).collect()
 }
 
-/// Brings chunks at the same time, which lie near each other: the disk takes them in one pass, where one after the other would each wait behind all that guests ask for
-/// meanwhile. How many bytes have come.
-fn together(looks: &[Look], chunks: &[(usize, u32)], chunk: u64) -> u64 {
-    let bring = |(number, at): (usize, u32)| {
-        let volume = &looks[number].volume;
-        volume.promote(u64::from(at) * chunk, chunk).unwrap_or_else(|error| {
+/// What brings a part of a volume.
+fn bring(volume: &Volume, at: u64, length: u64) -> (String, Bring) {
+    let name = volume.name().to_owned();
+    let volume = volume.clone();
+    let work = move || {
+        volume.promote(at, length).unwrap_or_else(|error| {
             // Requests meet the same, and tell it.
             tracing::debug!(volume = volume.name(), %error, "a chunk could not be brought");
             0
         })
     };
-    let Some((&first, others)) = chunks.split_first() else { return 0 };
-    std::thread::scope(|scope| {
-        let spawn = |&one| Builder::new().name("volume-bring".to_owned()).spawn_scoped(scope, move || bring(one));
-        // One that can not be begun is left for the next window.
-        let begun: Vec<_> = others.iter().filter_map(|one| spawn(one).ok()).collect();
-        let brought = bring(first);
-        begun.into_iter().fold(brought, |sum, thread| {
-            sum + thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
-        })
-    })
+    (name, Box::new(work))
 }
 
 /// Bytes of an extent that are on the fast device, if a chunk's bytes there are spread over it evenly.

@@ -53,6 +53,7 @@ impl Serving {
         core.metrics = scrapers.as_ref().and_then(|listener| listener.local_addr().ok());
         let core = Arc::new(core);
         let mut serving = Self { core: core.clone(), visitors: Vec::new(), prefetcher: None, is_open: true };
+        core.take_away_dead();
         core.look_at_doors();
         if let Some(listener) = scrapers {
             let of = core.clone();
@@ -99,8 +100,8 @@ impl Serving {
 
     /// Opens doors again that another process has taken away, and tries those, and volumes, that could not be opened. To be called every second or so.
     pub fn look(&self) {
-        self.core.look_at_files();
         self.core.look_for_away();
+        self.core.look_at_files();
         self.core.look_at_doors();
     }
 

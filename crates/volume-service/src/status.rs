@@ -41,6 +41,9 @@ pub struct Status {
     pub volumes: Vec<VolumeStatus>,
     /// Volumes that can not be opened.
     pub away: Vec<AwayStatus>,
+    /// The file in memory that says which blocks are dirty, for the process after this one.
+    #[serde(default)]
+    pub memory: Option<PathBuf>,
     /// Where agents in guests tell what they know.
     #[serde(default)]
     pub agents: Option<String>,
@@ -60,8 +63,12 @@ pub struct PrefetchStatus {
     pub hit_ratio: Option<f64>,
     /// Of the last window: work done a second, as agents tell it; else read requests.
     pub work: f64,
-    /// Chunks that were wanted when the last window began.
-    pub wanted: u64,
+    /// The share of the last window for which chunks were brought: less than it may be when nothing more is worth it.
+    #[serde(default)]
+    pub used: f64,
+    /// Bytes of chunks that are worth bringing and are not there yet.
+    #[serde(default)]
+    pub wanted_bytes: u64,
     /// Bytes that were brought since the start.
     pub brought_bytes: u64,
 }
@@ -128,12 +135,18 @@ pub struct DoorStatus {
 }
 
 /// A volume that can not be opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AwayStatus {
     /// Its name.
     pub name: String,
     /// Why.
     pub message: String,
+    /// Its slow device does not answer: it is served as soon as it does.
+    #[serde(default)]
+    pub is_silent: bool,
+    /// For how long it has been away.
+    #[serde(default)]
+    pub away_seconds: f64,
     /// Bytes of it that are on the fast device alone.
     #[serde(default)]
     pub dirty_bytes: u64,

@@ -1,56 +1,19 @@
 //! The service as its users see it: volumes come, are used, and go, with a service and without one.
 
+mod pool;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ishigaki_agent::{Message, send};
-use ishigaki_base::{ByteSize, ErrorKind};
+use ishigaki_base::ErrorKind;
 use ishigaki_prefetch::{Extent, File};
-use ishigaki_volume_service::{Config, Error, Kind, Made, Reply, Request, Serving, Status, ask, make};
-
-const SIZE: u64 = 4 << 20;
-
-/// A pool of four chunks of 256 KiB.
-fn config(folder: &Path, more: &str) -> Config {
-    let text = format!(
-        "map = \"map\"\nfast = \"flash/fast\"\nslow = \"disk\"\nchunk = \"256KiB\"\nlog = \"1MiB\"\nsockets = \"sockets\"\nblocks = \"blocks\"\n{more}"
-    );
-    Config::parse(&text, &folder.join("volumes.toml")).unwrap()
-}
-
-fn pool(folder: &Path, more: &str) -> Config {
-    let config = config(folder, more);
-    let status = make(&config, Some(ByteSize::kib(5 * 256))).unwrap();
-    assert_eq!((status.slots, status.is_served), (4, false));
-    config
-}
-
-fn create(config: &Config, name: &str) -> Made {
-    let request = Request::Create { name: name.to_owned(), size: SIZE, mode: "write-back".to_owned() };
-    let Reply::Made(made) = ask(config, &request).unwrap() else { panic!("another answer") };
-    made
-}
-
-fn status(config: &Config) -> Status {
-    let Reply::Status(status) = ask(config, &Request::Status {}).unwrap() else { panic!("another answer") };
-    *status
-}
-
-/// Whether block devices can be made here.
-fn can_attach() -> bool {
-    let can = rustix::process::geteuid().is_root()
-        && Path::new("/dev/fuse").exists()
-        && Path::new("/dev/loop-control").exists();
-    if !can {
-        eprintln!("SKIPPED: block devices take root, /dev/fuse and /dev/loop-control");
-    }
-    can
-}
+use ishigaki_volume_service::{Config, Error, Kind, Reply, Request, Serving, Status, ask, make};
+use pool::{SIZE, can_attach, config, create, pool, status};
 
 #[test]
 fn a_pool_is_made_once_and_used_with_a_service_or_without() {
@@ -73,6 +36,10 @@ fn a_pool_is_made_once_and_used_with_a_service_or_without() {
     assert!(made.served);
     assert_eq!((door.kind, door.path), (Kind::Socket, folder.path().join("sockets/more.sock")));
     assert!(status(&config).is_served);
+    let attach = Request::Attach { name: "nix".to_owned(), mode: "write-back".to_owned() };
+    assert!(ask(&config, &attach).unwrap_err().to_string().contains("disk/nix: there is no such image to attach"));
+    fs::write(folder.path().join("disk/nix"), [1; 5000]).unwrap();
+    assert!(ask(&config, &attach).unwrap_err().to_string().contains("`truncate -s %4096"));
     for name in ["orders", "a/b", ""] {
         let request = Request::Create { name: name.to_owned(), size: SIZE, mode: "write-back".to_owned() };
         assert_eq!(ask(&config, &request).unwrap_err().kind(), ErrorKind::Invalid, "`{name}`");
@@ -100,6 +67,8 @@ fn a_second_service_is_refused_and_so_is_another_fast_device() {
     fs::rename(folder.path().join("flash/fast"), folder.path().join("flash/old")).unwrap();
     fs::write(folder.path().join("flash/fast"), vec![0; 5 * (256 << 10)]).unwrap();
     assert_eq!(Serving::start(&config).err().unwrap().kind(), ErrorKind::Corrupt);
+    fs::remove_file(folder.path().join("flash/fast")).unwrap();
+    assert!(matches!(Serving::start(&config), Err(Error::NoFast(_))));
     fs::rename(folder.path().join("flash/old"), folder.path().join("flash/fast")).unwrap();
     Serving::start(&config).unwrap();
 }
@@ -134,51 +103,6 @@ fn a_volume_that_is_used_is_neither_detached_nor_removed() {
     let attach = Request::Attach { name: "orders".to_owned(), mode: "read-only".to_owned() };
     let Reply::Made(made) = ask(&config, &attach).unwrap() else { panic!("another answer") };
     assert_eq!(made.volume.mode, "read-only");
-}
-
-#[test]
-fn what_is_wrong_with_one_volume_leaves_the_others_served() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = pool(folder.path(), "");
-    for name in ["away", "blocked", "well"] {
-        create(&config, name);
-    }
-    fs::rename(folder.path().join("disk/away"), folder.path().join("kept")).unwrap();
-    fs::create_dir_all(folder.path().join("sockets/blocked.sock")).unwrap();
-    let serving = Serving::start(&config).unwrap();
-    let flush = ask(&config, &Request::Flush {}).unwrap_err().to_string();
-    assert!(flush.contains("away (away)"), "{flush}");
-    let now = status(&config);
-    assert_eq!(now.away.len(), 1);
-    let [blocked, well] = &now.volumes[..] else { panic!("{now:?}") };
-    assert!(blocked.trouble.is_some() && blocked.door.is_none() && well.trouble.is_none());
-    UnixStream::connect(folder.path().join("sockets/well.sock")).unwrap();
-    // What blocks it is gone, and a person has removed another socket.
-    fs::remove_dir(folder.path().join("sockets/blocked.sock")).unwrap();
-    fs::remove_file(folder.path().join("sockets/well.sock")).unwrap();
-    serving.look();
-    for name in ["blocked", "well"] {
-        UnixStream::connect(folder.path().join(format!("sockets/{name}.sock"))).unwrap();
-    }
-    // Its file is back: it is served.
-    fs::rename(folder.path().join("kept"), folder.path().join("disk/away")).unwrap();
-    serving.look();
-    assert_eq!(status(&config).away, []);
-    UnixStream::connect(folder.path().join("sockets/away.sock")).unwrap();
-    serving.stop().unwrap();
-    // One that never comes back can be removed.
-    fs::remove_file(folder.path().join("disk/away")).unwrap();
-    let serving = Serving::start(&config).unwrap();
-    let remove = |force| ask(&config, &Request::Remove { name: "away".to_owned(), force });
-    assert!(matches!(remove(false), Err(Error::Refused { .. })));
-    assert_eq!(remove(true).unwrap(), Reply::Done {});
-    assert_eq!(status(&config).away, []);
-    // Another name of a volume's file is no other volume.
-    fs::hard_link(folder.path().join("disk/well"), folder.path().join("disk/twin")).unwrap();
-    let attach = Request::Attach { name: "twin".to_owned(), mode: "write-back".to_owned() };
-    let error = ask(&config, &attach).unwrap_err().to_string();
-    assert!(error.contains("it is the file of volume `well`"), "{error}");
-    serving.stop().unwrap();
 }
 
 #[test]
@@ -267,6 +191,43 @@ fn what_is_written_to_a_block_device_is_there_after_a_restart_and_in_the_image()
 }
 
 #[test]
+fn a_block_device_is_one_services_and_keeps_its_name_and_what_was_written_to_it() {
+    if !can_attach() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| {
+        let own = folder.path().join(name);
+        fs::create_dir(&own).unwrap();
+        let config = Config { blocks: folder.path().join("blocks"), ..pool(&own, "door = \"block\"") };
+        create(&config, "same");
+        config
+    });
+    let link = folder.path().join("blocks/same");
+    let first = Serving::start(&one).unwrap();
+    let device = fs::read_link(&link).unwrap();
+    // It is held open, so that what is written stays with the kernel.
+    let holder = fs::File::open(&link).unwrap();
+    let bytes: Vec<u8> = (0..SIZE).map(|at| (at / 4096 + at) as u8).collect();
+    fs::OpenOptions::new().write(true).open(&link).unwrap().write_all(&bytes).unwrap();
+    let second = Serving::start(&other).unwrap();
+    second.look();
+    let trouble = status(&other).volumes[0].trouble.clone().unwrap();
+    assert!(trouble.contains("serves it already"), "{trouble}");
+    assert_eq!(fs::read_link(&link).unwrap(), device, "it is the other service's");
+    fs::remove_file(&link).unwrap();
+    first.look();
+    assert_eq!(fs::read_link(&link).unwrap(), device, "the name alone is made again");
+    second.stop().unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), device);
+    ask(&one, &Request::Detach { name: "same".to_owned() }).unwrap();
+    assert!(fs::read(folder.path().join("one/disk/same")).unwrap() == bytes);
+    assert!(!link.exists());
+    drop(holder);
+    first.stop().unwrap();
+}
+
+#[test]
 fn a_guest_speaks_for_its_own_volume_alone_and_says_only_what_can_be() {
     let folder = tempfile::tempdir().unwrap();
     let config = pool(folder.path(), "agents = \"127.0.0.1:0\"");
@@ -346,30 +307,5 @@ fn what_is_hot_comes_before_it_is_asked_for_and_with_it_what_is_near_in_its_file
     let now = status(&config);
     assert_eq!(now.fast_bytes, 2 * chunk, "and nothing else");
     assert!(now.prefetch.brought_bytes == 2 * chunk && (now.prefetch.share - 0.9).abs() < 1e-9, "{now:?}");
-}
-
-#[test]
-fn a_file_that_another_program_changes_stops_its_volume_and_says_why() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = pool(folder.path(), "bypass = 0");
-    let names = ["gone", "replaced", "short", "well"];
-    for name in names {
-        create(&config, name);
-    }
-    let serving = Serving::start(&config).unwrap();
-    let path = |name: &str| folder.path().join("disk").join(name);
-    fs::remove_file(path("gone")).unwrap();
-    fs::copy(path("replaced"), folder.path().join("copy")).unwrap();
-    fs::rename(folder.path().join("copy"), path("replaced")).unwrap();
-    fs::OpenOptions::new().write(true).open(path("short")).unwrap().set_len(4096).unwrap();
-    let detach = |name: &str| ask(&config, &Request::Detach { name: name.to_owned() });
-    for (name, told) in [("gone", "removed it"), ("replaced", "put another file"), ("short", "cut it short")] {
-        let error = detach(name).unwrap_err().to_string();
-        assert!(error.contains(told), "{name}: {error}");
-    }
-    serving.look();
-    let troubles: Vec<_> = status(&config).volumes.into_iter().map(|volume| volume.trouble.is_some()).collect();
-    assert_eq!(troubles, [true, true, true, false]);
-    assert_eq!(detach("well").unwrap(), Reply::Done {});
-    assert!(serving.stop().is_err(), "it is told that some had stopped");
+    assert!(now.prefetch.wanted_bytes == 0 && now.prefetch.used < 0.9, "nothing more is worth it: {now:?}");
 }

@@ -1,18 +1,18 @@
 //! `ishigaki volume`: volumes over a fast and a slow device, for virtual machines and programs. The service itself is `ishigaki-volume-service`; what it
 //! does is asked by its control socket, and done here where none runs.
 //!
-//! [`agent`] runs in a guest, [`pool`] makes a pool, [`serve`] is the service, [`asked`] what volumes come and go by, [`status`] what there is.
+//! [`agent`] runs in a guest, [`pool`] makes a pool, [`serve`] is the service, [`asked`] what volumes come and go by, [`status`] what there is, [`values`] what arguments may be.
 
 mod agent;
 mod asked;
 mod pool;
 mod serve;
 mod status;
+mod values;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use ishigaki_base::ByteSize;
 use ishigaki_volume_service::{Config, Error, Reply, Request, ask};
 
 use crate::failure::Failure;
@@ -128,9 +128,4 @@ fn refused(error: Error) -> Failure {
 
 fn another() -> Failure {
     Failure::invalid("the service has answered another question")
-}
-
-/// A number of bytes as an argument.
-fn parse_size(text: &str) -> Result<ByteSize, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number of bytes, as in 512MiB or 100GiB"))
 }

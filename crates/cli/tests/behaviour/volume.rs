@@ -30,6 +30,12 @@ fn a_pool_is_made_served_and_asked_by_command_and_served_again_after_a_kill() {
         "map = \"map\"\nfast = \"flash/fast\"\nslow = \"disk\"\nsockets = \"sockets\"\nlog = \"1MiB\"\n",
     )
     .expect("written");
+    let refused = volume(&folder.path().join("nowhere.toml"), &["status"]).fails_with(1);
+    assert!(
+        refused.stderr.contains("there is no such file") && refused.stderr.contains("--config"),
+        "{}",
+        refused.stderr
+    );
     let refused = volume(&config, &["serve"]).fails_with(1);
     assert!(refused.stderr.contains("ishigaki volume pool create"), "{}", refused.stderr);
     let made = volume(&config, &["pool", "create", "--fast-size", "8MiB"]).succeeds();
@@ -62,4 +68,37 @@ fn a_pool_is_made_served_and_asked_by_command_and_served_again_after_a_kill() {
     running.terminate();
     assert!(running.ends().stdout.contains("\"ended\":true"));
     assert!(!socket.exists() && !folder.path().join("disk/orders").exists());
+}
+
+#[test]
+fn a_value_that_can_not_be_is_an_error_of_the_command_line() {
+    let folder = database();
+    let config = folder.path().join("volumes.toml");
+    fs::write(&config, "map = \"map\"\nfast = \"fast\"\nslow = \"disk\"\n").expect("written");
+    for (arguments, words) in [
+        (&["create", "a", "--size", "4MiB", "--mode", "x"][..], "write-back, write-through or read-only, not `x`"),
+        (&["attach", "a", "--mode", "writeback"], "not `writeback`"),
+        (&["create", "a", "--size", "4097"], "whole blocks of 4 KiB"),
+        (&["resize", "a", "--size", "0"], "whole blocks of 4 KiB"),
+        (&["create", "a", "--size", "much"], "no number of bytes"),
+        (&["create", "a/b", "--size", "4MiB"], "without a path"),
+        (&["pin", ""], "needs a name"),
+        (&["pool", "create", "--fast-size", "1MiB"], "two chunks of 1.0 MiB at least"),
+        (&["status", "--watch", "0"], "give 0.1 or more"),
+        (&["pool", "status", "--watch", "0"], "give 0.1 or more"),
+        (&["status", "--watch", "soon"], "no number of seconds"),
+    ] {
+        let refused = volume(&config, arguments).fails_with(2);
+        assert!(refused.stderr.contains(words), "{arguments:?}: {}", refused.stderr);
+    }
+    for to in ["nowhere", "host:0", ":9118"] {
+        let agent = ["volume", "agent", "--volume", "a", "--token-file", "token", "/", "--to", to];
+        let refused = Program::new().args(agent).fails_with(2);
+        assert!(refused.stderr.contains("HOST:PORT"), "{to}: {}", refused.stderr);
+    }
+    for status in [&["log", "status", "--data", "x"], &["migrate", "status", "--to", "x"]] {
+        let refused = Program::new().args(status).args(["--watch", "0"]).fails_with(2);
+        assert!(refused.stderr.contains("give 0.1 or more"), "{status:?}: {}", refused.stderr);
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing was made");
 }

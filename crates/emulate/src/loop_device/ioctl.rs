@@ -6,14 +6,18 @@ use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Result;
-use rustix::ioctl::{Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl};
+use rustix::ioctl::{Getter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl};
 
 const CLEAR: Opcode = 0x4C01;
+const GET_STATUS: Opcode = 0x4C05;
 const CONFIGURE: Opcode = 0x4C0A;
 const GET_FREE: Opcode = 0x4C82;
 
 /// Reads and writes go past the page cache of the file.
 const DIRECT: u32 = 16;
+
+/// What a device is told of its file, and tells again.
+pub(super) type Name = [[u8; 32]; 2];
 
 /// `struct loop_info64`.
 #[repr(C)]
@@ -28,7 +32,7 @@ struct Info {
     encrypt_type: u32,
     encrypt_key_size: u32,
     flags: u32,
-    file_name: [[u8; 32]; 2],
+    file_name: Name,
     crypt_name: [[u8; 32]; 2],
     encrypt_key: [u8; 32],
     init: [u64; 2],
@@ -73,16 +77,22 @@ pub(super) fn free_device(control: BorrowedFd<'_>) -> Result<i32> {
     unsafe { ioctl(control, GetFree) }
 }
 
-/// Attaches a file that was opened for direct I/O, in blocks of that many bytes.
-pub(super) fn configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_size: u32) -> Result<()> {
+/// Attaches a file that was opened for direct I/O, in blocks of that many bytes. The driver keeps the name, whose last byte is zero.
+pub(super) fn configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_size: u32, name: Name) -> Result<()> {
     let config = Config {
         file: file.as_raw_fd().cast_unsigned(),
         block_size,
-        info: Info { flags: DIRECT, ..Info::default() },
+        info: Info { flags: DIRECT, file_name: name, ..Info::default() },
         reserved: [0; 8],
     };
     // SAFETY: the driver reads a `struct loop_config`, which this is, and keeps no pointer to it.
     unsafe { ioctl(device, Setter::<CONFIGURE, Config>::new(config)) }
+}
+
+/// The name that was given with the file.
+pub(super) fn name(device: BorrowedFd<'_>) -> Result<Name> {
+    // SAFETY: the driver writes a `struct loop_info64`, which this is; all its bytes may have any value.
+    unsafe { ioctl(device, Getter::<GET_STATUS, Info>::new()) }.map(|info: Info| info.file_name)
 }
 
 /// Detaches the file, or lets the device's last user do it.

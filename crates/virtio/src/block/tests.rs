@@ -1,5 +1,7 @@
 //! What a block device answers to requests that lie in a machine's memory, without a machine.
 
+use std::cell::Cell;
+
 use ishigaki_device::{Directory, MemoryDirectory};
 use virtio_queue::desc::RawDescriptor;
 use virtio_queue::desc::split::Descriptor;
@@ -24,6 +26,8 @@ const WRITES: u16 = 2;
 struct Guest {
     block: Block,
     memory: Memory,
+    /// Whether the last request was.
+    was_quick: Cell<bool>,
 }
 
 impl Guest {
@@ -32,7 +36,7 @@ impl Guest {
         let block = Block::new(device, "a volume with a long name", 1, Some(1));
         block.taken_features(FLUSH);
         let memory = Memory::new(GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).unwrap());
-        Self { block, memory }
+        Self { block, memory, was_quick: Cell::new(false) }
     }
 
     /// Asks with these buffers after the head: where they begin, their lengths, and whether the device writes to them. The length that is told, and the answer.
@@ -52,6 +56,7 @@ impl Guest {
         let mut queue: Queue = rings.create_queue().unwrap();
         let chain: Chain = queue.iter(self.memory.memory()).unwrap().next().unwrap();
         let told = self.block.answer(&chain, When::Serving)?;
+        self.was_quick.set(self.block.is_quick(&chain));
         let mut answer = [0];
         guard.read_slice(&mut answer, ANSWERED).unwrap();
         Some((told, answer[0]))
@@ -167,4 +172,29 @@ fn its_name_and_its_size_are_told() {
     assert_eq!(config[..8], (LENGTH / 512).to_le_bytes());
     assert_eq!(config[20..24], 512_u32.to_le_bytes());
     assert_eq!(config[34..36], 1_u16.to_le_bytes());
+}
+
+#[test]
+fn what_needs_nothing_slow_is_known_by_its_place_and_by_what_it_is() {
+    let mut guest = Guest::new();
+    guest.ask(asked::READ, 0, 4096, true);
+    assert!(!guest.was_quick.get(), "nothing is known of the device");
+    guest.block = guest.block.quick_where(|offset, length, access| {
+        offset + length <= 64 << 10 && (access == Access::Read || length == 4096)
+    });
+    let is_quick = |kind, sector, length, writes| {
+        guest.ask(kind, sector, length, writes);
+        guest.was_quick.get()
+    };
+    assert!(is_quick(asked::READ, 8, 4096, true));
+    assert!(is_quick(asked::READ, 0, 64 << 10, true));
+    assert!(!is_quick(asked::READ, 8, 64 << 10, true), "a part of it is elsewhere");
+    assert!(is_quick(asked::WRITE, 8, 4096, false));
+    assert!(!is_quick(asked::WRITE, 8, 8192, false));
+    assert!(!is_quick(asked::READ, u64::MAX / 2, 4096, true));
+    guest.ask_with(asked::FLUSH, 0, &[(ANSWERED, 1, true)]);
+    assert!(!guest.was_quick.get());
+    guest.block.taken_features(0);
+    guest.ask(asked::WRITE, 8, 4096, false);
+    assert!(!guest.was_quick.get(), "it has to be durable");
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use ishigaki_volume_service::agent::{Error, Gathered, Message, Rate, Server, gather, send};
 use serde_json::json;
 
+use super::values;
 use crate::commands::ends::{Ends, say};
 use crate::commands::parse_seconds;
 use crate::failure::{EXIT_CODES, Failure};
@@ -42,11 +43,11 @@ pub(super) struct Arguments {
     directories: Vec<PathBuf>,
 
     /// Where the host listens: `agents` in the configuration there
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
     to: String,
 
     /// The volume's name on the host
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
     volume: String,
 
     /// A file with the volume's token
@@ -123,6 +124,9 @@ fn tell(
     told: &mut Gathered,
 ) -> Result<String, Error> {
     let gathered = gather(directories, names)?;
+    if let Some(first) = directories.first() {
+        gathered.check_volume(first, &arguments.volume)?;
+    }
     let work = match rate {
         Some(rate) => rate.look().unwrap_or_else(|error| {
             tracing::warn!("{error}");

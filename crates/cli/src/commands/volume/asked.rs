@@ -7,7 +7,7 @@ use ishigaki_base::ByteSize;
 use ishigaki_volume_service::{Kind, Made, Reply, Request};
 use serde_json::json;
 
-use super::{Which, another, parse_size};
+use super::{Which, another, values};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::size;
 
@@ -21,10 +21,11 @@ Examples:
 #[command(after_help = CREATE_EXAMPLES, after_long_help = format!("{CREATE_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Create {
     /// Its name, and that of its file on the slow device
+    #[arg(value_parser = values::name)]
     name: String,
 
     /// Its size, in whole blocks of 4 KiB; the space is reserved
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size_of_volume)]
     size: ByteSize,
 
     #[command(flatten)]
@@ -34,7 +35,7 @@ pub(super) struct Create {
 #[derive(Debug, Args)]
 struct How {
     /// What becomes of a write: write-back (to the fast device, and home later), write-through (to both), read-only (to the slow one; the fast one has what is read)
-    #[arg(long, value_name = "MODE", default_value = "write-back")]
+    #[arg(long, value_name = "MODE", default_value = "write-back", value_parser = values::mode)]
     mode: String,
 
     #[command(flatten)]
@@ -58,6 +59,7 @@ Examples:
 #[command(after_help = ATTACH_EXAMPLES, after_long_help = format!("{ATTACH_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Attach {
     /// The file's name
+    #[arg(value_parser = values::name)]
     name: String,
 
     #[command(flatten)]
@@ -100,10 +102,11 @@ Examples:
 #[command(after_help = RESIZE_EXAMPLES, after_long_help = format!("{RESIZE_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Resize {
     /// The volume
+    #[arg(value_parser = values::name)]
     name: String,
 
     /// Its size from then on, in whole blocks of 4 KiB; the space is reserved
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size_of_volume)]
     size: ByteSize,
 
     #[command(flatten)]
@@ -125,6 +128,7 @@ Examples:
 #[command(after_help = DETACH_EXAMPLES, after_long_help = format!("{DETACH_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Detach {
     /// The volume
+    #[arg(value_parser = values::name)]
     name: String,
 
     #[command(flatten)]
@@ -165,6 +169,7 @@ Examples:
 #[command(after_help = REMOVE_EXAMPLES, after_long_help = format!("{REMOVE_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Remove {
     /// The volume
+    #[arg(value_parser = values::name)]
     name: String,
 
     /// Say that what is in it is not needed any more
@@ -188,6 +193,7 @@ Examples:
 #[command(after_help = TOKEN_EXAMPLES, after_long_help = format!("{TOKEN_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Token {
     /// The volume
+    #[arg(value_parser = values::name)]
     name: String,
 
     #[command(flatten)]
@@ -229,6 +235,7 @@ Examples:
 #[command(after_help = PIN_EXAMPLES, after_long_help = format!("{PIN_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Pin {
     /// The volume
+    #[arg(value_parser = values::name)]
     name: String,
 
     #[command(flatten)]
@@ -249,6 +256,7 @@ Examples:
 #[command(after_help = UNPIN_EXAMPLES, after_long_help = format!("{UNPIN_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Unpin {
     /// The volume
+    #[arg(value_parser = values::name)]
     name: String,
 
     #[command(flatten)]
@@ -256,5 +264,5 @@ pub(super) struct Unpin {
 }
 
 pub(super) fn unpin(Unpin { name, told }: &Unpin) -> Result<(), Failure> {
-    told.done(&Request::Pin { name: name.clone(), pinned: false }, &format!("{name} is not pinned any more."))
+    told.done(&Request::Pin { name: name.clone(), pinned: false }, &format!("{name} is not pinned."))
 }

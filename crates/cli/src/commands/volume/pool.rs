@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use ishigaki_base::ByteSize;
 use ishigaki_volume_service::make;
 
-use super::{Which, parse_size, refused, status};
+use super::{Which, refused, status, values};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{counted, size};
 
@@ -34,7 +34,7 @@ pub(super) struct Create {
     which: Which,
 
     /// Make the file of the fast device, all its space reserved
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     fast_size: Option<ByteSize>,
 
     /// Print one JSON object, as `status` does
@@ -50,7 +50,14 @@ pub(super) fn run(command: Command) -> Result<(), Failure> {
 }
 
 fn create(arguments: &Create) -> Result<(), Failure> {
-    let status = make(&arguments.which.config()?, arguments.fast_size).map_err(refused)?;
+    let config = arguments.which.config()?;
+    let chunk = config.settings.chunk;
+    if let Some(few) = arguments.fast_size.filter(|size| size.0 < 2 * chunk.0) {
+        let reason =
+            format!("--fast-size {few}: the fast device takes two chunks of {chunk} at least, and is of use with many");
+        return Err(Failure::usage(reason));
+    }
+    let status = make(&config, arguments.fast_size).map_err(refused)?;
     if arguments.json {
         return Ok(writeln!(io::stdout(), "{}", status::json(&status)?)?);
     }

@@ -8,7 +8,7 @@ use ishigaki_base::ErrorKind;
 use ishigaki_volume_service::{Reply, Request, Status, VolumeStatus, ask};
 
 use super::{Which, another, refused};
-use crate::commands::{parse_seconds, watching};
+use crate::commands::watching;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, seconds, size};
 
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     which: Which,
 
     /// Ask again and again, every second or so often
-    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", value_parser = watching::parse_interval)]
     watch: Option<Duration>,
 
     /// Print one JSON object; sizes are bytes, times are seconds
@@ -82,9 +82,12 @@ fn write_text(text: &mut String, status: &Status, before: Option<&Status>) -> st
     }
     let prefetch = &status.prefetch;
     if status.is_served {
-        let (share, brought) = (prefetch.share * 100.0, size(prefetch.brought_bytes));
-        let wanted = size(prefetch.wanted * status.chunk);
-        writeln!(text, "prefetch {share:.0} % of the time; {brought} brought, {wanted} wanted")?;
+        let [most, used] = [prefetch.share, prefetch.used].map(|share| share * 100.0);
+        let [brought, wanted] = [prefetch.brought_bytes, prefetch.wanted_bytes].map(size);
+        writeln!(text, "prefetch {used:.0} % of the time, {most:.0} % at most; {brought} brought, {wanted} wanted")?;
+    }
+    if let Some(memory) = &status.memory {
+        writeln!(text, "memory   {}", memory.display())?;
     }
     if let Some(address) = &status.agents {
         writeln!(text, "agents   {address}")?;

@@ -1,0 +1,151 @@
+//! Questions to a file system that may not answer: one of the network whose server is down, for example. The call does not return then, so it is made by a thread of its own, and
+//! waited for only for a while.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// How long a file system may take to answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same for the others, once one has not.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// What a question has as its answer. One that takes longer is left to its thread.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::TimedOut`] for that; where there is no thread, or it has panicked.
+pub(crate) fn answered<T: Send + 'static>(
+    patience: Duration,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (told, heard) = channel();
+    let work = move || {
+        // It may not be waited for any more.
+        let _ = told.send(question());
+    };
+    Builder::new().name("volume-question".to_owned()).spawn(work)?;
+    heard.recv_timeout(patience).map_err(|error| match error {
+        RecvTimeoutError::Timeout => {
+            let reason = format!("its file system has not answered for {:.1} s; see to that", patience.as_secs_f64());
+            io::Error::new(io::ErrorKind::TimedOut, reason)
+        }
+        RecvTimeoutError::Disconnected => io::Error::other("the thread that asks its file system has panicked"),
+    })
+}
+
+/// The same question about several volumes, again and again. One whose file system has not answered is left out until it has.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// Volumes whose file system has not answered yet.
+    under_way: Arc<Mutex<BTreeSet<String>>>,
+    /// One asks at a time, so that nothing is left out that is being answered.
+    asking: Mutex<()>,
+}
+
+impl Questions {
+    /// The answers, of those volumes whose file systems have answered within `patience`.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        names: impl Iterator<Item = String>,
+        patience: Duration,
+        question: impl Fn(&str) -> T + Clone + Send + 'static,
+    ) -> Vec<(String, T)> {
+        let _one = self.asking.lock();
+        let (mut answers, mut patience) = (Vec::new(), patience);
+        let left_out = self.under_way.lock().clone();
+        let mut names: Vec<_> = names.filter(|name| !left_out.contains(name)).collect();
+        while !names.is_empty() {
+            let begun = answers.len();
+            if !self.ask_some(&names, patience, question.clone(), &mut answers) {
+                return answers;
+            }
+            names.drain(..answers.len() - begun);
+            if let Some(silent) = names.first() {
+                tracing::warn!(volume = silent, "the file system of a volume's file does not answer");
+                names.remove(0);
+                patience = patience.min(SHORT);
+            }
+        }
+        answers
+    }
+
+    /// Asks about one after the other, until one is not answered. Whether there was a thread to ask.
+    fn ask_some<T: Send + 'static>(
+        &self,
+        names: &[String],
+        patience: Duration,
+        question: impl Fn(&str) -> T + Send + 'static,
+        answers: &mut Vec<(String, T)>,
+    ) -> bool {
+        let (told, heard) = channel();
+        let (asked, under_way) = (names.to_vec(), self.under_way.clone());
+        let work = move || {
+            for name in asked {
+                under_way.lock().insert(name.clone());
+                let answer = question(&name);
+                under_way.lock().remove(&name);
+                if told.send((name, answer)).is_err() {
+                    // It was not waited for, and the others were asked about by another thread.
+                    return;
+                }
+            }
+        };
+        if let Err(error) = Builder::new().name("volume-question".to_owned()).spawn(work) {
+            tracing::warn!(%error, "there is no thread that looks at the files of volumes");
+            return false;
+        }
+        while let Ok(answer) = heard.recv_timeout(patience) {
+            answers.push(answer);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_does_not_answer_is_left_out_until_it_does() {
+        let questions = Questions::default();
+        let is_shut = Arc::new(Mutex::new(()));
+        let shut = is_shut.lock();
+        let of = is_shut.clone();
+        let question = move |name: &str| {
+            if name.starts_with("hangs") {
+                drop(of.lock());
+            }
+            name.len()
+        };
+        let ask = |patience| {
+            let names = ["a", "hangs", "bb", "hangs too", "ccc"].map(str::to_owned);
+            let answers = questions.ask(names.into_iter(), patience, question.clone());
+            answers.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(ask(Duration::from_millis(200)), ["a", "bb", "ccc"]);
+        let began = std::time::Instant::now();
+        assert_eq!(ask(Duration::from_mins(1)), ["a", "bb", "ccc"]);
+        assert!(began.elapsed() < Duration::from_secs(30), "they are waited for again");
+        drop(shut);
+        while ask(Duration::from_mins(1)).len() < 5 {
+            assert!(began.elapsed() < Duration::from_mins(1), "they answer, and are still left out");
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_not_answered_is_waited_for_for_a_while() {
+        assert_eq!(answered(PATIENCE, || 7).unwrap(), 7);
+        let (answer, hangs) = channel::<()>();
+        let error = answered(Duration::from_millis(50), move || hangs.recv()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(answer);
+        assert!(answered(PATIENCE, || panic!("as it is to")).is_err());
+    }
+}
