@@ -32,7 +32,6 @@ mod work;
 
 use std::cell::Cell;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,9 +245,7 @@ impl Running<'_> {
 
     /// The server has no tree of that name any more.
     fn remove(&self, name: &str) -> Result<()> {
-        let path = self.server.tree(name);
-        fs::remove_dir_all(&path).map_err(|source| io(&path, "removing a tree", source))?;
-        self.sync()
+        self.clear(&[&self.server.tree(name)])
     }
 
     /// What is the same in all lines about a tree.

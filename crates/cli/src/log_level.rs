@@ -1,6 +1,6 @@
 //! What the floors below say of their workings, on stderr.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
@@ -14,6 +14,10 @@ pub(crate) fn start(level: Option<String>) -> Result<(), Failure> {
     };
     let filter =
         EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("{origin} `{filter}`: {error}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .init();
     Ok(())
 }

@@ -69,7 +69,26 @@ impl Mount {
     /// Where something else is mounted, or the folder is not empty; also where a process keeps the device of a mount open and none
     /// answers for it, which is found out in some seconds.
     pub fn prepare(path: impl AsRef<Path>) -> Result<()> {
-        prepare_in_time(path.as_ref(), PATIENCE).map(drop)
+        in_time(path.as_ref(), PATIENCE, prepare).map(drop)
+    }
+
+    /// Whether a process that died has left something mounted on that folder.
+    ///
+    /// # Errors
+    ///
+    /// Where a process keeps the device of a mount open and none answers for it, which is found out in some seconds.
+    pub fn is_left(path: impl AsRef<Path>) -> Result<bool> {
+        in_time(path.as_ref(), PATIENCE, |path| Ok(is_dead(path)))
+    }
+
+    /// Takes away what a process that died has [left](Self::is_left).
+    ///
+    /// # Errors
+    ///
+    /// Where it can not be unmounted.
+    pub fn take_away_dead(path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        take_away_if_dead(path).map_err(|errno| not_unmounted(path, errno))
     }
 
     /// Mounts a file system on an empty folder.
@@ -91,7 +110,7 @@ impl Mount {
         F: FileSystem + Send + Sync + 'static,
     {
         let path = path.as_ref();
-        let (device, is_below) = match prepare_in_time(path, PATIENCE)? {
+        let (device, is_below) = match in_time(path, PATIENCE, prepare)? {
             Found::Empty => (session::mount(path, settings.name)?, false),
             Found::Dead => {
                 layers::keep_one(path, settings.name, is_dead);
@@ -287,11 +306,15 @@ enum Found {
     Dead,
 }
 
-/// [Prepares](prepare) in a thread of its own, which waits for as long as no process answers.
-fn prepare_in_time(path: &Path, patience: Duration) -> Result<Found> {
+/// Asks a folder in a thread of its own, which waits for as long as no process answers.
+fn in_time<T: Send + 'static>(
+    path: &Path,
+    patience: Duration,
+    ask: impl FnOnce(&Path) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let (tell, told) = mpsc::channel();
     let folder = path.to_owned();
-    let work = move || drop(tell.send(prepare(&folder)));
+    let work = move || drop(tell.send(ask(&folder)));
     let started = Builder::new().name("fuse-prepare".to_owned()).spawn(work);
     started.map_err(|cause| Error::Thread { path: path.to_owned(), cause })?;
     told.recv_timeout(patience).unwrap_or_else(|_| {
@@ -311,9 +334,7 @@ fn prepare(path: &Path) -> Result<Found> {
     if rustix::process::geteuid().is_root() && is_dead(path) {
         return Ok(Found::Dead);
     }
-    take_away_if_dead(path).map_err(|errno| {
-        refuse(format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})"))
-    })?;
+    take_away_if_dead(path).map_err(|errno| not_unmounted(path, errno))?;
     let is_fuse = || rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type == FUSE);
     if is_mounted_on(path) && is_fuse() {
         return Err(refuse("somebody serves it already".to_owned()));
@@ -323,6 +344,11 @@ fn prepare(path: &Path) -> Result<Found> {
         return Err(refuse("it is not empty; what is in it would not be seen any more".to_owned()));
     }
     Ok(Found::Empty)
+}
+
+fn not_unmounted(path: &Path, errno: Errno) -> Error {
+    let reason = format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})");
+    Error::Folder { path: path.to_owned(), reason }
 }
 
 /// Whether no process answers for what is mounted there.

@@ -90,6 +90,7 @@ impl Door {
         let fs = Arc::new(DoorFs::new(Volume::open(destination)?, arrivals, table.next_handle));
         fs.agree(table.agreed);
         fs.opens().take_over(table.records);
+        table.told.into_iter().for_each(|told| fs.nodes().take_told(told));
         for (identity, held) in table.orphans.into_iter().zip(handed.orphans) {
             fs.nodes().adopt(identity, held);
         }
@@ -113,7 +114,8 @@ impl Door {
         let (next_handle, records) = self.fs.opens().hand_over();
         let (identities, held): (Vec<_>, Vec<_>) = Nodes::orphans(self.fs.nodes()).into_iter().unzip();
         let orphans = held.iter().map(|held| held.try_clone()).collect::<std::io::Result<Vec<_>>>()?;
-        let table = Table { next_handle, agreed: self.fs.agreed(), records, orphans: identities };
+        let table =
+            Table { next_handle, agreed: self.fs.agreed(), records, orphans: identities, told: self.fs.nodes().told() };
         Ok(Handed { device, table: table.write(), orphans })
     }
 

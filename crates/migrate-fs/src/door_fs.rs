@@ -25,7 +25,7 @@ use std::time::Duration;
 use fuse_backend_rs::api::filesystem::Entry;
 use ishigaki_fuse::{Connection, waiting};
 use ishigaki_migrate::source::Cancel;
-use rustix::fs::{FileType, OFlags, Statx};
+use rustix::fs::{FileType, OFlags, Statx, StatxTimestamp};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -48,6 +48,9 @@ const SOON: Duration = Duration::from_secs(1);
 /// For how long of a file that was just made and may be mapped. The kernel hears nothing of writes to a mapping; it only
 /// needs the mode once more to open the file.
 const AT_ONCE: Duration = Duration::from_millis(10);
+
+/// Nanoseconds in a second.
+const BILLION: i64 = 1_000_000_000;
 
 /// Directories that are held open.
 const DIRECTORIES: usize = 256;
@@ -283,11 +286,26 @@ impl DoorFs {
             let place = Place { number: identity.number, held: Held::Opened(self.volume.place(identity)?) };
             self.seen(&place, found)?
         };
-        let entry = self.entry(identity, &found);
-        if entry.inode != ROOT {
+        if self.node_of(identity) != ROOT {
             self.nodes.give(identity);
         }
-        Ok(entry)
+        let found = self.steady(self.node_of(identity), found);
+        Ok(self.entry(identity, &found))
+    }
+
+    /// Has programs see one time of change for as long as none of them changes the object. What the engine brings, and its marks, change an object, too: a
+    /// program that looks whether a file changes while it reads it, as `tar` does, would take every file for changed that comes because it is read.
+    ///
+    /// Not of a file that is whole: the kernel may write it by itself, of which nothing is heard here.
+    fn steady(&self, node: u64, mut found: Statx) -> Statx {
+        let is_kept = || is_directory(&found) || !(self.was_whole(node, None) || self.opens.is_passed_through(node));
+        if !self.arrivals.is_over() && is_kept() {
+            self.nodes.tells_change(node, nanoseconds(&found.stx_ctime));
+        }
+        if let Some(told) = self.nodes.told_change(node) {
+            set_nanoseconds(&mut found.stx_ctime, told);
+        }
+        found
     }
 
     fn entry(&self, identity: Identity, found: &Statx) -> Entry {
@@ -326,6 +344,15 @@ impl std::fmt::Debug for DoorFs {
 fn files_held() -> usize {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     FILES.min(usize::try_from(most / 4).unwrap_or(FILES))
+}
+
+/// Since 1970. What no 64 bits hold was not changed by programs of our days.
+fn nanoseconds(time: &StatxTimestamp) -> i64 {
+    time.tv_sec.saturating_mul(BILLION).saturating_add(time.tv_nsec.into())
+}
+
+fn set_nanoseconds(time: &mut StatxTimestamp, nanoseconds: i64) {
+    (time.tv_sec, time.tv_nsec) = (nanoseconds.div_euclid(BILLION), nanoseconds.rem_euclid(BILLION) as u32);
 }
 
 fn is_directory(found: &Statx) -> bool {

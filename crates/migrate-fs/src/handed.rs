@@ -3,19 +3,23 @@
 //! | bytes | what |
 //! |---|---|
 //! | 8 | `isgkdoor` |
-//! | 4 | version, 1 |
+//! | 4 | version, 2 |
 //! | 1, 1 | whether files are passed through; whether extended attributes are set in the longer form |
 //! | 8 | the next handle |
 //! | 4, then 25 each | records: node (8), opens passed through, served, for reading and writing (4 each), whether there is a number (1) and it (4) |
 //! | 4, then 16 each | orphans: inode number, generation |
+//! | 4, then 32 each | nodes of which programs were told a time of change: number, generation, how often the kernel has got it, that time in nanoseconds since 1970 |
 //!
 //! All numbers are little-endian.
 
+use crate::nodes::Told;
 use crate::opens::Record;
 use crate::volume::Identity;
 
 const MAGIC: &[u8; 8] = b"isgkdoor";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The oldest that is read: without nodes of which a time was told.
+const OLDEST: u32 = 1;
 
 /// What the next process must know.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +28,7 @@ pub(crate) struct Table {
     pub(crate) agreed: (bool, bool),
     pub(crate) records: Vec<(u64, Record)>,
     pub(crate) orphans: Vec<Identity>,
+    pub(crate) told: Vec<Told>,
 }
 
 impl Table {
@@ -46,6 +51,12 @@ impl Table {
             out.extend(orphan.number.to_le_bytes());
             out.extend(orphan.generation.to_le_bytes());
         }
+        out.extend((self.told.len() as u32).to_le_bytes());
+        for Told { identity, lookups, changed } in &self.told {
+            for number in [identity.number, identity.generation, *lookups, changed.cast_unsigned()] {
+                out.extend(number.to_le_bytes());
+            }
+        }
         out
     }
 
@@ -53,7 +64,8 @@ impl Table {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(MAGIC)?;
         let rest = &mut rest;
-        if word(rest)? != VERSION {
+        let version = word(rest)?;
+        if !(OLDEST..=VERSION).contains(&version) {
             return None;
         }
         let agreed = (flag(rest)?, flag(rest)?);
@@ -69,7 +81,13 @@ impl Table {
         for _ in 0..word(rest)? {
             orphans.push(Identity { number: long(rest)?, generation: long(rest)? });
         }
-        rest.is_empty().then_some(Self { next_handle, agreed, records, orphans })
+        let mut told = Vec::new();
+        let count = if version > OLDEST { word(rest)? } else { 0 };
+        for _ in 0..count {
+            let identity = Identity { number: long(rest)?, generation: long(rest)? };
+            told.push(Told { identity, lookups: long(rest)?, changed: long(rest)?.cast_signed() });
+        }
+        rest.is_empty().then_some(Self { next_handle, agreed, records, orphans, told })
     }
 }
 
@@ -107,6 +125,7 @@ mod tests {
             agreed: (true, false),
             records: vec![(12, record), (13, Record::of((0, 1, 0), None))],
             orphans: vec![Identity { number: 5, generation: 1 << 40 }],
+            told: vec![Told { identity: Identity { number: 6, generation: 7 }, lookups: 2, changed: -1 }],
         };
         let mut written = table.write();
         assert_eq!(Table::read(&written).as_ref(), Some(&table));
@@ -115,5 +134,20 @@ mod tests {
         }
         written.push(0);
         assert_eq!(Table::read(&written), None);
+    }
+
+    #[test]
+    fn what_an_older_program_has_written_is_read() {
+        let table = Table {
+            next_handle: 77,
+            agreed: (true, false),
+            records: Vec::new(),
+            orphans: vec![Identity { number: 5, generation: 1 << 40 }],
+            told: Vec::new(),
+        };
+        let mut written = table.write();
+        written.truncate(written.len() - 4);
+        written[MAGIC.len()] = 1;
+        assert_eq!(Table::read(&written), Some(table));
     }
 }

@@ -269,6 +269,11 @@ impl Opens {
         }
     }
 
+    /// Whether the kernel reads and writes the file itself for some program.
+    pub(crate) fn is_passed_through(&self, node: u64) -> bool {
+        self.records_of(node).lock().all.get(&node).is_some_and(|record| record.passed > 0)
+    }
+
     /// Whether a program may write the file by a mapping, of which the kernel tells nothing.
     pub(crate) fn may_be_mapped(&self, node: u64) -> bool {
         self.records_of(node).lock().all.get(&node).is_some_and(|record| record.mappers > 0)

@@ -14,7 +14,10 @@ use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate_fs::{Door, Migration};
-use rustix::fs::{FallocateFlags, XattrFlags, fallocate, getxattr, getxattr_query, listxattr, setxattr};
+use rustix::fs::{
+    CWD, FallocateFlags, RenameFlags, XattrFlags, fallocate, getxattr, getxattr_query, listxattr, renameat_with,
+    setxattr,
+};
 use stage::{can_open, folders, until};
 
 /// What Samba keeps of a file, and in its second byte of attributes, that the data is not here.
@@ -338,4 +341,125 @@ fn a_service_that_is_replaced_goes_on_with_the_migration() {
         let _ = fs::read(stage.folder.join("a/b/file-29")).unwrap();
         door.counts().passed > 0
     });
+}
+
+/// The time of change that a program sees.
+fn changed(path: &Path) -> (i64, i64) {
+    let metadata = fs::metadata(path).unwrap();
+    (metadata.ctime(), metadata.ctime_nsec())
+}
+
+/// Exchanges two names.
+fn rename(one: &Path, other: &Path) {
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+}
+
+#[test]
+fn what_comes_is_no_change_after_another_service_took_over_nor_at_the_end() {
+    if !can_open("what_comes_is_no_change_after_another_service_took_over_nor_at_the_end") {
+        return;
+    }
+    let mut stage = Migrating::new();
+    let all = ["a/b/file-29", "a/b/file-3", "a/b", ""].map(|path| stage.folder.join(path));
+    let before = all.each_ref().map(|path| changed(path));
+    assert!(fs::read(&all[0]).unwrap() == fs::read(stage.old.join("a/b/file-29")).unwrap());
+    let handed = stage.door.take().unwrap().hand_over().unwrap();
+    let door = Door::go_on(&stage.new, &stage.folder, stage.migration.clone(), handed).unwrap();
+    for path in &all[..2] {
+        let _ = fs::read(path).unwrap();
+    }
+    let later = || thread::sleep(std::time::Duration::from_millis(1100));
+    later();
+    assert_eq!(all.each_ref().map(|path| changed(path)), before, "bytes have come");
+    stage.finish();
+    later();
+    assert_eq!(all.each_ref().map(|path| changed(path)), before, "the migration has ended");
+    for path in &all {
+        fs::set_permissions(path, PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    let after = all.each_ref().map(|path| changed(path));
+    assert!(before.iter().zip(&after).all(|(before, after)| after > before), "{after:?} after {before:?}");
+    drop(door);
+}
+
+#[test]
+fn what_comes_is_no_change_to_programs_that_read_it_and_what_programs_do_is() {
+    if !can_open("what_comes_is_no_change_to_programs_that_read_it_and_what_programs_do_is") {
+        return;
+    }
+    let migrating = Migrating::new();
+    let (file, linked) = (migrating.folder.join("a/b/file-29"), migrating.folder.join("a/small"));
+    let directory = migrating.folder.join("a/b");
+    let all = [&file, &linked, &directory, &migrating.folder];
+    let before = all.map(|path| changed(path));
+    // Longer than the kernel believes what it was told.
+    let later = || thread::sleep(std::time::Duration::from_millis(1100));
+    let opened = File::open(&file).unwrap();
+    assert!(fs::read(&file).unwrap() == fs::read(migrating.old.join("a/b/file-29")).unwrap());
+    later();
+    assert_eq!(all.map(|path| changed(path)), before, "bytes have come");
+    migrating.crawl();
+    later();
+    assert_eq!(all.map(|path| changed(path)), before, "all has come, and is settled");
+    let metadata = opened.metadata().unwrap();
+    assert_eq!((metadata.ctime(), metadata.ctime_nsec()), before[0]);
+    drop(opened);
+
+    let mut last = before;
+    let mut is_told = |what: &str, which: usize, act: &dyn Fn()| {
+        act();
+        let now = all.map(|path| changed(path));
+        assert!(now[which] > last[which], "{what}: {now:?} after {last:?}");
+        later();
+        assert_eq!(all.map(|path| changed(path))[which], now[which], "{what}");
+        last = now;
+    };
+    is_told("a mode", 0, &|| fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap());
+    is_told("an attribute", 1, &|| setxattr(&linked, "user.new", b"value", XattrFlags::empty()).unwrap());
+    is_told("bytes", 0, &|| OpenOptions::new().append(true).open(&file).unwrap().write_all(b"more").unwrap());
+    is_told("a size", 1, &|| OpenOptions::new().write(true).open(&linked).unwrap().set_len(1).unwrap());
+    is_told("a name", 2, &|| fs::write(directory.join("made"), b"made").unwrap());
+    is_told("a name that goes", 2, &|| fs::remove_file(directory.join("made")).unwrap());
+    is_told("a link", 0, &|| fs::hard_link(&file, migrating.folder.join("link")).unwrap());
+    is_told("a link that goes", 0, &|| fs::remove_file(migrating.folder.join("link")).unwrap());
+    is_told("a link that is replaced", 1, &|| {
+        fs::write(migrating.folder.join("over"), b"over").unwrap();
+        fs::rename(migrating.folder.join("over"), migrating.folder.join("a/b/c/linked")).unwrap();
+    });
+    is_told("an exchange", 0, &|| {
+        rename(&file, &linked);
+        rename(&file, &linked);
+    });
+    is_told("a move", 2, &|| {
+        fs::rename(&directory, migrating.folder.join("moved")).unwrap();
+        fs::rename(migrating.folder.join("moved"), &directory).unwrap();
+    });
+    let moved = directory.join("moved");
+    is_told("a move", 0, &|| {
+        fs::rename(&file, &moved).unwrap();
+        fs::rename(&moved, &file).unwrap();
+    });
+
+    // One that is open for writing tells of each write, when it is whole as well.
+    let writer = OpenOptions::new().append(true).open(&file).unwrap();
+    for _ in 0..2 {
+        is_told("bytes", 0, &|| (&writer).write_all(b"more").unwrap());
+    }
+    let stub = migrating.place.path().join("at/a/b/file-28");
+    let made = migrating.folder.join("new");
+    let new = File::create(&made).unwrap();
+    for path in [&stub, &made] {
+        let writer = OpenOptions::new().write(true).open(path).unwrap();
+        let mut last = changed(path);
+        for place in 0..2 {
+            thread::sleep(std::time::Duration::from_millis(20));
+            writer.write_all_at(b"more", place * 10).unwrap();
+            later();
+            let now = changed(path);
+            assert!(now > last, "{}: {now:?} after {last:?}", path.display());
+            last = now;
+        }
+    }
+    drop(new);
+    migrating.finish();
 }

@@ -14,7 +14,9 @@ mod sources;
 use ishigaki_migrate::source::Cancel;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, Result};
+use self::sources::Asked;
+use crate::serving::opening::lock;
+use crate::{Config, Error, Result};
 
 pub use finding::{Finding, Severity};
 pub use sources::Opened;
@@ -43,32 +45,43 @@ impl Check {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`](crate::Error::Setting) if the configuration itself can not be; [`Error::Cancelled`](crate::Error::Cancelled).
+    /// [`Error::Setting`] if the configuration itself can not be; [`Error::Cancelled`].
     pub fn run(config: &Config, cancel: &Cancel) -> Result<Self> {
-        Self::open(config, cancel).map(|(check, _)| check)
+        Self::look(config, Asked::All, cancel).map(|(check, _)| check)
     }
 
-    /// The same, and the sources that were opened, for the service that begins next.
+    /// The same for a service that begins next, with the sources that were opened. Those with which the migration goes on are not asked: they may
+    /// be away, and what is here is served at once.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// As [`run`](Self::run); [`Error::InUse`].
     pub fn open(config: &Config, cancel: &Cancel) -> Result<(Self, Opened)> {
         config.validate()?;
-        let mut findings = Vec::new();
-        let opened = sources::look(config, cancel, &mut findings)?;
-        destination::look(config, &mut findings);
-        room::look(config, &mut findings);
-        mount::look(config, &mut findings);
-        findings.sort_by_key(|finding| finding.severity);
-        Ok((Self { findings }, opened))
+        // What another service shows is no trouble of the folder's.
+        if let Err(error @ Error::InUse(_)) = lock(config) {
+            return Err(error);
+        }
+        Self::look(config, Asked::New, cancel)
+    }
+
+    fn look(config: &Config, asked: Asked, cancel: &Cancel) -> Result<(Self, Opened)> {
+        config.validate()?;
+        let (mut check, opened) = Self::of_sides(config, asked, cancel)?;
+        mount::look(config, &mut check.findings);
+        check.findings.sort_by_key(|finding| finding.severity);
+        Ok((check, opened))
     }
 
     /// The same, of all but the folder: nothing is to be served yet.
     pub(crate) fn ahead(config: &Config, cancel: &Cancel) -> Result<(Self, Opened)> {
         config.validate_sides()?;
+        Self::of_sides(config, Asked::All, cancel)
+    }
+
+    fn of_sides(config: &Config, asked: Asked, cancel: &Cancel) -> Result<(Self, Opened)> {
         let mut findings = Vec::new();
-        let opened = sources::look(config, cancel, &mut findings)?;
+        let opened = sources::look(config, asked, cancel, &mut findings)?;
         destination::look(config, &mut findings);
         room::look(config, &mut findings);
         findings.sort_by_key(|finding| finding.severity);

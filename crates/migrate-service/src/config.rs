@@ -11,7 +11,6 @@ mod values;
 mod windows;
 mod written;
 
-use std::net::ToSocketAddrs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::{Error, Result};
 pub use ids::IdMap;
 pub use origin::{From, SourceConfig};
 pub(crate) use values::check_first;
-pub use values::{bandwidth, depth, duration, parallel, passes};
+pub use values::{bandwidth, depth, duration, metrics, parallel, passes};
 pub use windows::{Minute, Windows};
 
 /// The most requests of the crawler under way at a time.
@@ -146,8 +145,7 @@ impl Config {
             values::check_first(path)?;
         }
         if let Some(address) = &self.metrics {
-            let found = address.to_socket_addrs();
-            found.map_err(|cause| Error::Metrics { address: address.clone(), cause })?;
+            values::check_metrics(address)?;
         }
         Ok(())
     }

@@ -154,6 +154,7 @@ fn connect(to: &Path) -> io::Result<UnixStream> {
 /// Why nothing can be asked there.
 fn unreachable_by(to: &Path, cause: io::Error) -> Error {
     match cause.kind() {
+        io::ErrorKind::NotFound if to.is_dir() && !to.join(HIDDEN).exists() => Error::NoMigration(to.to_owned()),
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::NotServed(to.to_owned()),
         io::ErrorKind::PermissionDenied => Error::Forbidden(to.to_owned()),
         _ => failed(to)(cause),
@@ -177,7 +178,7 @@ pub(crate) fn say(mut stream: &UnixStream, reply: &Reply) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// [`Error::NotServed`] where none does, [`Error::Refused`] with its reason, [`Error::Answer`] where it does not answer.
+/// [`Error::NotServed`] and [`Error::NoMigration`] where none does, [`Error::Refused`] with its reason, [`Error::Answer`] where it does not answer.
 pub fn ask(to: &Path, request: &Request) -> Result<Reply> {
     converse(to, request).map(|(_, reply)| reply)
 }

@@ -52,7 +52,10 @@ pub enum Error {
         cause: io::Error,
     },
     /// Another process migrates into that destination, or copies ahead.
-    #[error("{}: another service migrates into it, or `ishigaki migrate seed` copies into it; `ishigaki migrate status` asks a service", .0.display())]
+    #[error(
+        "{}: another service migrates into it, serves it though its migration is finished, or `ishigaki migrate seed` copies into it; `ishigaki migrate status` asks \
+         a service, `--takeover` takes its place while its migration lives, and one that is finished is ended by SIGTERM", .0.display()
+    )]
     InUse(PathBuf),
     /// The migration that the destination holds is another one.
     #[error("{}: it holds a migration from {found}, and not from {wanted}; start with the same sources, in the same order; new ones stand behind them", .to.display())]
@@ -81,6 +84,9 @@ pub enum Error {
     /// No service answers for that destination.
     #[error("{}: no service migrates into it; `ishigaki migrate serve` starts one", .0.display())]
     NotServed(PathBuf),
+    /// No migration is under way into that destination, so no service can be asked.
+    #[error("{}: no migration is under way into it: it is finished, or has not begun", .0.display())]
+    NoMigration(PathBuf),
     /// The control socket is root's.
     #[error("{}: only root may ask the service of a migration", .0.display())]
     Forbidden(PathBuf),
@@ -148,6 +154,7 @@ impl Error {
             | Self::Setting { .. }
             | Self::OtherSources { .. }
             | Self::AtWork(_)
+            | Self::NoMigration(_)
             | Self::NoConflict(_)
             | Self::Moved { .. }
             | Self::Forbidden(_) => ErrorKind::Invalid,

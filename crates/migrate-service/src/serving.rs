@@ -126,7 +126,7 @@ impl Serving {
         // New sources are waited for before clients have to wait.
         let opening = Opening::of(config, Opened::default(), cancel)?;
         let (heading, inheritance, predecessor) = match takeover::take(config) {
-            Err(error @ (Error::NotServed(_) | Error::HandOver { is_torn: true, .. })) => {
+            Err(error @ (Error::NotServed(_) | Error::NoMigration(_) | Error::HandOver { is_torn: true, .. })) => {
                 // A service that lives has the lock, whatever it has said.
                 return match lock(config) {
                     Ok(_) => Ok(None),

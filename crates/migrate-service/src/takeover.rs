@@ -114,7 +114,7 @@ impl Predecessor {
 ///
 /// # Errors
 ///
-/// [`Error::NotServed`] where none does, and its reason if it refuses. It goes on then, and after any other error as soon as the predecessor
+/// [`Error::NotServed`] and [`Error::NoMigration`] where none does, and its reason if it refuses. It goes on then, and after any other error as soon as the predecessor
 /// is dropped.
 pub(crate) fn take(config: &Config) -> Result<(Heading, Inheritance, Predecessor)> {
     let (stream, reply) = match control::converse(&config.to, &Request::HandOver {}) {

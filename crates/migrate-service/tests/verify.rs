@@ -249,4 +249,22 @@ fn a_name_that_the_migration_keeps_for_itself_is_told_and_is_no_difference() {
     let found: Vec<_> = left_out.iter().map(|it| (it.path.as_str(), it.kind, it.source.as_str())).collect();
     assert_eq!(found, [(".ishigaki-migrate", Kind::LeftOut, "directory")]);
     assert_eq!(pair.differences(), []);
+    // It is the migration's while there is one.
+    fs::remove_dir_all(pair.old.join(".ishigaki-migrate")).unwrap();
+    pair.differs(".ishigaki-migrate", Kind::OnlyHere);
+    fs::write(pair.new.join(".ishigaki-migrate/state"), b"begun 00001\n").unwrap();
+    assert_eq!(pair.differences(), []);
+}
+
+#[test]
+fn an_attribute_with_the_name_of_the_migrations_own_is_told_and_is_no_difference() {
+    let pair = pair();
+    if let Err(error) = setxattr(pair.old.join("a/file"), "trusted.ishigaki.stub", b"x", XattrFlags::empty()) {
+        eprintln!("SKIPPED: an_attribute_with_the_name_of_the_migrations_own_is_told_and_is_no_difference: {error}");
+        return;
+    }
+    let report = pair.verify();
+    assert!(report.is_equal(), "{report:?}");
+    let found: Vec<_> = report.left_out.iter().map(|it| (it.path.as_str(), it.kind, it.source.as_str())).collect();
+    assert_eq!(found, [("a/file", Kind::LeftOut, "attribute trusted.ishigaki.stub")]);
 }

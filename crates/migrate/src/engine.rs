@@ -92,7 +92,7 @@ pub use conflict::{AtSource, Resolution};
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};
-pub use hidden::{AHEAD, HIDDEN};
+pub use hidden::{AHEAD, HIDDEN, STATE};
 #[cfg(fuzzing)]
 pub use log::fuzz;
 pub use progress::{Problem, Progress};

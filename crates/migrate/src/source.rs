@@ -34,6 +34,7 @@ use std::time::Duration;
 pub use attributes::{Attributes, Extras, FileType, Owner, Stamp, Timestamp};
 pub use cancel::Cancel;
 pub use error::{Error, ErrorKind, Result};
+pub(crate) use spread::spread;
 
 /// A call that takes longer waits for something far away, or for a disk: others could be under way meanwhile.
 pub(crate) const NEAR: Duration = Duration::from_millis(2);
@@ -72,6 +73,9 @@ pub struct Capabilities {
     /// Requests that it is worth to have under way at a time.
     pub parallel: usize,
 }
+
+/// What takes requests of its own, and what the object said of itself behind that.
+pub type ToldExtras = (Extras, Option<Attributes>);
 
 /// A server or directory that is read.
 ///
@@ -118,6 +122,20 @@ pub trait Source: Send + Sync {
     /// for each, in order.
     fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
         objects.iter().map(|(object, _)| self.extras(object, cancel)).collect()
+    }
+
+    /// [`extras`](Self::extras), and what the object says of itself behind that, where the protocol tells both at once.
+    ///
+    /// # Errors
+    ///
+    /// Those of `extras`.
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
+        Ok((self.extras(object, cancel)?, None))
+    }
+
+    /// [`extras_of`](Self::extras_of), and what each object says of itself behind that, where the protocol tells both at once.
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
+        self.extras_of(objects, cancel).into_iter().map(|extras| Ok((extras?, None))).collect()
     }
 
     /// Reads a file from `offset` on until the buffer is full or the file ends; how many bytes were read.

@@ -8,36 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use door::{BLOCK, Door, Model, Op, add_far_below, draw_source, no_trace, settings};
+use door::{BLOCK, Door, Model, Op, UNIT, add_far_below, bytes, draw_source, no_trace, settings, with_file};
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::destination::{CAPABILITIES, Destination, Make};
-use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Passes, Resolution, Settings};
+use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Passes, Settings};
 use ishigaki_migrate::source::simulated::Simulated as Source;
 use ishigaki_migrate::source::{
-    Attributes, Cancel, Capabilities, Entry, ErrorKind, Extras, FileType, Location, Result, Source as Seam, Timestamp,
+    Attributes, Cancel, Capabilities, Entry, ErrorKind, Extras, FileType, Location, Result, Source as Seam,
 };
-
-const UNIT: usize = 4 * BLOCK as usize;
-
-fn bytes(length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at / 100 % 251) as u8 + 1).collect()
-}
-
-fn with_file(data: Vec<u8>) -> (Source, Simulated, Door) {
-    let source = Source::new();
-    source.add(Path::new("file"), FileType::Regular, data);
-    let destination = Simulated::new();
-    let door = Door::open(&destination, &source).expect("begins");
-    (source, destination, door)
-}
-
-fn overwrite_at_source(source: &Source) {
-    source.change(Path::new("file"), |object| {
-        object.data.fill(0xee);
-        object.attributes.changed = Timestamp { seconds: 9_999, nanos: 0 };
-    });
-}
 
 /// A source whose reads are slow and counted.
 struct Slow {
@@ -148,93 +127,6 @@ fn a_block_that_was_written_in_part_is_not_told_as_written() {
 }
 
 #[test]
-fn a_file_that_changes_at_the_source_is_told_and_never_mixed() {
-    let (source, _, door) = with_file(bytes(3 * UNIT));
-    let file = door.find(Path::new("file")).expect("there");
-    let stub = door.engine.file(&file).expect("opens").expect("a stub");
-    stub.read_needed(0..1, &door.cancel).expect("reads");
-    overwrite_at_source(&source);
-    assert!(matches!(stub.read_needed(UNIT as u64..UNIT as u64 + 1, &door.cancel), Err(Error::Conflict(_))));
-    // What is here stays readable, and whole blocks can be written.
-    stub.read_needed(0..UNIT as u64, &door.cancel).expect("it is here");
-    let write = Op::Write("file".into(), UNIT as u64, vec![5; BLOCK as usize]);
-    door.perform(&write).expect("writes");
-    door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on with others");
-    let problems = door.engine.problems();
-    assert!(problems.len() == 1 && problems[0].conflict, "{problems:?}");
-    assert!(matches!(door.engine.finish(), Err(Error::Unfinished(path)) if path == Path::new("file")));
-    assert!(stub.is_in_conflict());
-
-    // Also in the next process.
-    drop(stub);
-    let door = Door::open(&door.destination, &source).expect("goes on");
-    let stub = door.engine.file(&file).expect("opens").expect("a stub");
-    assert!(stub.is_in_conflict());
-    stub.resolve(Resolution::KeepHere, &door.cancel).expect("keeps");
-    let mut want = bytes(3 * UNIT);
-    want[UNIT..UNIT + BLOCK as usize].fill(5);
-    want[UNIT + BLOCK as usize..].fill(0);
-    assert!(door.read(Path::new("file")).expect("reads") == want);
-    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
-    door.engine.finish().expect("nothing is missing");
-    no_trace(&door.destination);
-}
-
-#[test]
-fn the_sources_version_can_be_taken_in_a_conflict() {
-    let (source, _, door) = with_file(bytes(3 * UNIT));
-    let file = door.find(Path::new("file")).expect("there");
-    let stub = door.engine.file(&file).expect("opens").expect("a stub");
-    stub.read_needed(0..1, &door.cancel).expect("reads");
-    overwrite_at_source(&source);
-    stub.read_needed(0..u64::MAX, &door.cancel).expect_err("a conflict");
-    stub.resolve(Resolution::TakeSource, &door.cancel).expect("takes");
-    assert!(door.read(Path::new("file")).expect("reads") == vec![0xee; 3 * UNIT]);
-    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
-    door.engine.finish().expect("nothing is missing");
-}
-
-#[test]
-fn the_sources_version_is_whole_after_a_restart() {
-    let length = UNIT + 5;
-    let (source, _, door) = with_file(bytes(length));
-    let file = door.find(Path::new("file")).expect("there");
-    let stub = door.engine.file(&file).expect("opens").expect("a stub");
-    // The last block is here, in part.
-    stub.read_needed(UNIT as u64..length as u64, &door.cancel).expect("reads");
-    overwrite_at_source(&source);
-    stub.read_needed(0..u64::MAX, &door.cancel).expect_err("a conflict");
-    stub.resolve(Resolution::TakeSource, &door.cancel).expect("takes");
-    door.engine.settle().expect("settles");
-    drop(stub);
-    let destination = door.destination.clone();
-    drop(door);
-    let door = Door::open(&destination, &source).expect("goes on");
-    assert!(door.read(Path::new("file")).expect("reads") == vec![0xee; length]);
-}
-
-#[test]
-fn what_is_no_file_any_more_is_not_taken_for_one() {
-    for (file_type, kind) in [(FileType::Directory, "directory"), (FileType::Symlink, "symbolic link")] {
-        let (source, _, door) = with_file(bytes(3 * UNIT));
-        let file = door.find(Path::new("file")).expect("there");
-        let stub = door.engine.file(&file).expect("opens").expect("a stub");
-        stub.read_needed(0..1, &door.cancel).expect("reads");
-        source.remove(Path::new("file"));
-        source.add(Path::new("file"), file_type, Vec::new());
-        stub.read_needed(0..u64::MAX, &door.cancel).expect_err("a conflict");
-        let refused = stub.resolve(Resolution::TakeSource, &door.cancel).expect_err("no file");
-        assert!(refused.to_string().starts_with("file: it is no file"), "{refused}");
-        assert!(refused.to_string().contains(kind), "{refused}");
-        assert!(stub.is_in_conflict());
-        stub.resolve(Resolution::KeepHere, &door.cancel).expect("keeps");
-        let mut want = bytes(3 * UNIT);
-        want[UNIT..].fill(0);
-        assert!(door.read(Path::new("file")).expect("reads") == want);
-    }
-}
-
-#[test]
 fn an_absent_source_makes_readers_wait_until_it_is_back() {
     let (source, _, door) = with_file(bytes(100));
     door.find(Path::new("file")).expect("there");
@@ -249,6 +141,41 @@ fn an_absent_source_makes_readers_wait_until_it_is_back() {
         assert_eq!(reader.join().expect("ends"), bytes(100));
     });
     assert_eq!(door.engine.progress().waiting, 0);
+}
+
+#[test]
+fn a_source_that_makes_no_sense_at_all_is_waited_for() {
+    for kind in [ErrorKind::Broken, ErrorKind::Invalid, ErrorKind::Denied, ErrorKind::Gone] {
+        let (source, _, door) = with_file(bytes(3 * UNIT));
+        door.find(Path::new("file")).expect("there");
+        let nonsense = |fails| {
+            for path in ["", "file"] {
+                source.change(Path::new(path), |object| object.fails = fails);
+            }
+        };
+        nonsense(Some(kind));
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| door.read(Path::new("file")).expect("reads"));
+            let began = std::time::Instant::now();
+            while door.engine.absences().is_empty() {
+                if began.elapsed() > Duration::from_mins(1) || reader.is_finished() {
+                    // The reader would go on for ever.
+                    nonsense(None);
+                    panic!("it is not waited for: {kind:?}");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            nonsense(None);
+            assert!(reader.join().expect("ends") == bytes(3 * UNIT), "{kind:?}");
+        });
+    }
+    // Of one object alone it is told.
+    let (source, _, door) = with_file(bytes(3 * UNIT));
+    source.change(Path::new("file"), |object| object.fails = Some(ErrorKind::Broken));
+    let file = door.find(Path::new("file")).expect("there");
+    let stub = door.engine.file(&file).expect("opens").expect("a stub");
+    let refused = stub.read_needed(0..1, &door.cancel).expect_err("refused");
+    assert!(matches!(&refused, Error::Source { error, .. } if error.kind == ErrorKind::Broken), "{refused}");
 }
 
 #[test]

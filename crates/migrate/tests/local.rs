@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::Destination;
@@ -17,6 +18,7 @@ use ishigaki_migrate::destination::local::Local;
 use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Settings};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate::source::path::PathSource;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A file system in a file, mounted by a loop device.
 struct Mounted {
@@ -331,4 +333,51 @@ fn a_destination_that_was_full_holds_what_the_source_has() {
             Err(why) => println!("SKIPPED: {why}"),
         }
     }
+}
+
+/// Made in many directories, for [`files_that_come_faster_than_they_are_made_durable_do_not_take_all_descriptors`].
+const FILES: usize = 24_000;
+
+#[test]
+#[ignore = "takes minutes"]
+fn files_that_come_faster_than_they_are_made_durable_do_not_take_all_descriptors() {
+    if !is_root() {
+        return eprintln!("SKIPPED: it takes root");
+    }
+    // As the service does.
+    let limit = getrlimit(Resource::Nofile).maximum;
+    if limit.is_some_and(|limit| limit < 16_384) {
+        return eprintln!("SKIPPED: a process may have {limit:?} files open");
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).expect("raises the limit");
+    let folder = tempfile::tempdir().unwrap();
+    let [source, to] = ["source", "to"].map(|name| folder.path().join(name));
+    fs::create_dir(&to).unwrap();
+    for number in 0..FILES {
+        if number % 1_000 == 0 {
+            fs::create_dir_all(source.join((number / 1_000).to_string())).unwrap();
+        }
+        fs::write(source.join(format!("{}/{number}", number / 1_000)), b"small").unwrap();
+    }
+    let origin = Origin { source: Arc::new(PathSource::open(&source).unwrap()), at: PathBuf::new() };
+    let engine =
+        Engine::open(Local::open(&to).unwrap(), vec![origin], Settings::default(), &Cancel::new()).expect("begins");
+    let over = AtomicBool::new(false);
+    let most = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most = 0;
+            while !over.load(Ordering::Relaxed) {
+                most = most.max(fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));
+            }
+            most
+        });
+        let crawled = engine.crawl(&Crawl::default(), &Cancel::new());
+        over.store(true, Ordering::Relaxed);
+        let most = watch.join().unwrap();
+        crawled.expect("copies");
+        most
+    });
+    assert_eq!(engine.progress().whole, FILES as u64);
+    assert!(most < 13_000, "{most} descriptors were open");
+    engine.finish().expect("ends");
 }

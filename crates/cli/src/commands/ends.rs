@@ -33,7 +33,7 @@ pub(super) struct Ends {
     restart: Arc<AtomicBool>,
     /// SIGUSR1 has come.
     keep: Arc<AtomicBool>,
-    /// Whether one has come: work that begins afterwards is cancelled too.
+    /// One has come while work was done: that may have ended before it was cancelled, and what is done next ends at once.
     has_come: AtomicBool,
     /// How many more are told.
     told: Arc<AtomicUsize>,
@@ -91,8 +91,11 @@ impl Ends {
         Ok(Self { has_come: AtomicBool::new(false), signals, restart, keep, told })
     }
 
-    /// Waits until the next one comes.
+    /// Waits until the next one comes. One that came while [work](Self::cancelling) was done counts.
     pub(super) fn wait(&self) {
+        if self.has_come.load(Ordering::SeqCst) {
+            return;
+        }
         // The other side never ends; if it did, the process would be on its end.
         let _ = self.signals.recv();
     }
@@ -106,7 +109,7 @@ impl Ends {
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| work(&cancel));
             while !worker.is_finished() {
-                if self.wait_for(BRIEF) {
+                if self.comes_within(BRIEF) {
                     self.has_come.store(true, Ordering::SeqCst);
                     cancel.cancel();
                 }
@@ -116,8 +119,13 @@ impl Ends {
         })
     }
 
-    /// Waits so long at most; whether one has come.
+    /// Waits so long at most; whether one has come, which may have been while [work](Self::cancelling) was done.
     pub(super) fn wait_for(&self, time: Duration) -> bool {
+        self.has_come.load(Ordering::SeqCst) || self.comes_within(time)
+    }
+
+    /// Waits so long at most; whether one comes.
+    fn comes_within(&self, time: Duration) -> bool {
         !matches!(self.signals.recv_timeout(time), Err(RecvTimeoutError::Timeout))
     }
 

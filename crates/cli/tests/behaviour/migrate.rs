@@ -127,6 +127,7 @@ fn a_server_is_replaced_by_commands() {
 
     // Another service over the same destination is refused, and this one goes on.
     let again = site.of_both("serve").arg("--at").arg(&site.old).fails_with(1);
+    assert!(site.of_both("serve").arg("--at").arg(&site.at).fails_with(3).stderr.contains("another service"));
     assert!(again.stderr.contains("lie in each other"), "{}", again.stderr);
 
     site.command("throttle").args(["--bandwidth", "1GiB", "--parallel", "3"]).succeeds();
@@ -134,6 +135,8 @@ fn a_server_is_replaced_by_commands() {
     assert_eq!((&status["bandwidth"], &status["parallel"]), (&(1u64 << 30).into(), &3.into()));
     site.command("throttle").args(["--bandwidth", "none"]).succeeds();
     assert_eq!(site.status()["bandwidth"], Value::Null);
+    site.command("throttle").args(["--parallel", "4"]).succeeds();
+    site.command("throttle").args(["--parallel", "3"]).succeeds();
     site.command("throttle").fails_with(2);
     site.command("first").arg("docs/deep").succeeds();
     assert!(
@@ -192,6 +195,35 @@ fn a_killed_service_is_gone_on_with_over_its_dead_folder() {
 }
 
 /// What systemd hears next.
+/// A signal that comes while a service starts ends it as one that comes later does.
+#[test]
+fn a_signal_during_a_start_is_not_lost() {
+    if !can_mount("a_signal_during_a_start_is_not_lost") {
+        return;
+    }
+    let site = Site::new();
+    for step in 0..30 {
+        let mut service = site.of_both("serve").arg("--at").arg(&site.at).start();
+        std::thread::sleep(Duration::from_millis(4 * step));
+        service.terminate();
+        let began = Instant::now();
+        while !service.has_ended() {
+            if began.elapsed() > LONG {
+                service.kill();
+                panic!("it has not heard a signal that came {} ms after its start", 4 * step);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!is_mounted(&site.at), "{}", service.ends().stderr);
+    }
+}
+
+/// Whether anything is mounted there, be it dead.
+fn is_mounted(at: &Path) -> bool {
+    let all = fs::read_to_string("/proc/self/mounts").expect("the kernel tells");
+    all.lines().any(|line| line.split(' ').nth(1) == at.to_str())
+}
+
 fn heard(systemd: &UnixDatagram) -> String {
     let mut words = [0; 256];
     let length = systemd.recv(&mut words).expect("the service tells it");

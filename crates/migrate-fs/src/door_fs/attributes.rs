@@ -48,7 +48,7 @@ impl DoorFs {
         caller::any()?;
         let place = self.asked(node)?;
         let found = volume::attributes(&place)?;
-        let seen = self.seen(&place, found)?;
+        let seen = self.steady(node, self.seen(&place, found)?);
         Ok((seen, self.belief(node, &seen)))
     }
 
@@ -68,8 +68,9 @@ impl DoorFs {
             caller::root()?;
             self.change_extras(&place, || self.set_attributes(ctx, &place, new, valid))?;
         }
+        drop(self.nodes.changes(node));
         let found = volume::attributes(&place)?;
-        let seen = self.seen(&place, found)?;
+        let seen = self.steady(node, self.seen(&place, found)?);
         Ok((stat(&seen), self.belief(node, &seen)))
     }
 

@@ -46,6 +46,10 @@ impl DoorFs {
             }
             self.is_normal(&place)?
         };
+        if is_normal && writes(flags) {
+            // The kernel writes by itself what is passed through.
+            drop(self.nodes.changes(node));
+        }
         let asks = is_normal && writes(flags) && has_set_ids(&volume::attributes(&self.place(node)?)?);
         if !is_normal {
             // A file of which something is missing after all is not passed through because it was.
@@ -171,6 +175,7 @@ impl DoorFs {
         change: &Change,
         mut act: impl FnMut() -> io::Result<()>,
     ) -> io::Result<()> {
+        let _changes = self.nodes.changes(file.number);
         if self.is_normal(file)? {
             return act();
         }
@@ -185,6 +190,7 @@ impl DoorFs {
         range: Range<u64>,
         mut act: impl FnMut() -> io::Result<u64>,
     ) -> io::Result<u64> {
+        let _changes = self.nodes.changes(file.number);
         if self.is_normal(file)? {
             return act();
         }
@@ -214,6 +220,7 @@ impl DoorFs {
             from.read_exact(bytes)?;
             let range = offset..offset.saturating_add(size.into());
             let bits = Bits::of(&open.file, clears)?;
+            let _changes = self.nodes.changes(node);
             let act = || {
                 caller::writer(ctx, clears)?;
                 let written = write_at(&open.file, bytes, offset);

@@ -51,6 +51,7 @@ impl DoorFs {
 
     /// Changes attributes of any kind, with what is missing of them taken into account.
     pub(super) fn change_extras(&self, place: &Place<'_>, mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        let _changes = self.nodes.changes(place.number);
         if self.is_here(place)? {
             return act();
         }

@@ -77,9 +77,13 @@ impl DoorFs {
                 let held = Held::Opened(self.volume.place(found.0)?);
                 self.seen(&Place { number: found.0.number, held }, found.1)?
             };
+            // One that the kernel does not know yet is told its own time, which is kept from then on.
+            let node = self.node_of(found.0);
+            let seen = self.steady(node, seen);
             let room = take(listed, self.entry(found.0, &seen))?;
             if room > 0 {
                 self.nodes.give(found.0);
+                self.steady(node, seen);
             }
             Ok(room)
         })

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::{DoorFs, Held, NAMES, Place, is_directory};
 use crate::caller;
-use crate::nodes::{Known, ROOT};
+use crate::nodes::{Changes, Known, ROOT};
 use crate::volume::{Identity, PLACE};
 
 /// An object whose last name is about to go.
@@ -71,17 +71,23 @@ impl DoorFs {
     }
 
     /// A directory in which a name is about to change.
-    fn changing(&self, parent: u64, name: &CStr) -> io::Result<Place<'_>> {
+    fn changing(&self, parent: u64, name: &CStr) -> io::Result<(Place<'_>, Changes<'_>)> {
         if self.is_hidden(parent, name) {
             return Err(Errno::PERM.into());
         }
         let directory = self.directory(parent)?;
         self.names_change(&directory)?;
-        Ok(directory)
+        Ok((directory, self.nodes.changes(parent)))
     }
 
     /// The directory in which a program makes something, with the thread acting in its name.
-    fn workshop(&self, ctx: &Context, parent: u64, name: &CStr, (mode, mask): (u32, u32)) -> io::Result<Place<'_>> {
+    fn workshop(
+        &self,
+        ctx: &Context,
+        parent: u64,
+        name: &CStr,
+        (mode, mask): (u32, u32),
+    ) -> io::Result<(Place<'_>, Changes<'_>)> {
         caller::any()?;
         let directory = self.changing(parent, name)?;
         caller::maker(ctx, mode, mask)?;
@@ -102,7 +108,7 @@ impl DoorFs {
         name: &CStr,
         (mode, rdev, mask): (u32, u32, u32),
     ) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, name, (mode, mask))?;
+        let (directory, _changes) = self.workshop(ctx, parent, name, (mode, mask))?;
         let file_type = FileType::from_raw_mode(mode);
         mknodat(&directory, name, file_type, Mode::from_raw_mode(mode), rdev.into())?;
         self.give_new(&directory, name)
@@ -115,13 +121,13 @@ impl DoorFs {
         name: &CStr,
         (mode, mask): (u32, u32),
     ) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, name, (mode, mask))?;
+        let (directory, _changes) = self.workshop(ctx, parent, name, (mode, mask))?;
         mkdirat(&directory, name, Mode::from_raw_mode(mode))?;
         self.give_new(&directory, name)
     }
 
     pub(super) fn make_symlink(&self, ctx: &Context, parent: u64, name: &CStr, target: &CStr) -> io::Result<Entry> {
-        let directory = self.workshop(ctx, parent, name, (0, 0))?;
+        let (directory, _changes) = self.workshop(ctx, parent, name, (0, 0))?;
         symlinkat(target, &directory, name)?;
         self.give_new(&directory, name)
     }
@@ -134,7 +140,7 @@ impl DoorFs {
         name: &CStr,
         (flags, mode, umask): (u32, u32, u32),
     ) -> io::Result<(Identity, Statx, OwnedFd)> {
-        let directory = self.workshop(ctx, parent, name, (mode, umask))?;
+        let (directory, _changes) = self.workshop(ctx, parent, name, (mode, umask))?;
         let own = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let new = openat(&directory, name, own, Mode::from_raw_mode(mode)).map_err(|errno| {
             // The kernel looks again, and asks whether the program may open what is there.
@@ -148,19 +154,27 @@ impl DoorFs {
 
     pub(super) fn add_name(&self, ctx: &Context, node: u64, parent: u64, name: &CStr) -> io::Result<Entry> {
         caller::any()?;
-        let (object, directory) = (self.place(node)?, self.changing(parent, name)?);
+        let (object, (directory, _changes)) = (self.place(node)?, self.changing(parent, name)?);
         caller::mover(ctx)?;
         self.arrivals.moving(&mut || Ok(linkat(&object, c"", &directory, name, AtFlags::EMPTY_PATH)?))?;
+        drop(self.nodes.changes(node));
         self.give(self.volume.identify(&object)?)
     }
 
     pub(super) fn remove_name(&self, parent: u64, name: &CStr, flags: AtFlags) -> io::Result<()> {
         caller::any()?;
-        let directory = self.changing(parent, name)?;
+        let (directory, _changes) = self.changing(parent, name)?;
+        let _loses = self.loses_name(&directory, name);
         let leaving = self.leaving(&directory, name)?;
         unlinkat(&directory, name, flags)?;
         self.left(leaving);
         Ok(())
+    }
+
+    /// What a name leads to is about to change, since it loses that name or gets another one. Nothing if there is no such name.
+    fn loses_name(&self, directory: &Place<'_>, name: &CStr) -> Option<Changes<'_>> {
+        let found = self.volume.look(directory, name).ok()?;
+        Some(self.nodes.changes(found.stx_ino))
     }
 
     /// Holds what a name leads to, if that is its last one.
@@ -195,7 +209,8 @@ impl DoorFs {
 
     pub(super) fn move_name(&self, ctx: &Context, from: (u64, &CStr), to: (u64, &CStr), flags: u32) -> io::Result<()> {
         caller::any()?;
-        let (old, new) = (self.changing(from.0, from.1)?, self.changing(to.0, to.1)?);
+        let (old, _of_old) = self.changing(from.0, from.1)?;
+        let (new, _of_new) = self.changing(to.0, to.1)?;
         let flags = RenameFlags::from_bits_retain(flags);
         let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
         let leaving = match if replaces { self.leaving(&new, to.1) } else { Ok(None) } {
@@ -207,6 +222,7 @@ impl DoorFs {
             Some(leaving) => self.volume.look(&old, from.1)?.stx_ino == leaving.identity.number,
             None => false,
         };
+        let (_moves, _gives_way) = (self.loses_name(&old, from.1), self.loses_name(&new, to.1));
         caller::mover(ctx)?;
         self.arrivals.moving(&mut || Ok(renameat_with(&old, from.1, &new, to.1, flags)?))?;
         if !is_itself {

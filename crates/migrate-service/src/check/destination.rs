@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{AHEAD, HIDDEN};
+use ishigaki_migrate::engine::{AHEAD, HIDDEN, STATE};
 use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
@@ -58,7 +58,7 @@ fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
     let to = &config.to;
     let names: Vec<_> =
         fs::read_dir(to)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?;
-    let is_begun = to.join(HIDDEN).join("state").exists();
+    let is_begun = to.join(HIDDEN).join(STATE).exists();
     let is_ahead = !is_begun && to.join(HIDDEN).join(AHEAD).exists();
     if let Some(other) = names.iter().find(|name| *name != HIDDEN && *name != LOST_AND_FOUND)
         && !is_begun

@@ -7,11 +7,11 @@ use ishigaki_migrate::engine::HIDDEN;
 use rustix::io::Errno;
 
 use super::Finding;
-use crate::Config;
 use crate::config::From;
+use crate::{Config, control};
 
 /// Files that are whole keep a descriptor open until they are settled.
-const FEW_FILES: u64 = 10_000;
+const FEW_FILES: u64 = 16_384;
 
 pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
     let at = &config.at;
@@ -26,7 +26,8 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
             findings.push(Finding::problem("at", message, "make an empty directory there"));
         }
         Ok(mut names) => {
-            if names.next().is_some() {
+            // What a service that runs shows there is no trouble of the folder's. That it runs is told elsewhere.
+            if names.next().is_some() && !control::is_answered(&config.to) {
                 let message = format!("{} is not empty: what it holds would be hidden", at.display());
                 let remedy = if config.to.join(HIDDEN).exists() {
                     "clients have written there while no service ran: move that away (`chattr -i` lets you), start, and copy it in through the folder"

@@ -42,7 +42,8 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
     // A file system that makes inodes as it needs them tells of none.
     if room.f_files > 0 && files > nodes {
         let message = format!("the sources' file systems hold up to {files} files, and {nodes} inodes are free");
-        findings.push(Finding::warning("to", message, "make the file system with more inodes (`mkfs.ext4 -N`)"));
+        let remedy = "make the file system with more inodes (`mkfs.ext4 -N`, `mkfs.xfs -i maxpct=`)";
+        findings.push(Finding::warning("to", message, remedy));
     }
     if known && bytes <= free && (room.f_files == 0 || files <= nodes) {
         let message = format!("all that the sources' file systems hold ({}) has room", ByteSize(bytes));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::Engine;
-use ishigaki_migrate::source::{Cancel, FileType, Source};
+use ishigaki_migrate::engine::{Engine, HIDDEN};
+use ishigaki_migrate::source::{Cancel, FileType, Location, Source};
 
 use super::Finding;
 use crate::{Config, Error, Result};
@@ -19,11 +19,20 @@ impl Opened {
     }
 }
 
-pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<Opened> {
+/// Which sources are asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    All,
+    /// Those with which the migration does not go on.
+    New,
+}
+
+pub(super) fn look(config: &Config, asked: Asked, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<Opened> {
     let mut all = Opened::default();
     // That of a destination that can not be read is told elsewhere.
     let begun = Local::open(&config.to).ok().and_then(|to| Engine::begun(&to).ok()).unwrap_or(0);
-    for (number, source) in config.sources.iter().enumerate() {
+    let first = if asked == Asked::New { begun } else { 0 };
+    for (number, source) in config.sources.iter().enumerate().skip(first) {
         let opened = source.from.open(cancel);
         let asked = opened.and_then(|opened| {
             let (_, attributes) = opened.root(cancel).map_err(|error| source.from.failed(error))?;
@@ -32,6 +41,12 @@ pub(super) fn look(config: &Config, cancel: &Cancel, findings: &mut Vec<Finding>
         let (capabilities, attributes) = match asked {
             Ok((opened, attributes)) => {
                 let capabilities = opened.capabilities();
+                let hidden = Location { path: HIDDEN.into(), handle: Box::default() };
+                if source.into.as_os_str().is_empty() && opened.attributes(&hidden, cancel).is_ok() {
+                    let message = format!("{} has a `{HIDDEN}`: the migration keeps that name for itself", source.from);
+                    let remedy = "rename it there; else it is left out, which is to be accepted before the end";
+                    findings.push(Finding::warning("from", message, remedy));
+                }
                 all.0.resize_with(number, || None);
                 all.0.push(Some(opened));
                 (capabilities, attributes)

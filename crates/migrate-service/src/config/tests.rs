@@ -12,7 +12,7 @@ paused = true
 set_ids_and_devices = true
 windows = ["22:00-06:00"]
 first = ["home/projects", "home/mail"]
-metrics = "127.0.0.1:9187"
+metrics = "9187"
 
 [[source]]
 from = "nfs://old/home?uid=5"
@@ -87,6 +87,7 @@ fn what_can_not_be_is_told_with_its_line_its_name_and_the_remedy() {
         (with("bandwidth = \"fast\""), vec![":3: `bandwidth`: `fast`", "50MiB"]),
         (with("bandwidth = \"0\""), vec![":3: `bandwidth`: `0`"]),
         (with("parallel = 0"), vec![":3: `parallel`", "from 1 to 256"]),
+        (with("metrics = \"nope\""), vec![":3: `metrics`: `nope` is no address", "127.0.0.1:9187"]),
         (with("parallel = 257"), vec![":3: `parallel`"]),
         (with("windows = [\"22-6\"]"), vec![":3: `windows`: `22` is no time", "22:00-06:00"]),
         (with("first = [\"a\", \"../b\"]"), vec![":3: `first`: `../b` is no path", "without `..`"]),

@@ -1,5 +1,6 @@
 //! Settings from the text that a person writes, in a file or on a command line.
 
+use std::net::ToSocketAddrs;
 use std::path::{Component, Path};
 use std::time::Duration;
 
@@ -89,6 +90,26 @@ pub(crate) fn check_first(path: &Path) -> Result<()> {
     }
     let reason = format!("`{}` is no path below the destination", path.display());
     Err(Error::setting("first", reason, "write it without `..` and without the destination's own path"))
+}
+
+/// Where Prometheus finds figures: `HOST:PORT`, or a port alone for this host alone.
+///
+/// # Errors
+///
+/// [`Error::Setting`] for any other text.
+pub fn metrics(text: &str) -> Result<String> {
+    let is_port = text.parse::<u16>().is_ok();
+    let address = if is_port { format!("127.0.0.1:{text}") } else { text.to_owned() };
+    check_metrics(&address)?;
+    Ok(address)
+}
+
+pub(super) fn check_metrics(address: &str) -> Result<()> {
+    let wrong = |cause| {
+        let reason = format!("`{address}` is no address: {cause}");
+        Error::setting("metrics", reason, "write it as 127.0.0.1:9187, or a port alone for this host alone")
+    };
+    address.to_socket_addrs().map(drop).map_err(wrong)
 }
 
 pub(super) fn check_parallel(number: usize) -> Result<()> {

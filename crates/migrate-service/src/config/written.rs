@@ -24,7 +24,7 @@ struct Written {
     paused: bool,
     windows: Option<Spanned<Vec<String>>>,
     first: Option<Spanned<Vec<PathBuf>>>,
-    metrics: Option<String>,
+    metrics: Option<Spanned<String>>,
     #[serde(default)]
     set_ids_and_devices: bool,
     #[serde(default)]
@@ -99,7 +99,7 @@ impl Config {
         config.windows = here.value(written.windows, |texts| Windows::read(&texts))?.unwrap_or_default();
         let first = |paths: Vec<PathBuf>| paths.iter().try_for_each(|path| values::check_first(path)).map(|()| paths);
         config.first = here.value(written.first, first)?.unwrap_or_default();
-        config.metrics = written.metrics;
+        config.metrics = here.value(written.metrics, |text| values::metrics(&text))?;
         if written.source.is_empty() {
             config.validate()?;
         }

@@ -387,12 +387,8 @@ impl Core {
             return Err(Error::AtWork(reason));
         }
         if !self.crawling.hold() {
-            let now = self.engine().progress();
-            let reason = format!(
-                "{} of {} files are here, and the crawler has not ended; wait for it, or let it resume",
-                now.whole, now.files
-            );
-            return Err(Error::AtWork(reason));
+            let reason = "the crawler has not ended; wait for it, or let it resume: `ishigaki migrate status` says how far it is";
+            return Err(Error::AtWork(reason.to_owned()));
         }
         let settling = self.settling.lock();
         let socket = control::in_memory(&self.config.to);

@@ -105,6 +105,9 @@ impl Comparison<'_> {
     fn extended(&self, source: usize, path: &Path, old: Vec<(OsString, Vec<u8>)>, new: Vec<(OsString, Vec<u8>)>) {
         let tells_all = matches!(self.config.sources[source].from, From::Path(_));
         let owners = |owner| self.config.ids.map(owner);
+        if old.iter().any(|(name, _)| *name == self.mark) {
+            self.leave_out(path, &format!("attribute {}", shown(Path::new(&self.mark))));
+        }
         let old = old.into_iter().filter(|(name, _)| *name != self.mark);
         let old: BTreeMap<_, _> = old.map(|(name, value)| (name.clone(), mapped(&name, value, &owners))).collect();
         let new: BTreeMap<_, _> = new.into_iter().collect();

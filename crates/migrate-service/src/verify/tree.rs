@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ishigaki_migrate::engine::HIDDEN;
+use ishigaki_migrate::engine::{AHEAD, HIDDEN, STATE};
 use ishigaki_migrate::source::{Entry, Location, Result as SourceResult, Source};
 use parking_lot::{Condvar, Mutex};
 
@@ -128,12 +128,18 @@ impl Comparison<'_> {
             };
             for (name, entry) in names {
                 let path = directory.join(&name);
-                if !is_own(&path) && !intos.iter().any(|into| into.starts_with(&path)) {
+                if !self.is_own(&path) && !intos.iter().any(|into| into.starts_with(&path)) {
                     self.tell(Difference::new(&path, Kind::OnlyHere, "", kind_of(&entry)));
                 }
             }
         }
         Ok(())
+    }
+
+    /// What is no client's at the destination's root. When no migration is under way any more, its directory is a program's.
+    fn is_own(&self, path: &Path) -> bool {
+        let is_under_way = || [STATE, AHEAD].iter().any(|name| self.config.to.join(HIDDEN).join(name).exists());
+        path == Path::new(LOST_AND_FOUND) || path == Path::new(HIDDEN) && is_under_way()
     }
 
     /// Whether another source goes there, into a directory at the destination's root.
@@ -168,13 +174,13 @@ impl Comparison<'_> {
                 self.tell(Difference::new(&path, Kind::Hidden, kind_of(&entry), ""));
             } else if let Some(counterpart) = counterpart {
                 self.entry(folder, &path, entry, counterpart, work)?;
-            } else if !is_own(&path) {
+            } else if !self.is_own(&path) {
                 self.tell(Difference::new(&path, Kind::OnlyAtSource, kind_of(&entry), ""));
             }
         }
         for (name, entry) in new {
             let path = path.join(&name);
-            if !is_own(&path) && !self.is_others(*source, &path) {
+            if !self.is_own(&path) && !self.is_others(*source, &path) {
                 self.tell(Difference::new(&path, Kind::OnlyHere, "", kind_of(&entry)));
             }
         }
@@ -183,7 +189,7 @@ impl Comparison<'_> {
 
     /// A name that both sides have.
     fn entry(&self, folder: &Folder, path: &Path, old: Entry, new: Entry, work: &Work) -> Result<()> {
-        if is_own(path) {
+        if self.is_own(path) {
             return Ok(());
         }
         let source = folder.source;
@@ -211,11 +217,6 @@ impl Comparison<'_> {
         };
         Ok(Seen { location, attributes })
     }
-}
-
-/// What is no client's at the destination's root.
-fn is_own(path: &Path) -> bool {
-    path == Path::new(HIDDEN) || path == Path::new(LOST_AND_FOUND)
 }
 
 fn kind_of(entry: &Entry) -> &'static str {

@@ -89,7 +89,7 @@ fn a_migration_is_checked_served_verified_and_finished() {
     nothing_is_left(&stage.new);
     assert!(serving.is_finished() && serving.status().phase == Phase::Finished);
     let gone = ask(&stage.new, &Request::Status {}).unwrap_err();
-    assert!(matches!(gone, Error::NotServed(_)), "{gone}");
+    assert!(matches!(gone, Error::NoMigration(_)), "{gone}");
     // The folder goes on until the service ends.
     assert_eq!(fs::read(stage.at.join("a/b/c/linked")).unwrap(), b"changed");
     fs::write(stage.at.join("late"), b"late").unwrap();
@@ -110,7 +110,7 @@ fn a_pause_holds_the_crawler_and_not_the_clients_and_a_restart_goes_on() {
     let wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
     assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted);
     let refused = stage.refused(&Request::Finish {});
-    assert!(refused.contains("can not be finished") && refused.contains("files are here"), "{refused}");
+    assert!(refused.contains("can not be finished") && refused.contains("the crawler has not ended"), "{refused}");
 
     // No other process may serve it, and none may go on from elsewhere.
     let second = Serving::start(&stage.config, &Cancel::new()).err().unwrap();
@@ -278,6 +278,46 @@ fn a_source_that_is_away_at_a_start_is_named_and_waited_for() {
 }
 
 #[test]
+fn a_start_does_not_ask_a_source_with_which_the_migration_goes_on() {
+    let Some(mut stage) = Stage::new("a_start_does_not_ask_a_source_with_which_the_migration_goes_on") else { return };
+    stage.config.paused = true;
+    let serving = stage.start();
+    let wanted = fs::read(stage.old.join("a/b/file-29")).unwrap();
+    assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted);
+    serving.stop().unwrap();
+    // It was a server of the network, which takes calls now and answers none.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = mute.local_addr().unwrap().port();
+    let old: SourceConfig = SourceConfig {
+        from: format!("nfs://127.0.0.1:{port}/old?mountport={port}&timeout=60").parse().unwrap(),
+        into: Path::new("").into(),
+    };
+    let begun = format!("{{\"from\":\"{}\",\"into\":\"\"}}\n", old.from);
+    fs::write(stage.new.join(HIDDEN).join("sources"), begun).unwrap();
+    stage.config.sources = vec![old];
+    let start = std::time::Instant::now();
+    let (check, opened) = Check::open(&stage.config, &Cancel::new()).unwrap();
+    assert!(check.is_fit(), "{check:?}");
+    let serving = Serving::start_with(&stage.config, opened, &Cancel::new()).unwrap();
+    assert!(fs::read(stage.at.join("a/b/file-29")).unwrap() == wanted, "what is here is served");
+    serving.stop().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(30), "it was waited for: {:?}", start.elapsed());
+}
+
+#[test]
+fn a_second_service_is_told_of_the_first_one_and_not_to_touch_its_folder() {
+    let Some(stage) = Stage::new("a_second_service_is_told_of_the_first_one_and_not_to_touch_its_folder") else {
+        return;
+    };
+    let _serving = stage.start();
+    let check = Check::run(&stage.config, &Cancel::new()).unwrap();
+    assert!(!check.is_fit());
+    let of_folder = check.findings.iter().find(|finding| finding.about == "at");
+    assert!(of_folder.is_none(), "{check:?}");
+    assert!(check.findings.iter().any(|finding| finding.message.contains("another service migrates")), "{check:?}");
+}
+
+#[test]
 fn a_source_that_is_added_to_the_configuration_joins() {
     let Some(mut stage) = Stage::new("a_source_that_is_added_to_the_configuration_joins") else { return };
     let serving = stage.start();
@@ -313,6 +353,8 @@ fn what_was_left_out_keeps_the_migration_from_ending_until_it_is_accepted() {
     };
     // The name of the migration's own directory can not be taken.
     fs::create_dir(stage.old.join(HIDDEN)).unwrap();
+    let check = Check::run(&stage.config, &Cancel::new()).unwrap();
+    assert!(check.findings.iter().any(|finding| finding.message.contains("keeps that name for itself")), "{check:?}");
     let serving = stage.start();
     assert_eq!(stage.until_done().problems, 1);
     serving.stop().unwrap();

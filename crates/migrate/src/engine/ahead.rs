@@ -131,14 +131,16 @@ impl<D: Destination> Engine<D> {
 
     /// Before a directory that may have been copied ahead is listed: attributes of then are gone. Those of now come with the listing.
     pub(super) fn drop_extras(&self, directory: &D::Object) -> Result<()> {
-        const DOING: &str = "removing attributes that were copied ahead";
-        if !self.hidden.is_ahead() {
-            return Ok(());
-        }
-        for name in self.destination.xattrs(directory).doing(DOING)? {
+        if self.hidden.is_ahead() { self.remove_extras(directory) } else { Ok(()) }
+    }
+
+    /// Removes extended attributes and access lists, such as come from a source.
+    pub(super) fn remove_extras(&self, object: &D::Object) -> Result<()> {
+        const DOING: &str = "removing attributes";
+        for name in self.destination.xattrs(object).doing(DOING)? {
             let is_brought = BROUGHT.iter().any(|space| name.as_encoded_bytes().starts_with(space));
             if is_brought && !self.is_own_attribute(&name) && name != LABEL {
-                self.destination.remove_xattr(directory, &name).doing(DOING)?;
+                self.destination.remove_xattr(object, &name).doing(DOING)?;
             }
         }
         Ok(())

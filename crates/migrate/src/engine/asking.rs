@@ -205,6 +205,9 @@ impl<D: Destination> Engine<D> {
             match error.kind {
                 ErrorKind::Cancelled => return Err(Error::Cancelled),
                 ErrorKind::Unavailable => {}
+                // What is refused or makes no sense of any object comes from no old server: something else answers in its place, or it is starting, or has lost
+                // what it exports.
+                _ if origin.source.root(cancel).is_err() => {}
                 _ => {
                     self.absences.answered(number, &*origin.source, waiting.is_some());
                     return Err(Error::Source { path, error });

@@ -7,22 +7,28 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use super::copying::same;
 use super::file::File;
 use super::node::{Node, Stub};
 use super::{Doing, Engine, Result};
 use crate::destination::{CAPABILITIES, Destination};
 use crate::record::{Record, State};
-use crate::source::{Cancel, Extras, FileType, Location};
+use crate::source::{Cancel, Extras, FileType, Location, ToldExtras, spread};
 
 /// A file without its attributes, and its record.
 type Lacking<'a, D> = (&'a Arc<Node<D>>, Record);
 
 impl<D: Destination> Engine<D> {
-    /// Brings the attributes of one file, and waits for an absent source.
+    /// Brings the attributes of one file, and waits for an absent source. A file in conflict gets nothing more from the source: it has the attributes
+    /// that are here.
     pub(super) fn bring_attributes(&self, node: &Arc<Node<D>>, cancel: &Cancel) -> Result<()> {
         let mut stub = node.lock();
         loop {
             if stub.record.state == State::Partial {
+                return Ok(());
+            }
+            if stub.record.conflict {
+                self.note_again(node, &mut stub);
                 return Ok(());
             }
             if !stub.attributes {
@@ -41,7 +47,10 @@ impl<D: Destination> Engine<D> {
         });
         stub.attributes = false;
         node.changed();
-        done.inspect_err(|error| self.note(node, &mut stub, error))
+        match done.inspect_err(|error| self.note(node, &mut stub, error)) {
+            Err(_) if stub.record.conflict => Ok(()),
+            done => done,
+        }
     }
 
     /// Brings the attributes of many files, by one call for all from the same source. Those that it does not get, one call for each
@@ -50,7 +59,7 @@ impl<D: Destination> Engine<D> {
         let mut lots: BTreeMap<u32, Vec<Lacking<'_, D>>> = BTreeMap::new();
         for file in files {
             let stub = &mut *file.node.lock();
-            if stub.record.state == State::Dummy && !stub.attributes {
+            if stub.record.state == State::Dummy && !stub.attributes && !stub.record.conflict {
                 stub.attributes = true;
                 lots.entry(stub.record.source).or_default().push((&file.node, stub.record.clone()));
             }
@@ -59,11 +68,20 @@ impl<D: Destination> Engine<D> {
             let objects: Vec<(&Location, FileType)> =
                 lot.iter().map(|(_, record)| (&record.location, FileType::Regular)).collect();
             let origin = self.origins.get(source as usize);
-            let told = origin.map_or_else(Vec::new, |origin| origin.source.extras_of(&objects, cancel));
-            let mut told = told.into_iter();
+            let told = origin.map_or_else(Vec::new, |origin| origin.source.extras_of_told(&objects, cancel));
+            let mut told: Vec<_> = told.into_iter().zip(&lot).map(|(told, (_, record))| (told.ok(), record)).collect();
+            let extras = spread(&mut told, |(told, record)| {
+                let (extras, now) = told.take()?;
+                let now = match now {
+                    Some(now) => now,
+                    None => origin?.source.attributes(&record.location, cancel).ok()?,
+                };
+                same(record, &now).is_ok().then_some(extras)
+            });
+            let mut extras = extras.into_iter();
             for (node, record) in &lot {
                 let mut stub = node.lock();
-                if let Some(Ok(extras)) = told.next() {
+                if let Some(extras) = extras.next().flatten() {
                     node.alone(&mut stub);
                     self.take_extras(node, &mut stub, record, &extras);
                 }
@@ -94,11 +112,17 @@ impl<D: Destination> Engine<D> {
         done
     }
 
-    /// The extras of the object that the record speaks of.
-    pub(super) fn fetch_extras(&self, record: &Record, cancel: &Cancel) -> Result<Extras> {
+    /// The extras of the object that the record speaks of, if that is still the same.
+    fn fetch_extras(&self, record: &Record, cancel: &Cancel) -> Result<Extras> {
+        let (extras, now) = self.ask_extras(record, cancel)?;
+        self.is_same(record, now, cancel).map(|()| extras)
+    }
+
+    /// The extras of what is at that place now.
+    pub(super) fn ask_extras(&self, record: &Record, cancel: &Cancel) -> Result<ToldExtras> {
         let location = &record.location;
         self.ask(record.source, &location.path, cancel, |source| {
-            self.distances.timed(record.source, || source.extras(location, cancel))
+            self.distances.timed(record.source, || source.extras_told(location, cancel))
         })
     }
 }

@@ -163,7 +163,7 @@ impl<D: Destination> Engine<D> {
         let extras = if let Some(extras) = listing.extras.remove(name) {
             extras
         } else if link || record.state == State::Dummy {
-            self.fetch_extras(record, listing.cancel)?
+            self.ask_extras(record, listing.cancel)?.0
         } else {
             Extras::default()
         };
@@ -233,6 +233,8 @@ impl<D: Destination> Engine<D> {
     pub(super) fn put_extras(&self, object: &D::Object, extras: &Extras, record: &Record) {
         for (name, value) in &extras.attributes {
             if self.is_own_attribute(name) {
+                let path = record.location.path.display();
+                tracing::warn!(%path, "the attribute {} is left out: the migration keeps that name for itself", name.display());
                 continue;
             }
             let value = mapped(name, value.clone(), &*self.settings.owners);

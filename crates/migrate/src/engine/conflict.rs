@@ -164,6 +164,9 @@ impl<D: Destination> File<D> {
             return Err(error);
         }
         engine.destination.truncate(&node.object, size).doing("taking the source's file")?;
+        if extras {
+            engine.remove_extras(&node.object)?;
+        }
         engine.put_attributes(&node.object, &now, record.source)?;
         Counters::add(&engine.counters.bytes, size.saturating_sub(before.0));
         engine.no_problem(record.source, &location.path);

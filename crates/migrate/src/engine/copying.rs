@@ -31,7 +31,7 @@ pub(super) struct Piece {
 type Small<'a, D> = (&'a Arc<Node<D>>, Range<u64>, Record);
 
 /// Whether the file is still the one that the record speaks of.
-fn same(record: &Record, now: &Attributes) -> Result<()> {
+pub(super) fn same(record: &Record, now: &Attributes) -> Result<()> {
     if now.stamp() == record.stamp { Ok(()) } else { Err(Error::Conflict(record.location.path.clone())) }
 }
 
@@ -152,21 +152,13 @@ impl<D: Destination> Engine<D> {
         told: Option<source::Result<(usize, Option<Attributes>)>>,
         cancel: &Cancel,
     ) -> Result<Option<Piece>> {
-        let path = &record.location.path;
         let (read, now) = match told {
             Some(Ok(told)) => told,
-            Some(Err(error)) => match error.kind {
-                ErrorKind::Cancelled => return Err(Error::Cancelled),
-                ErrorKind::Unavailable => return Ok(None),
-                _ => return Err(Error::Source { path: path.clone(), error }),
-            },
-            None => return Ok(None),
+            Some(Err(error)) if error.kind == ErrorKind::Cancelled => return Err(Error::Cancelled),
+            // It may be the source that is away, which is seen when it is asked again.
+            Some(Err(_)) | None => return Ok(None),
         };
-        let now = match now {
-            Some(now) => now,
-            None => self.ask(record.source, path, cancel, |source| source.attributes(&record.location, cancel))?,
-        };
-        same(record, &now)?;
+        self.is_same(record, now, cancel)?;
         whole(record, read, bytes.len())?;
         Ok(Some(Piece { at: piece.start, bytes, zeros_to: piece.end }))
     }
@@ -195,6 +187,16 @@ impl<D: Destination> Engine<D> {
         done.inspect_err(|error| self.note(node, &mut stub, error))
     }
 
+    /// Whether the file is still the one that the record speaks of, by what it has told of itself, or is asked if it has not.
+    pub(super) fn is_same(&self, record: &Record, told: Option<Attributes>, cancel: &Cancel) -> Result<()> {
+        let location = &record.location;
+        let now = match told {
+            Some(now) => now,
+            None => self.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel))?,
+        };
+        same(record, &now)
+    }
+
     /// Reads a piece, of the file that the record speaks of.
     fn fetch(&self, record: &Record, piece: Range<u64>, cancel: &Cancel) -> Result<Piece> {
         let (number, location) = (record.source, &record.location);
@@ -220,11 +222,7 @@ impl<D: Destination> Engine<D> {
                 source.read_told(location, piece.start, &mut bytes, cancel)
             })?
         };
-        let now = match told {
-            Some(now) => now,
-            None => self.ask(number, &location.path, cancel, |source| source.attributes(location, cancel))?,
-        };
-        same(record, &now)?;
+        self.is_same(record, told, cancel)?;
         whole(record, read, bytes.len())?;
         Ok(Piece { at: piece.start, bytes, zeros_to })
     }
@@ -277,6 +275,42 @@ impl<D: Destination> Engine<D> {
             from = to + block;
         }
         Ok(bytes.len() as u64 - written)
+    }
+
+    /// Ends a conflict if the source has the file again as it was: it may have been away with all that it has, as where it had started before its disk was
+    /// mounted. Errors of the source change nothing.
+    pub(super) fn look_at_conflict(&self, node: &Node<D>, cancel: &Cancel) -> Result<()> {
+        let record = {
+            let stub = node.lock();
+            if !stub.record.conflict || stub.settled {
+                return Ok(());
+            }
+            stub.record.clone()
+        };
+        let Some(origin) = self.origins.get(record.source as usize) else { return Ok(()) };
+        let Ok(now) = origin.source.attributes(&record.location, cancel) else { return Ok(()) };
+        if same(&record, &now).is_err() {
+            return Ok(());
+        }
+        let mut stub = node.lock();
+        if stub.record.conflict && stub.record.stamp == record.stamp {
+            stub.record.conflict = false;
+            if let Err(error) = self.store_stub(node, &mut stub) {
+                stub.record.conflict = true;
+                return Err(error);
+            }
+            self.no_problem(record.source, &record.location.path);
+        }
+        Ok(())
+    }
+
+    /// A conflict that only the record tells of: the account of problems is not written where no room is left.
+    pub(super) fn note_again(&self, node: &Node<D>, stub: &mut Stub) {
+        let Record { source, location, .. } = &stub.record;
+        if !self.queue.has_problem(*source, &location.path) {
+            let path = location.path.clone();
+            self.note(node, stub, &Error::Conflict(path));
+        }
     }
 
     /// A conflict goes into the record; what is told stays told until the object is whole.

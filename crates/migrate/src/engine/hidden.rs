@@ -23,6 +23,8 @@ use crate::source::FileType;
 
 /// The name of the engine's own directory at the destination's root.
 pub const HIDDEN: &str = ".ishigaki-migrate";
+/// Its file that says that the migration has begun.
+pub const STATE: &str = "state";
 /// Its file that says that files were copied ahead.
 pub const AHEAD: &str = "ahead";
 /// What mkfs puts into a new file system.
@@ -84,7 +86,7 @@ pub(super) fn begun<D: Destination>(destination: &D) -> Result<Option<usize>> {
     let directory =
         destination.lookup(&destination.root(), OsStr::new(HIDDEN)).doing("looking for .ishigaki-migrate")?;
     let Some(directory) = directory else { return Ok(None) };
-    let Some(state) = destination.lookup(&directory, OsStr::new("state")).doing("looking for state")? else {
+    let Some(state) = destination.lookup(&directory, OsStr::new(STATE)).doing("looking for state")? else {
         return Ok(None);
     };
     let mut bytes = [0; BEGUN.len() + DIGITS + 1];
@@ -139,7 +141,7 @@ impl<D: Destination> Hidden<D> {
             // A mark that a killed process took away could come back, although what clients do below it from now on is synced.
             destination.sync_all().doing("syncing what an earlier process has left")?;
         } else if begun.is_some() {
-            sync_file(destination, &directory, "state")?;
+            sync_file(destination, &directory, STATE)?;
         }
         if ahead {
             own(destination, &directory, AHEAD, Make::File)?;
@@ -168,7 +170,7 @@ impl<D: Destination> Hidden<D> {
 
     /// From now on a restart goes on with this migration, from so many sources. The text always has the same length: it is whole after a crash.
     pub(super) fn say_begun(&self, destination: &D, sources: usize) -> Result<()> {
-        let state = own(destination, &self.directory, "state", Make::File)?;
+        let state = own(destination, &self.directory, STATE, Make::File)?;
         let text = format!("{BEGUN}{sources:0DIGITS$}\n");
         destination.write_at(&state, 0, text.as_bytes()).doing("writing state")?;
         destination.sync_all().doing("writing state")
@@ -245,12 +247,12 @@ impl<D: Destination> Hidden<D> {
         }
         // The log, and what a service keeps beside it.
         for entry in destination.names(&self.directory).doing("reading .ishigaki-migrate")? {
-            if entry.name != "state" {
+            if entry.name != STATE {
                 or_gone(destination.unlink(&self.directory, &entry.name)).doing("removing the log")?;
             }
         }
         destination.sync_all().doing("removing .ishigaki-migrate")?;
-        or_gone(destination.unlink(&self.directory, OsStr::new("state"))).doing("removing state")?;
+        or_gone(destination.unlink(&self.directory, OsStr::new(STATE))).doing("removing state")?;
         remove_empty(destination)
     }
 }

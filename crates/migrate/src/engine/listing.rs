@@ -193,7 +193,7 @@ impl<D: Destination> Engine<D> {
         let dummy = record.state == State::Dummy;
         // Over a long way, at the same time as the names.
         let is_far = dummy && self.distances.is_far(record.source);
-        let early = if dummy && !is_far { self.fetch_extras(record, cancel)? } else { Extras::default() };
+        let early = if dummy && !is_far { self.ask_extras(record, cancel)?.0 } else { Extras::default() };
         let status = self.destination.status(directory).doing("looking at a directory")?;
         let mut listing = Listing {
             directory,
@@ -210,10 +210,10 @@ impl<D: Destination> Engine<D> {
         self.drop_extras(directory)?;
         let extras = if is_far {
             thread::scope(|scope| {
-                let extras = scope.spawn(|| self.fetch_extras(record, cancel));
+                let extras = scope.spawn(|| self.ask_extras(record, cancel));
                 let taken = self.take_all(&mut listing);
                 let extras = extras.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                taken.and(extras)
+                taken.and(extras.map(|(extras, _)| extras))
             })?
         } else {
             self.take_all(&mut listing)?;

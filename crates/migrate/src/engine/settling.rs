@@ -34,6 +34,8 @@ pub(super) struct Settling<D: Destination> {
     /// Objects that no round has settled, so that most calls need no lock.
     unsettled: AtomicUsize,
     round: Mutex<()>,
+    /// Held by the thread that settles because there is much.
+    many: Mutex<()>,
 }
 
 struct Waiting<D: Destination> {
@@ -57,7 +59,12 @@ pub(super) struct Listed<D: Destination> {
 impl<D: Destination> Default for Settling<D> {
     fn default() -> Self {
         let waiting = Waiting { next: 1, done: 1, directories: Vec::new(), files: Vec::new(), born: HashMap::new() };
-        Self { waiting: Mutex::new(waiting), unsettled: AtomicUsize::new(0), round: Mutex::new(()) }
+        Self {
+            waiting: Mutex::new(waiting),
+            unsettled: AtomicUsize::new(0),
+            round: Mutex::default(),
+            many: Mutex::default(),
+        }
     }
 }
 
@@ -80,6 +87,11 @@ impl<D: Destination> Settling<D> {
         let waiting = &mut *self.waiting.lock();
         waiting.files.push(node);
         self.unsettled.store(waiting.born.len() + waiting.files.len(), Ordering::Release);
+    }
+
+    fn are_many(&self) -> bool {
+        let waiting = self.waiting.lock();
+        waiting.files.len() + waiting.directories.len() >= MANY
     }
 
     fn waits(&self, node: NodeId) -> bool {
@@ -130,13 +142,14 @@ impl<D: Destination> Engine<D> {
         done
     }
 
-    /// Settles, if there is much to settle.
+    /// Settles, if there is much to settle. While one thread does so, others make as much again, and then wait for it: they would hold all descriptors
+    /// that there are.
     pub(super) fn settle_many(&self) -> Result<()> {
-        let held = {
-            let waiting = self.settling.waiting.lock();
-            waiting.files.len() + waiting.directories.len()
-        };
-        if held < MANY { Ok(()) } else { self.settle() }
+        if !self.settling.are_many() {
+            return Ok(());
+        }
+        let _many = self.settling.many.lock();
+        if self.settling.are_many() { self.settle() } else { Ok(()) }
     }
 
     fn settle_directories(&self) -> Result<()> {

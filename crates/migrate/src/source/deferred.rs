@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
+use super::{
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source, ToldExtras,
+};
 
 /// How often a waiter looks whether its caller has cancelled it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -85,6 +87,19 @@ impl Deferred {
             }
         }
     }
+
+    /// What the source answers for each of so many, or for each why it is not open.
+    fn of_each<T>(
+        &self,
+        many: usize,
+        cancel: &Cancel,
+        ask: impl FnOnce(&dyn Source) -> Vec<Result<T>>,
+    ) -> Vec<Result<T>> {
+        match self.source(cancel) {
+            Ok(source) => ask(source),
+            Err(error) => (0..many).map(|_| Err(error.clone())).collect(),
+        }
+    }
 }
 
 impl Source for Deferred {
@@ -120,10 +135,15 @@ impl Source for Deferred {
     }
 
     fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        match self.source(cancel) {
-            Ok(source) => source.extras_of(objects, cancel),
-            Err(error) => objects.iter().map(|_| Err(error.clone())).collect(),
-        }
+        self.of_each(objects.len(), cancel, |source| source.extras_of(objects, cancel))
+    }
+
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
+        self.source(cancel)?.extras_told(object, cancel)
+    }
+
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
+        self.of_each(objects.len(), cancel, |source| source.extras_of_told(objects, cancel))
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {
@@ -131,10 +151,7 @@ impl Source for Deferred {
     }
 
     fn read_files(&self, files: &mut [(&Location, &mut [u8])], cancel: &Cancel) -> Vec<Result<usize>> {
-        match self.source(cancel) {
-            Ok(source) => source.read_files(files, cancel),
-            Err(error) => files.iter().map(|_| Err(error.clone())).collect(),
-        }
+        self.of_each(files.len(), cancel, |source| source.read_files(files, cancel))
     }
 
     fn read_told(
@@ -152,10 +169,7 @@ impl Source for Deferred {
         files: &mut [(&Location, &mut [u8])],
         cancel: &Cancel,
     ) -> Vec<Result<(usize, Option<Attributes>)>> {
-        match self.source(cancel) {
-            Ok(source) => source.read_files_told(files, cancel),
-            Err(error) => files.iter().map(|_| Err(error.clone())).collect(),
-        }
+        self.of_each(files.len(), cancel, |source| source.read_files_told(files, cancel))
     }
 
     fn next_data(&self, file: &Location, offset: u64, cancel: &Cancel) -> Result<Option<Range<u64>>> {

@@ -46,7 +46,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock};
 
 use super::multiplex;
-use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
+use super::{
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source, ToldExtras,
+};
 pub use address::Address;
 use flight::Flight;
 use pool::Pool;
@@ -217,6 +219,10 @@ impl Source for NfsSource {
     }
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
+        Ok(self.extras_told(object, cancel)?.0)
+    }
+
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         // Both at a time, whatever the object is: to ask for that first takes longer.
         self.with_handle(object, "read the target or the access lists of", cancel, |handle| {
             let mut flight = Flight::new(&self.nfs, cancel);
@@ -224,7 +230,7 @@ impl Source for NfsSource {
             if self.has_lists {
                 flight.send(acl::getacl(handle));
             }
-            let (mut target, mut lists) = (Ok(None), Ok(Vec::new()));
+            let (mut target, mut lists) = (Ok(None), Ok((Vec::new(), None)));
             while flight.len() > 0 {
                 let (ticket, answer) = flight.next()?;
                 let answer = answer.map_err(Trouble::from);
@@ -234,14 +240,20 @@ impl Source for NfsSource {
                     lists = answer.and_then(|answer| acl::lists(answer.results()));
                 }
             }
-            match target? {
-                Some(target) => Ok(Extras { target: Some(OsString::from_vec(target).into()), attributes: Vec::new() }),
-                None => Ok(Extras { target: None, attributes: lists? }),
+            if let Some(target) = target? {
+                let target = Some(OsString::from_vec(target).into());
+                return Ok((Extras { target, attributes: Vec::new() }, None));
             }
+            let (attributes, now) = lists?;
+            Ok((Extras { target: None, attributes }, now))
         })
     }
 
     fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
+    }
+
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
         extras::many(self, objects, cancel)
     }
 

@@ -28,7 +28,9 @@ use rustix::io::Errno;
 
 use super::names::Names;
 use super::spread::spread;
-use super::{Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source};
+use super::{
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source, ToldExtras,
+};
 use beneath::Root;
 use stat::failed;
 
@@ -165,6 +167,10 @@ impl Source for PathSource {
     }
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
+        Ok(self.extras_told(object, cancel)?.0)
+    }
+
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         check(cancel)?;
         let path = &object.path;
         let found = self.root.find(path)?;
@@ -176,11 +182,18 @@ impl Source for PathSource {
         } else {
             None
         };
-        Ok(Extras { target, attributes: extended(&found).map_err(|errno| failed("read attributes of", path, errno))? })
+        let extras =
+            Extras { target, attributes: extended(&found).map_err(|errno| failed("read attributes of", path, errno))? };
+        let now = stat::of(&found).map_err(|errno| failed("read the attributes of", path, errno))?;
+        Ok((extras, Some(now)))
     }
 
     fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        spread(&mut objects.to_vec(), |(object, _)| self.extras(object, cancel))
+        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
+    }
+
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
+        spread(&mut objects.to_vec(), |(object, _)| self.extras_told(object, cancel))
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -55,6 +55,7 @@ use std::path::{Path, PathBuf};
 use super::multiplex;
 use super::{
     Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Owner, Result, Source,
+    ToldExtras,
 };
 pub use address::Address;
 use answer::{About, Trouble};
@@ -210,10 +211,18 @@ impl Source for SmbSource {
     }
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
+        Ok(self.extras_told(object, cancel)?.0)
+    }
+
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         extras::one(self, object, cancel)
     }
 
     fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
+    }
+
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
         extras::many(self, objects, cancel)
     }
 

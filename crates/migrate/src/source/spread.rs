@@ -9,7 +9,7 @@ use super::NEAR;
 const THREADS: usize = 16;
 
 /// Does the same to each item, and tells the results in order: one after the other, or if the first takes long many at a time.
-pub(super) fn spread<T: Send, R: Send>(items: &mut [T], one: impl Fn(&mut T) -> R + Sync) -> Vec<R> {
+pub(crate) fn spread<T: Send, R: Send>(items: &mut [T], one: impl Fn(&mut T) -> R + Sync) -> Vec<R> {
     let Some((first, rest)) = items.split_first_mut() else { return Vec::new() };
     let began = Instant::now();
     let mut results = vec![one(first)];

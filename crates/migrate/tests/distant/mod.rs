@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ishigaki_migrate::source::simulated::Simulated as Tree;
-use ishigaki_migrate::source::{Attributes, Cancel, Capabilities, Entry, Extras, FileType, Location, Result, Source};
+use ishigaki_migrate::source::{
+    Attributes, Cancel, Capabilities, Entry, Extras, FileType, Location, Result, Source, ToldExtras,
+};
 use parking_lot::{Condvar, Mutex};
 
 /// How long a round trip takes.
@@ -119,6 +121,19 @@ impl Source for Distant {
     fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
         self.travel();
         objects.iter().map(|(object, _)| self.tree.extras(object, cancel)).collect()
+    }
+
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
+        self.travel();
+        Ok((self.tree.extras(object, cancel)?, Some(self.tree.attributes(object, cancel)?)))
+    }
+
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
+        self.travel();
+        let told = |&(object, _): &(&Location, FileType)| {
+            Ok((self.tree.extras(object, cancel)?, Some(self.tree.attributes(object, cancel)?)))
+        };
+        objects.iter().map(told).collect()
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -21,6 +21,23 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 pub(crate) const BLOCK: u64 = 4096;
 
+/// Bytes of what is asked of the source at a time, under [`settings`].
+pub(crate) const UNIT: usize = 4 * BLOCK as usize;
+
+/// Bytes of which none is zero, and whose place can be told.
+pub(crate) fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / 100 % 251) as u8 + 1).collect()
+}
+
+/// A migration of one file, `file`.
+pub(crate) fn with_file(data: Vec<u8>) -> (simulated::Simulated, Simulated, Door) {
+    let source = simulated::Simulated::new();
+    source.add(Path::new("file"), FileType::Regular, data);
+    let destination = Simulated::new();
+    let door = Door::open(&destination, &source).expect("begins");
+    (source, destination, door)
+}
+
 pub(crate) fn settings() -> Settings {
     Settings { unit: 4 * BLOCK, log: 400, pause: std::time::Duration::from_micros(200), ..Settings::default() }
 }

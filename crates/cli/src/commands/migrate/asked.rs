@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use ishigaki_base::ByteSize;
 use ishigaki_migrate_service::control::{Keep, Reply, Request};
 use serde_json::json;
@@ -56,9 +56,10 @@ Examples:
 /// Clients' own requests are not throttled. What is not given stays; a configuration is not changed.
 #[derive(Debug, Args)]
 #[command(after_help = THROTTLE_EXAMPLES, after_long_help = format!("{THROTTLE_EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(group = ArgGroup::new("how").args(["bandwidth", "parallel"]).required(true).multiple(true))]
 pub(super) struct Throttle {
     /// Bytes a second, or `none` for no limit
-    #[arg(long, value_name = "SIZE", value_parser = bandwidth, required_unless_present = "parallel")]
+    #[arg(long, value_name = "SIZE", value_parser = bandwidth)]
     bandwidth: Option<u64>,
 
     /// Requests under way at a time, 1 to 256

@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ishigaki_base::ErrorKind;
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_service::check::{Check, Severity};
+use ishigaki_migrate_service::check::{Check, Opened, Severity};
 use ishigaki_migrate_service::config::{self, Config, IdMap};
 use ishigaki_migrate_service::status::Phase;
 use ishigaki_migrate_service::{Serving, Status, Supervisor};
@@ -163,7 +163,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Checks, and starts; `None` where nothing more than a check was asked for.
 fn start(config: &Config, ends: &Ends, dry_run: bool, json: bool) -> Result<Option<Serving>, Failure> {
-    let (check, opened) = ends.cancelling(|cancel| Check::open(config, cancel), || ()).map_err(refused)?;
+    let look = |cancel: &Cancel| {
+        if dry_run {
+            Check::run(config, cancel).map(|check| (check, Opened::default()))
+        } else {
+            Check::open(config, cancel)
+        }
+    };
+    let (check, opened) = ends.cancelling(look, || ()).map_err(refused)?;
     tell(&check, dry_run, json)?;
     if !check.is_fit() {
         return Err(Failure::of(ErrorKind::Invalid, "the migration can not begin, or would not end: see above"));
@@ -246,11 +253,9 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         None => of_arguments(arguments)?,
     };
     config.paused |= paused;
-    // A port alone is this host's.
-    let host = |address: String| {
-        if address.bytes().all(|byte| byte.is_ascii_digit()) { format!("127.0.0.1:{address}") } else { address }
-    };
-    config.metrics = arguments.metrics.clone().or(config.metrics).map(host);
+    if let Some(text) = &arguments.metrics {
+        config.metrics = Some(config::metrics(text).map_err(refused)?);
+    }
     Ok(config)
 }
 

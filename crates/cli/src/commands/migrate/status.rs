@@ -10,7 +10,7 @@ use ishigaki_migrate_service::control::{Reply, Request, ask};
 use ishigaki_migrate_service::status::Phase;
 
 use super::{Which, another, refused};
-use crate::commands::{parse_seconds, watching};
+use crate::commands::watching;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, counted, duration, seconds, size};
 
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     which: Which,
 
     /// Ask again and again, every second or so often
-    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", value_parser = watching::parse_interval)]
     watch: Option<Duration>,
 
     /// Print one JSON object; sizes are bytes, times are seconds

@@ -158,6 +158,9 @@ impl<D: Destination> Run<'_, D> {
     fn names(&self, lot: &[Part<D>]) -> Result<Vec<bool>> {
         let files = self.find(lot)?;
         let all: Vec<File<D>> = files.iter().map(|(_, file)| file.clone()).collect();
+        for file in &all {
+            self.engine.look_at_conflict(&file.node, self.cancel)?;
+        }
         let is_lacking = |file: &File<D>| {
             let stub = file.node.lock();
             stub.record.state == State::Dummy || !stub.missing.is_empty()

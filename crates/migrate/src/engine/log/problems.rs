@@ -23,6 +23,10 @@ impl Queue {
         true
     }
 
+    pub(in super::super) fn has_problem(&self, source: u32, path: &Path) -> bool {
+        self.state.lock().problems.contains_key(&(source, path.to_owned()))
+    }
+
     /// There is no problem with it any more; whether there was one.
     pub(in super::super) fn no_problem(&self, source: u32, path: &Path) -> bool {
         if self.problems.load(Ordering::Acquire) == 0 {

@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::protocol::{self, Trouble};
 use super::rpc::{Call, Program};
 use super::xdr::{Malformed, Put, Reader};
-use crate::source::{Cancel, ErrorKind, Result};
+use crate::source::{Attributes, Cancel, ErrorKind, Result};
 
 const NFS_ACL: Program = Program { number: 100_227, version: 3, name: "access list protocol", tells_status: true };
 const GETACL: u32 = 1;
@@ -59,13 +59,16 @@ fn has_any(mut reader: Reader<'_>) -> bool {
     count().is_some_and(|count| count > 0)
 }
 
-/// The answer to [`getacl`]: the access lists of an object as Linux' extended attributes. Objects of some kinds have none.
-pub(super) fn lists(mut reader: Reader<'_>) -> Result<Vec<(OsString, Vec<u8>)>, Trouble> {
+/// Access lists as Linux' extended attributes, and what their object says of itself, if the server tells.
+pub(super) type Lists = (Vec<(OsString, Vec<u8>)>, Option<Attributes>);
+
+/// The answer to [`getacl`]. Objects of some kinds have no lists.
+pub(super) fn lists(mut reader: Reader<'_>) -> Result<Lists, Trouble> {
     match protocol::status(&mut reader) {
-        Err(Trouble::Status(protocol::NOT_SUPPORTED | protocol::INVALID)) => return Ok(Vec::new()),
+        Err(Trouble::Status(protocol::NOT_SUPPORTED | protocol::INVALID)) => return Ok(Lists::default()),
         outcome => outcome?,
     }
-    reader.option(protocol::attributes)?;
+    let now = reader.option(protocol::attributes)?;
     let mask = reader.u32()?;
     let mut found = Vec::new();
     for (bit, flag, name) in [(ACCESS, 0, "system.posix_acl_access"), (DEFAULT, IS_DEFAULT, "system.posix_acl_default")]
@@ -76,7 +79,7 @@ pub(super) fn lists(mut reader: Reader<'_>) -> Result<Vec<(OsString, Vec<u8>)>, 
             found.push((name.into(), list));
         }
     }
-    Ok(found)
+    Ok((found, now))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,7 +157,8 @@ mod tests {
     fn a_list_becomes_what_the_kernel_stores() {
         let access = [[1, 0, 6], [2, 1234, 4], [4, 0, 4], [0x10, 0, 4], [0x20, 0, 0]];
         let default = [[0x1001, 0, 7], [0x1004, 0, 5], [0x1010, 0, 5], [0x1020, 0, 0]];
-        let lists = lists(Reader::new(&answer(&access, &default))).expect("lists");
+        let (lists, now) = lists(Reader::new(&answer(&access, &default))).expect("lists");
+        assert_eq!(now, None);
         assert_eq!(lists.len(), 2);
         let (name, list) = &lists[0];
         assert_eq!((name.to_str(), list.len(), &list[..4]), (Some("system.posix_acl_access"), 44, &[2, 0, 0, 0][..]));
@@ -165,9 +169,9 @@ mod tests {
     #[test]
     fn a_list_that_is_the_mode_is_none() {
         let mode = [[1, 0, 6], [4, 0, 4], [0x10, 0, 4], [0x20, 0, 0]];
-        assert_eq!(lists(Reader::new(&answer(&mode, &[]))).expect("lists"), []);
+        assert_eq!(lists(Reader::new(&answer(&mode, &[]))).expect("lists").0, []);
         let masked = [[1, 0, 6], [4, 0, 6], [0x10, 0, 4], [0x20, 0, 0]];
-        assert_eq!(lists(Reader::new(&answer(&masked, &[]))).expect("lists").len(), 1);
+        assert_eq!(lists(Reader::new(&answer(&masked, &[]))).expect("lists").0.len(), 1);
     }
 
     #[test]

@@ -7,22 +7,23 @@ use std::os::unix::ffi::OsStringExt;
 use super::flight::{Answer, Flight};
 use super::protocol::{self, Trouble};
 use super::{NfsSource, acl};
-use crate::source::{Cancel, Extras, FileType, Location, Result, Source};
+use crate::source::{Cancel, Extras, FileType, Location, Result, Source, ToldExtras};
 
 /// Objects that are under way.
 const OBJECTS: usize = 256;
 
-fn told(answer: &Answer, is_link: bool) -> Result<Extras, Trouble> {
+fn told(answer: &Answer, is_link: bool) -> Result<ToldExtras, Trouble> {
     if is_link {
-        let target = protocol::link_read(answer.results())?;
-        return Ok(Extras { target: target.map(|target| OsString::from_vec(target).into()), attributes: Vec::new() });
+        let target = protocol::link_read(answer.results())?.map(|target| OsString::from_vec(target).into());
+        return Ok((Extras { target, attributes: Vec::new() }, None));
     }
-    Ok(Extras { target: None, attributes: acl::lists(answer.results())? })
+    let (attributes, now) = acl::lists(answer.results())?;
+    Ok((Extras { target: None, attributes }, now))
 }
 
 /// One request for an object that may have something: a link has a target and no access lists, and all else has no target.
-pub(super) fn many(source: &NfsSource, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-    let mut results: Vec<Option<Result<Extras>>> = vec![None; objects.len()];
+pub(super) fn many(source: &NfsSource, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
+    let mut results: Vec<Option<Result<ToldExtras>>> = vec![None; objects.len()];
     let mut flight = Flight::new(&source.nfs, cancel);
     let mut asked: HashMap<u64, usize> = HashMap::new();
     let mut waiting = objects.iter().enumerate();
@@ -32,7 +33,7 @@ pub(super) fn many(source: &NfsSource, objects: &[(&Location, FileType)], cancel
         {
             let is_link = *kind == FileType::Symlink;
             if !is_link && !source.has_lists {
-                results[number] = Some(Ok(Extras::default()));
+                results[number] = Some(Ok(ToldExtras::default()));
             } else if !location.handle.is_empty() {
                 let handle = &location.handle;
                 let call = if is_link { protocol::readlink(handle) } else { acl::getacl(handle) };
@@ -58,5 +59,5 @@ pub(super) fn many(source: &NfsSource, objects: &[(&Location, FileType)], cancel
         };
     }
     let found = results.into_iter().zip(objects);
-    found.map(|(result, (location, _))| result.unwrap_or_else(|| source.extras(location, cancel))).collect()
+    found.map(|(result, (location, _))| result.unwrap_or_else(|| source.extras_told(location, cancel))).collect()
 }

@@ -9,7 +9,7 @@ use super::flight::Flight;
 use super::request::{self, Aim, OPENED, Request};
 use super::status::Status;
 use super::{SmbSource, marks, reparse};
-use crate::source::{Cancel, Extras, FileType, Location, Result};
+use crate::source::{Cancel, Extras, FileType, Location, Result, ToldExtras};
 
 /// Objects that are under way.
 const OBJECTS: usize = 256;
@@ -17,11 +17,12 @@ const DOING: &str = "read the target or the access list of";
 const NOT_SUPPORTED: Status = Status(0xc000_00bb);
 
 fn chain(path: &[u8]) -> Vec<Request> {
-    vec![request::create(path, Aim::Lists), request::query_descriptor(&OPENED), request::close(&OPENED)]
+    let descriptor = request::query_descriptor(&OPENED);
+    vec![request::create(path, Aim::Lists), descriptor, request::query_all(&OPENED), request::close(&OPENED)]
 }
 
 /// What the answers to that chain say. A link takes a second one.
-fn told(source: &SmbSource, path: &[u8], answers: &[Answer], cancel: &Cancel) -> Result<Extras, Trouble> {
+fn told(source: &SmbSource, path: &[u8], answers: &[Answer], cancel: &Cancel) -> Result<ToldExtras, Trouble> {
     let opened = answer::opened(&answers[0])?;
     if opened.attributes & reparse::REPARSE_POINT != 0 {
         let look = request::create(path, Aim::Look);
@@ -30,7 +31,7 @@ fn told(source: &SmbSource, path: &[u8], answers: &[Answer], cancel: &Cancel) ->
         answer::opened(&answers[0])?;
         if let Some(target) = reparse::target(answer::controlled(&answers[1])?)? {
             let target = Some(PathBuf::from(OsString::from_vec(target)));
-            return Ok(Extras { target, attributes: Vec::new() });
+            return Ok((Extras { target, attributes: Vec::new() }, None));
         }
     }
     let mut attributes = Vec::new();
@@ -42,10 +43,11 @@ fn told(source: &SmbSource, path: &[u8], answers: &[Answer], cancel: &Cancel) ->
     }
     let dosattrib = marks::dosattrib(opened.attributes, opened.created);
     attributes.push((OsString::from("user.DOSATTRIB"), dosattrib));
-    Ok(Extras { target: None, attributes })
+    let now = source.attributes_of(&answer::all(&answers[2])?);
+    Ok((Extras { target: None, attributes }, Some(now)))
 }
 
-pub(super) fn one(source: &SmbSource, object: &Location, cancel: &Cancel) -> Result<Extras> {
+pub(super) fn one(source: &SmbSource, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
     let ask = || {
         let path = source.path(&object.path)?;
         let answers = Flight::ask(&source.pool, cancel, chain(&path))?;
@@ -55,7 +57,7 @@ pub(super) fn one(source: &SmbSource, object: &Location, cancel: &Cancel) -> Res
 }
 
 /// A chain for each object, many of them under way.
-pub(super) fn many(source: &SmbSource, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+pub(super) fn many(source: &SmbSource, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
     let paths: Vec<_> = objects.iter().map(|(location, _)| source.path(&location.path)).collect();
     let chains = paths.iter().map(|path| path.as_ref().ok().map(|path| chain(path))).collect();
     let told = Flight::ask_many(&source.pool, cancel, OBJECTS, chains, |number, answers| {

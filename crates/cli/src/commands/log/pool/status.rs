@@ -8,7 +8,7 @@ use clap::Args;
 use ishigaki_logpool_service::{LogStatus, MemberStatus, Place, Reply, Request, ScrubStatus, Spread, Status, ask};
 
 use super::refused;
-use crate::commands::{parse_seconds, watching};
+use crate::commands::watching;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::human::{Count, counted, seconds, size};
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     data: PathBuf,
 
     /// Ask again and again, every second or so often
-    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", value_parser = watching::parse_interval)]
     watch: Option<Duration>,
 
     /// Print one JSON object; sizes are bytes, times are seconds
