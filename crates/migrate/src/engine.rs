@@ -38,7 +38,7 @@
 //! is; all else is removed and made anew.
 //!
 //! Parts: `ahead` is what that takes, `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
-//! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `distance` knows how far they are, `hidden` is the
+//! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `roots` knows whether they are the same ones, `distance` knows how far they are, `hidden` is the
 //! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
 
@@ -59,6 +59,7 @@ mod log;
 mod node;
 mod progress;
 mod records;
+mod roots;
 mod settling;
 mod sweep;
 
@@ -80,6 +81,7 @@ use self::listing::Directories;
 use self::log::Queue;
 use self::node::Nodes;
 use self::progress::Counters;
+use self::roots::KnownRoot;
 use self::settling::Settling;
 use crate::destination::{Destination, Make};
 use crate::ranges::RangeSet;
@@ -172,6 +174,8 @@ impl Default for Settings {
 pub struct Engine<D: Destination> {
     destination: D,
     origins: Vec<Origin>,
+    /// One for each of them.
+    roots: Vec<KnownRoot>,
     settings: Settings,
     hidden: Hidden<D>,
     nodes: Nodes<D>,
@@ -227,6 +231,7 @@ impl<D: Destination> Engine<D> {
             // Those of clients of the process before, of which nothing tells, count as one.
             moves: AtomicU64::new(u64::from(begun.is_some())),
             swept: AtomicU64::new(0),
+            roots: hidden.roots(&destination, begun.unwrap_or(0), given)?,
             destination,
             origins,
             settings,
@@ -257,8 +262,7 @@ impl<D: Destination> Engine<D> {
             if first > 0 {
                 self.free_for(number, first)?;
             }
-            let (location, attributes) =
-                self.ask(number, Path::new(""), cancel, |source| self.distances.timed(number, || source.root(cancel)))?;
+            let (location, attributes) = self.learn_root(number, cancel)?;
             let directory = self.plain_directory(&origin.at)?;
             let record = Record {
                 state: if origin.source.capabilities().extras { State::Dummy } else { State::Partial },
@@ -276,6 +280,7 @@ impl<D: Destination> Engine<D> {
         }
         let events = self.queue.take_events();
         self.hidden.write_log(&self.destination, &events)?;
+        self.hidden.write_roots(&self.destination, &self.roots)?;
         self.destination.sync_all().doing("syncing the new roots")?;
         if self.settings.ahead.is_some() {
             return Ok(());

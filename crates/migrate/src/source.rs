@@ -95,6 +95,16 @@ pub trait Source: Send + Sync {
     /// Of any kind.
     fn root(&self, cancel: &Cancel) -> Result<(Location, Attributes)>;
 
+    /// Looks anew where the source's name leads: what was found there is not the source. Nothing to do where each call finds its way by the
+    /// name.
+    ///
+    /// # Errors
+    ///
+    /// Of any kind; then it is as before.
+    fn reopen(&self, _cancel: &Cancel) -> Result<()> {
+        Ok(())
+    }
+
     /// The objects of a directory, in pages, in any order; each name once. A page is given to `take` as soon as it is there. `take` may end
     /// the listing by an error, which is returned.
     ///

@@ -335,6 +335,35 @@ fn a_destination_that_was_full_holds_what_the_source_has() {
     }
 }
 
+#[test]
+fn a_directory_whose_disk_comes_later_is_found_without_a_restart() {
+    let place = tempfile::tempdir().unwrap();
+    let [old, aside, new] = ["old", "aside", "new"].map(|name| place.path().join(name));
+    fs::create_dir_all(old.join("letters")).unwrap();
+    fs::write(old.join("letters/first"), "Dear reader").unwrap();
+    fs::create_dir(&new).unwrap();
+    let open = || -> Arc<Engine<Local>> {
+        let origin = Origin { source: Arc::new(PathSource::open(&old).unwrap()), at: PathBuf::new() };
+        Engine::open(Local::open(&new).unwrap(), vec![origin], Settings::default(), &Cancel::new()).unwrap()
+    };
+    drop(open());
+    // As a mount point without its disk.
+    fs::rename(&old, &aside).unwrap();
+    fs::create_dir(&old).unwrap();
+    let engine = open();
+    std::thread::scope(|scope| {
+        let crawler = scope.spawn(|| engine.crawl(&Crawl::default(), &Cancel::new()));
+        while engine.absences().is_empty() && !crawler.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        fs::remove_dir(&old).unwrap();
+        fs::rename(&aside, &old).unwrap();
+        crawler.join().unwrap().unwrap();
+    });
+    engine.finish().unwrap();
+    assert_eq!(fs::read(new.join("letters/first")).unwrap(), b"Dear reader");
+}
+
 /// Made in many directories, for [`files_that_come_faster_than_they_are_made_durable_do_not_take_all_descriptors`].
 const FILES: usize = 24_000;
 

@@ -105,3 +105,49 @@ fn what_was_cut_off_just_before_a_kill_does_not_come_back_when_the_file_becomes_
     }
     assert!(cut_off > 0, "some kill came between the size and the record");
 }
+
+/// Another directory answers by the source's name than the one with which the migration began, and it is empty.
+fn unmount(source: &Source) {
+    source.change(Path::new(""), |root| root.attributes.id.1 += 1_000);
+    source.rename(Path::new("file"), Path::new("hidden"));
+}
+
+fn mount(source: &Source) {
+    source.rename(Path::new("hidden"), Path::new("file"));
+    source.change(Path::new(""), |root| root.attributes.id.1 -= 1_000);
+}
+
+/// Reads the file, and mounts the source only when it is told as absent.
+fn read_when_mounted(door: &Door, source: &Source) -> Vec<u8> {
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| door.read(Path::new("file")).expect("is read when the source is there"));
+        while door.engine.absences().is_empty() && !reader.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let told = door.engine.absences();
+        mount(source);
+        let read = reader.join().expect("ends");
+        assert!(told.iter().all(|absence| absence.message.contains("its disk mounted")), "{told:?}");
+        read
+    })
+}
+
+#[test]
+fn a_source_whose_disk_is_not_mounted_is_waited_for() {
+    let source = Source::new();
+    source.add(Path::new("file"), FileType::Regular, bytes(20_000));
+    for is_restarted in [false, true] {
+        let destination = Simulated::new();
+        let mut door = Door::open(&destination, &source).expect("begins");
+        if is_restarted {
+            drop(door);
+            unmount(&source);
+            door = Door::open(&destination, &source).expect("goes on");
+        } else {
+            door.find(Path::new("file")).expect("there");
+            unmount(&source);
+        }
+        assert_eq!(read_when_mounted(&door, &source), bytes(20_000));
+        end(&door, &Model::of(&source));
+    }
+}

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::roots::KnownRoot;
 use super::{Engine, Error, Result};
 use crate::destination::Destination;
 use crate::source::{Cancel, ErrorKind, Source};
@@ -184,17 +185,14 @@ impl<D: Destination> Engine<D> {
         cancel: &Cancel,
         mut what: impl FnMut(&dyn Source) -> crate::source::Result<T>,
     ) -> Result<T> {
-        let origin = self.origins.get(number as usize).ok_or(Error::UnknownSource {
-            node: 0,
-            source_number: number,
-            known: self.origins.len(),
-        })?;
+        let origin = self.origins.get(number as usize).ok_or_else(|| self.unknown_source(number))?;
         let _call = self.calls.begin(number, path);
         let began = Instant::now();
         let mut pause = self.settings.pause;
         let mut waiting = None;
         loop {
-            let error = match what(&*origin.source) {
+            let asked = self.has_its_root(number, origin, cancel).and_then(|()| what(&*origin.source));
+            let mut error = match asked {
                 Ok(answer) => {
                     self.absences.answered(number, &*origin.source, waiting.is_some());
                     return Ok(answer);
@@ -202,17 +200,19 @@ impl<D: Destination> Engine<D> {
                 Err(error) => error,
             };
             let path = path.to_owned();
-            match error.kind {
-                ErrorKind::Cancelled => return Err(Error::Cancelled),
-                ErrorKind::Unavailable => {}
+            if !matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Unavailable) {
                 // What is refused or makes no sense of any object comes from no old server: something else answers in its place, or it is starting, or has lost
                 // what it exports.
-                _ if origin.source.root(cancel).is_err() => {}
-                _ => {
+                let Err(of_root) = self.look_at_root(number, origin, cancel) else {
                     self.absences.answered(number, &*origin.source, waiting.is_some());
                     return Err(Error::Source { path, error });
-                }
+                };
+                error = of_root;
             }
+            if error.kind == ErrorKind::Cancelled {
+                return Err(Error::Cancelled);
+            }
+            self.roots.get(number as usize).into_iter().for_each(KnownRoot::doubt);
             let (waiter, _) = waiting.get_or_insert_with(|| {
                 let name = origin.source.name();
                 (self.absences.waits(number, &name, &path, &error.message), self.counters.waiting())

@@ -3,6 +3,7 @@
 //! ```text
 //!   .ishigaki-migrate/state       "begun" and with how many sources; a directory without it has not begun
 //!                     log         what the crawler knows: see `log`
+//!                     roots         by what each source is known: see `roots`
 //!                     links/      a name for each file with several names at the source
 //!                     log.new     a log that was written anew, before it takes the other's place
 //!                     records/    records that extended attributes have no room for
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::roots::{KnownRoot, Root};
 use super::{Doing, Error, Result};
 use crate::destination::{Destination, Make};
 use crate::source::FileType;
@@ -27,6 +29,8 @@ pub const HIDDEN: &str = ".ishigaki-migrate";
 pub const STATE: &str = "state";
 /// Its file that says that files were copied ahead.
 pub const AHEAD: &str = "ahead";
+/// Its file that says by what each source is known.
+const ROOTS: &str = "roots";
 /// What mkfs puts into a new file system.
 pub(super) const LOST_AND_FOUND: &str = "lost+found";
 /// What `state` says, before the number of sources in decimal digits and a line feed.
@@ -174,6 +178,24 @@ impl<D: Destination> Hidden<D> {
         let text = format!("{BEGUN}{sources:0DIGITS$}\n");
         destination.write_at(&state, 0, text.as_bytes()).doing("writing state")?;
         destination.sync_all().doing("writing state")
+    }
+
+    /// By what each of the sources is known: those that have begun by what is written, as far as it is.
+    pub(super) fn roots(&self, destination: &D, begun: usize, sources: usize) -> Result<Vec<KnownRoot>> {
+        const DOING: &str = "reading roots";
+        let mut bytes = vec![0; begun * Root::LINE];
+        let file = destination.lookup(&self.directory, OsStr::new(ROOTS)).doing(DOING)?;
+        let read = file.map_or(Ok(0), |file| destination.read_at(&file, 0, &mut bytes)).doing(DOING)?;
+        let mut lines = bytes[..read].chunks(Root::LINE).map(Root::of_line);
+        Ok((0..sources).map(|_| KnownRoot::new(lines.next().flatten())).collect())
+    }
+
+    /// Writes by what the sources are known; not durable by itself. The line of one that has begun stays as it is.
+    pub(super) fn write_roots(&self, destination: &D, roots: &[KnownRoot]) -> Result<()> {
+        let file = own(destination, &self.directory, ROOTS, Make::File)?;
+        let unknown = || "-".repeat(Root::LINE - 1) + "\n";
+        let lines: String = roots.iter().map(|root| root.get().map_or_else(unknown, Root::line)).collect();
+        destination.write_at(&file, 0, lines.as_bytes()).doing("writing roots")
     }
 
     /// Whether objects may be here that were copied ahead.

@@ -117,6 +117,10 @@ impl Source for Deferred {
         self.source(cancel)?.root(cancel)
     }
 
+    fn reopen(&self, cancel: &Cancel) -> Result<()> {
+        self.source(cancel)?.reopen(cancel)
+    }
+
     fn list(
         &self,
         directory: &Location,

@@ -168,13 +168,19 @@ impl NfsSource {
         Ok(handle)
     }
 
+    /// Has the server say anew what the handle of its export is.
+    fn find_root(&self, cancel: &Cancel) -> Result<(), Trouble> {
+        let root = mount::root(&self.address, &self.mount, &self.nfs, cancel)?;
+        *self.root.write().unwrap_or_else(PoisonError::into_inner) = root;
+        Ok(())
+    }
+
     /// As [`find`](Self::find), with a new handle of the root if the old one is stale.
     fn find_anew(&self, path: &Path, cancel: &Cancel) -> Result<Box<[u8]>, Trouble> {
         let root = self.root.read().unwrap_or_else(PoisonError::into_inner).clone();
         match self.ask(protocol::getattr(&root), cancel, protocol::got_attributes) {
             Err(trouble) if trouble.is_stale() => {
-                let root = mount::root(&self.address, &self.mount, &self.nfs, cancel)?;
-                *self.root.write().unwrap_or_else(PoisonError::into_inner) = root;
+                self.find_root(cancel)?;
             }
             outcome => drop(outcome?),
         }
@@ -201,6 +207,10 @@ impl Source for NfsSource {
         let location = Location { path: path.clone(), handle: Box::default() };
         let (handle, attributes) = self.with_handle(&location, "read the attributes of", cancel, found)?;
         Ok((Location { path, handle }, attributes))
+    }
+
+    fn reopen(&self, cancel: &Cancel) -> Result<()> {
+        self.find_root(cancel).map_err(|trouble| trouble.into_error(&self.name, "find", Path::new("")))
     }
 
     fn list(

@@ -1,6 +1,6 @@
 //! A source that is mounted on this host: another disk, a snapshot, or a server through the kernel's or a FUSE client.
 //!
-//! Every object is reached from one descriptor of the root, by `openat2` that follows no symbolic link and stays below the root
+//! Every object is reached from one descriptor of the root (a new one where what is mounted there has gone, or comes), by `openat2` that follows no symbolic link and stays below the root
 //! (`beneath`), so a symbolic link that is put in the way while a migration runs leads nowhere. Paths may be longer than `PATH_MAX`.
 //!
 //! *Access times* stay as they are: files and directories are opened with `O_NOATIME`. The kernel refuses that for files of other
@@ -121,8 +121,18 @@ impl Source for PathSource {
 
     fn root(&self, cancel: &Cancel) -> Result<(Location, Attributes)> {
         let location = Location { path: PathBuf::new(), handle: Box::default() };
-        let attributes = self.attributes(&location, cancel)?;
+        let attributes = match self.attributes(&location, cancel) {
+            Err(error) if error.kind != ErrorKind::Cancelled => {
+                self.reopen(cancel)?;
+                self.attributes(&location, cancel)?
+            }
+            attributes => attributes?,
+        };
         Ok((location, attributes))
+    }
+
+    fn reopen(&self, _cancel: &Cancel) -> Result<()> {
+        self.root.reopen(&self.name)
     }
 
     fn list(

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::RwLock;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -17,22 +19,28 @@ const PIECE: usize = 4095;
 
 /// The directory that everything is reached from.
 pub(super) struct Root {
-    directory: OwnedFd,
+    directory: RwLock<Arc<OwnedFd>>,
     kept_access_times: AtomicBool,
 }
 
 impl Root {
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
-            let path = directory.display();
-            Error::new(ErrorKind::Invalid, format!("cannot open the directory {path} to migrate from: {errno}"))
-        })?;
-        let root = Self { directory: opened, kept_access_times: AtomicBool::new(true) };
+        let root = Self { directory: RwLock::new(open(directory)?), kept_access_times: AtomicBool::new(true) };
         match root.open_to_read(Path::new(""), OFlags::DIRECTORY) {
             Ok(_) => Ok(root),
             Err(error) => Err(Error::new(ErrorKind::Invalid, format!("{}: {error}", directory.display()))),
         }
+    }
+
+    /// Reaches everything from what `directory` is by now.
+    pub(super) fn reopen(&self, directory: &Path) -> Result<()> {
+        let opened = open(directory)?;
+        *self.directory.write() = opened;
+        Ok(())
+    }
+
+    fn directory(&self) -> Arc<OwnedFd> {
+        self.directory.read().clone()
     }
 
     pub(super) fn kept_access_times(&self) -> bool {
@@ -70,14 +78,24 @@ impl Root {
             Err(error) => return Ok(Err(error)),
         };
         let last = pieces.pop().unwrap_or(Cow::Borrowed(b"."));
+        let root = self.directory();
         let mut directory: Option<OwnedFd> = None;
         for piece in pieces {
-            let from = directory.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            let from = directory.as_ref().map_or(root.as_fd(), AsFd::as_fd);
             directory = Some(open_piece(from, &piece, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?);
         }
-        let from = directory.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        let from = directory.as_ref().map_or(root.as_fd(), AsFd::as_fd);
         open_piece(from, &last, flags).map(Ok)
     }
+}
+
+fn open(directory: &Path) -> Result<Arc<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
+        let path = directory.display();
+        Error::new(ErrorKind::Invalid, format!("cannot open the directory {path} to migrate from: {errno}"))
+    })?;
+    Ok(Arc::new(opened))
 }
 
 fn open_piece(from: BorrowedFd<'_>, piece: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
