@@ -49,7 +49,9 @@ pub enum Error {
         reason: String,
     },
     /// The host is not reached.
-    #[error("{to}: {cause}; `agents` in the service's configuration is where it listens")]
+    #[error(
+        "{to}: {cause}; the service listens at `agents` in its configuration, and by a port of the machine at its socket NAME.agent"
+    )]
     Host {
         /// The address.
         to: String,

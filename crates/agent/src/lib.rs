@@ -8,12 +8,13 @@
 //!
 //! All of it is a hint: what a guest tells that is not so costs its own hits.
 //!
-//! Parts: [`gather`] walks, `fiemap` asks the kernel, [`Server`] knows tables' names and counters of database servers, [`Rate`] counts, [`Message`] is what is told and how it is sent.
+//! Parts: [`gather`] walks, `fiemap` asks the kernel, [`Server`] knows tables' names and counters of database servers, [`Rate`] counts, [`Message`] is what is told and how it is sent, `port` the way that needs no network.
 
 mod error;
 mod fiemap;
 mod gathering;
 mod message;
+mod port;
 mod rate;
 mod server;
 

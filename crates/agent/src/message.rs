@@ -2,12 +2,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use ishigaki_prefetch::{Extent, File};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, port};
 
 /// Bytes of the longest message.
 pub const LONGEST: usize = 16 << 20;
@@ -68,7 +69,7 @@ impl Message {
     }
 }
 
-/// Tells the host. Whether it knows where the files lie, from this message or from one before.
+/// Tells the host, at its `HOST:PORT`, or by the port of this machine of that path. Whether it knows where the files lie, from this message or from one before.
 ///
 /// # Errors
 ///
@@ -81,6 +82,9 @@ pub fn send(to: &str, message: &Message) -> Result<bool> {
         return Err(Error::Refused(format!("a layout of {} bytes is too long; name fewer directories", line.len())));
     }
     let speak = || {
+        if to.starts_with('/') {
+            return port::converse(Path::new(to), &line, PATIENCE);
+        }
         let address = to.to_socket_addrs()?.next().ok_or(std::io::ErrorKind::NotFound)?;
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;

@@ -1,4 +1,7 @@
-//! Hears what agents in guests tell of their volumes. Each volume has a token, which its guest is given by hand: a guest speaks for its own volume alone.
+//! Hears what agents in guests tell of their volumes. Over the network each volume has a token, which its guest is given by hand: a guest speaks for its own volume
+//! alone. `port` is the way that needs neither.
+
+mod port;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,6 +18,8 @@ use ishigaki_service::socket::gone;
 use crate::core::Core;
 use crate::door::make as make_folder;
 use crate::{Error, Result};
+
+pub(crate) use port::Port;
 
 /// The folder of the tokens, below the map.
 const TOKENS: &str = "tokens";
@@ -64,15 +69,20 @@ pub(crate) fn serve(mut stream: TcpStream, core: &Core) {
             Ok(has_layout) => Reply::Taken { has_layout },
             Err(message) => Reply::Refused { message },
         };
-        let mut bytes = serde_json::to_vec(&reply).map_err(io::Error::other)?;
-        bytes.push(b'\n');
-        answer(&mut stream, &bytes)
+        answer(&mut stream, &written(&reply)?)
     });
     if let Err(error) = outcome {
         tracing::debug!(%error, "an agent was not heard out");
     }
 }
 
+fn written(reply: &Reply) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(reply).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Takes a message that has the token of its volume.
 fn take(core: &Core, message: &Message) -> Result<bool, String> {
     // The same whether the volume is there or not.
     let refused = || "there is no such volume, or this is not its token".to_owned();
@@ -81,6 +91,12 @@ fn take(core: &Core, message: &Message) -> Result<bool, String> {
     if token.len() != 2 * LENGTH || !is_same(token.as_bytes(), message.token.as_bytes()) {
         return Err(refused());
     }
+    learn(core, message)
+}
+
+/// Takes what is said of a volume. Whether it is known where its files lie.
+fn learn(core: &Core, message: &Message) -> Result<bool, String> {
+    let volume = core.pool.volume(&message.volume).map_err(|error| error.to_string())?;
     if let Some(files) = message.laid() {
         let layout = Layout::new(files, volume.len()).map_err(|error| error.to_string())?;
         core.prefetching.set_layout(volume.name(), layout);

@@ -1,13 +1,16 @@
 //! The service: a pool, its doors, and what can be asked of it, until it is told to end.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use ishigaki_service::door::Door as Visitors;
 use ishigaki_service::http;
+use parking_lot::Mutex;
 
-use crate::config::Config;
+use crate::agents::Port;
+use crate::config::{Config, Kind};
 use crate::core::{Core, Devices};
 use crate::door::make as make_folder;
 use crate::status::Status;
@@ -21,6 +24,8 @@ pub struct Serving {
     core: Arc<Core>,
     /// Of the control socket and of scrapers.
     visitors: Vec<Visitors>,
+    /// Of volumes that virtual machines use: where their agents are heard, or why they are not.
+    ports: Mutex<BTreeMap<String, Result<Port, String>>>,
     prefetcher: Option<JoinHandle<()>>,
     is_open: bool,
 }
@@ -52,7 +57,8 @@ impl Serving {
         core.agents = speakers.as_ref().and_then(|listener| listener.local_addr().ok());
         core.metrics = scrapers.as_ref().and_then(|listener| listener.local_addr().ok());
         let core = Arc::new(core);
-        let mut serving = Self { core: core.clone(), visitors: Vec::new(), prefetcher: None, is_open: true };
+        let (visitors, ports) = (Vec::new(), Mutex::default());
+        let mut serving = Self { core: core.clone(), visitors, ports, prefetcher: None, is_open: true };
         core.take_away_dead();
         core.look_at_doors();
         if let Some(listener) = scrapers {
@@ -69,6 +75,7 @@ impl Serving {
         serving.prefetcher = Some(prefetcher.map_err(Error::path(&config.map))?);
         let listener = control::listen(&config.map)?;
         serving.admit("volume-control", listener, move |stream| control::serve(stream, &core))?;
+        serving.look_at_ports();
         Ok(serving)
     }
 
@@ -103,6 +110,30 @@ impl Serving {
         self.core.look_for_away();
         self.core.look_at_files();
         self.core.look_at_doors();
+        self.look_at_ports();
+    }
+
+    /// Opens those that are missing, and closes those of volumes that are no more.
+    fn look_at_ports(&self) {
+        let names: Vec<_> = self.core.pool.handles().iter().map(|volume| volume.name().to_owned()).collect();
+        let mut ports = self.ports.lock();
+        ports.retain(|name, port| names.contains(name) && port.as_ref().map_or(true, Port::is_there));
+        for name in names.into_iter().filter(|name| self.core.config.kind(name) == Kind::Socket) {
+            if ports.get(&name).is_some_and(Result::is_ok) {
+                continue;
+            }
+            let port = Port::open(&self.core, &name).map_err(|error| error.to_string());
+            if let Err(reason) = &port
+                && !matches!(ports.get(&name), Some(Err(told)) if told == reason)
+            {
+                tracing::warn!(
+                    volume = name,
+                    reason,
+                    "agents are not heard by the port of a volume; this is tried again"
+                );
+            }
+            ports.insert(name, port);
+        }
     }
 
     /// Ends the service: what virtual machines have asked for is answered, and everything is durable.
@@ -120,6 +151,7 @@ impl Serving {
         }
         // They have the core.
         self.visitors.clear();
+        self.ports.lock().clear();
         self.core.prefetching.end();
         if self.prefetcher.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that brings chunks has panicked");

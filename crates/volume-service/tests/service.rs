@@ -3,10 +3,10 @@
 mod pool;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use ishigaki_agent::{Message, send};
@@ -270,6 +270,52 @@ fn a_guest_speaks_for_its_own_volume_alone_and_says_only_what_can_be() {
     create(&config, "orders");
     assert_ne!(token("orders"), before);
     assert_eq!(status(&config).volumes[0].files, []);
+}
+
+#[test]
+fn the_port_of_a_machine_is_heard_for_its_volume_whatever_else_comes_through_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "[[volume]]\nname = \"scratch\"\ndoor = \"none\"");
+    for name in ["orders", "scratch"] {
+        create(&config, name);
+    }
+    let path = |name: &str| folder.path().join("sockets").join(format!("{name}.agent"));
+    // A process that was killed has left it.
+    fs::create_dir(folder.path().join("sockets")).unwrap();
+    drop(UnixListener::bind(path("orders")).unwrap());
+    let serving = Serving::start(&config).unwrap();
+    assert!(!path("scratch").exists());
+    assert_eq!(fs::metadata(path("orders")).unwrap().mode() & 0o777, 0o600);
+    let stream = UnixStream::connect(path("orders")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    let say = |bytes: &[u8]| (&stream).write_all(bytes).unwrap();
+    let line = |volume: &str| {
+        let message = Message { volume: volume.to_owned(), token: String::new(), files: None, work: None };
+        let extents = vec![Extent { logical: 0, physical: 4096, length: 1 << 20 }];
+        serde_json::to_string(&message.with_files(&[File { name: "stock".to_owned(), extents }])).unwrap() + "\n"
+    };
+    let mut hear = || {
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        answer
+    };
+    // What an agent was saying when its machine was started anew.
+    say(b"{\"volume\": \"ord");
+    say(format!("\n{}", line("orders")).as_bytes());
+    assert_eq!(hear(), "{\"taken\":{\"has_layout\":true}}\n");
+    assert_eq!(status(&config).volumes[0].files[0].name, "stock");
+    say(line("scratch").as_bytes());
+    assert!(hear().contains("this port is that of volume `orders`"));
+    assert_eq!(status(&config).volumes[1].files, []);
+    // One that was removed comes again, and goes with its volume.
+    fs::remove_file(path("orders")).unwrap();
+    serving.look();
+    assert!(UnixStream::connect(path("orders")).is_ok());
+    ask(&config, &Request::Detach { name: "orders".to_owned() }).unwrap();
+    serving.look();
+    assert!(!path("orders").exists());
+    serving.stop().unwrap();
 }
 
 #[test]

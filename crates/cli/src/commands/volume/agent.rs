@@ -21,6 +21,7 @@ Examples:
   ishigaki volume agent … --postgresql /var/lib/postgresql/15/main    tables by their names, and committed transactions
   ishigaki volume agent … --mariadb /var/lib/mysql                    the same
   ishigaki volume agent … --work 'cat /run/shop/orders' /srv/shop      what a command counts
+  ishigaki volume agent --to /dev/virtio-ports/ishigaki --volume orders /srv/shop    by a port of the machine, without network and token
   ishigaki volume agent … --once                                      tells once, and ends";
 
 /// How soon it looks again at the earliest.
@@ -34,7 +35,7 @@ const MARIADB: &str =
 /// In a virtual machine: tell the host where files lie on the volume, and how much work is done
 ///
 /// The host brings what is hot to flash by files then, and not by places on the disk; and for how much of its time it may, it decides by the work that is done. It is a hint:
-/// nothing depends on it. Takes root, for the places of files. `ishigaki volume token NAME`, on the host, gives the token.
+/// nothing depends on it. Takes root, for the places of files. `ishigaki volume token NAME`, on the host, gives the token; a port of the machine needs none.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Arguments {
@@ -42,17 +43,17 @@ pub(super) struct Arguments {
     #[arg(value_name = "DIR", required_unless_present_any = ["postgresql", "mariadb"])]
     directories: Vec<PathBuf>,
 
-    /// Where the host listens: `agents` in the configuration there
-    #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
+    /// Where the host listens: `agents` in the configuration there, or the port of this machine that QEMU joins to the volume's NAME.agent
+    #[arg(long, value_name = "HOST:PORT|PATH", value_parser = values::way_to_host)]
     to: String,
 
     /// The volume's name on the host
     #[arg(long, value_name = "NAME", value_parser = values::name)]
     volume: String,
 
-    /// A file with the volume's token
+    /// A file with the volume's token; a port of the machine needs none
     #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    token_file: Option<PathBuf>,
 
     #[arg(long, value_name = "DIR", help = POSTGRESQL)]
     postgresql: Option<PathBuf>,
@@ -86,8 +87,11 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let token = fs::read_to_string(&arguments.token_file)
-        .map_err(|error| Failure::file(arguments.token_file.display(), &error))?;
+    let token = match &arguments.token_file {
+        Some(file) => fs::read_to_string(file).map_err(|error| Failure::file(file.display(), &error))?,
+        None if arguments.to.starts_with('/') => String::new(),
+        None => return Err(Failure::usage("over the network a volume has a token: give its file by `--token-file`")),
+    };
     let ends = Ends::new(1)?;
     let mut directories = arguments.directories.clone();
     let server = arguments.server();

@@ -38,6 +38,15 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     Err(format!("`{text}` is no address; write it as HOST:PORT, as in 192.0.2.1:9118"))
 }
 
+/// Where a service is reached from within a machine: over the network, or by a port of the machine.
+pub(super) fn way_to_host(text: &str) -> Result<String, String> {
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        address(text).map_err(|reason| format!("{reason}, or the path of a port as /dev/virtio-ports/ishigaki"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,8 +63,9 @@ mod tests {
         for text in ["", "a/b", "..", "LOCK"] {
             assert!(name(text).is_err(), "{text}");
         }
+        assert_eq!(way_to_host("/dev/virtio-ports/ishigaki"), Ok("/dev/virtio-ports/ishigaki".to_owned()));
         for text in ["", "HOST", ":9118", "host:", "host:0", "host:99999"] {
-            assert!(address(text).is_err(), "{text}");
+            assert!(address(text).is_err() && way_to_host(text).is_err(), "{text}");
         }
         assert!(mode("write_back").is_err());
     }
