@@ -10,21 +10,26 @@
 
 mod stage;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use ishigaki_agent::{Message, gather, send};
 use ishigaki_base::ByteSize;
 use ishigaki_base::random::Seed;
 use ishigaki_testkit::guest::{Guest, Machine};
 use ishigaki_testkit::seeded_runs;
-use ishigaki_volume_service::{Reply, Request, ask, make};
+use ishigaki_volume_service::{Config, Reply, Request, ask, make};
 
 use crate::stage::{NAME, Service, config, socket};
 
 /// Bytes of a record.
 const RECORD: usize = 9;
+
+/// Where the machine has its port.
+const PORT: &str = "ISHIGAKI_TEST_PORT";
 
 /// A disk of 64 MiB, of which a quarter has room on the fast device.
 const SIZE: u64 = 64 << 20;
@@ -74,15 +79,21 @@ fn check(place: &Path, last: usize) {
     };
 }
 
-fn kills(seed: Seed, of_service: u64, of_machine: u64) {
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path();
+/// A pool with one volume, which holds an empty ext4.
+fn pool_with_a_disk(place: &Path) -> Config {
     let config = config(place);
     make(&config, Some(ByteSize::mib(17))).unwrap();
     let image = place.join("disk").join(NAME);
     fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
     run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
     ask(&config, &Request::Attach { name: NAME.to_owned(), mode: "write-back".to_owned() }).unwrap();
+    config
+}
+
+fn kills(seed: Seed, of_service: u64, of_machine: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    pool_with_a_disk(place);
     let mut last = 0;
     for boot in 0..of_machine {
         let mut service = Service::start(place);
@@ -106,6 +117,52 @@ fn kills(seed: Seed, of_service: u64, of_machine: u64) {
         check(place, last);
     }
     assert!(last > 0);
+}
+
+/// No test of its own: what the program does in the machine.
+#[test]
+fn the_agent_of_a_guest() {
+    let Some(port) = std::env::var(PORT).ok() else { return };
+    let gathered = gather(&["/log".into()], &BTreeMap::new()).expect("it lies on the disk");
+    let message = Message { volume: NAME.to_owned(), token: String::new(), files: None, work: Some(17.0) };
+    for told in ["told", "told again"] {
+        // The host is not there for a moment, while its service is started anew.
+        while !send(&port, &message.clone().with_files(&gathered.files)).unwrap_or(false) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        println!("GUEST {told}");
+        while send(&port, &message).unwrap_or(true) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+#[ignore = "it takes QEMU, an image, and a minute"]
+fn an_agent_tells_by_its_machines_port_and_tells_again_a_service_that_was_started_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let config = pool_with_a_disk(place);
+    let service = Service::start(place);
+    let port = format!("socket,id=agent,path={},reconnect=1", socket(place).with_extension("agent").display());
+    let guest = Machine::new(env!("CARGO_TARGET_TMPDIR"), "agent", 256)
+        .with("agent")
+        .with_program(&std::env::current_exe().unwrap())
+        .with_volume(&socket(place))
+        .arguments(["-device", "virtio-serial-pci", "-chardev", &port])
+        .arguments(["-device", "virtserialport,chardev=agent,name=ishigaki"])
+        .start();
+    let is_known = || {
+        let Reply::Status(status) = ask(&config, &Request::Status {}).unwrap() else { panic!("another answer") };
+        let files = &status.volumes[0].files;
+        assert_eq!((files.len(), files[0].name.as_str(), files[0].bytes), (1, "/log/stock", 1 << 20));
+    };
+    guest.hear_of("told");
+    is_known();
+    service.kill();
+    let _service = Service::start(place);
+    guest.hear_of("told again");
+    is_known();
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod packages;
 
 const HELP: &str = "\
 Makes the image of a small virtual machine for tests, in `target/guest`: vmlinuz, initramfs, and additions to the latter:
-rdma (libfabric over RDMA in software, and what programs take), mariadb (a server, and what its disk takes), postgresql
+rdma (libfabric over RDMA in software, and what programs take), agent (what these take, and ports to the host), mariadb (a server, and what its disk takes), postgresql
 (a server).
 
 Downloads packages of Debian's with apt-get (160 MB); installs nothing. Takes `dpkg-deb` and `cpio`.
@@ -59,6 +59,13 @@ const ADDITIONS: &[Part] = &[
         modules: &["virtio_net", "crc32_generic", "rdma_ucm", "ib_uverbs", "rdma_rxe"],
         files: &["usr/bin/rdma", "etc/libibverbs.d", "usr/lib/libpsm1"],
         tasks: &[("rdma", include_str!("guest/rdma.sh"))],
+    },
+    Part {
+        name: "agent",
+        packages: &["libgcc-s1"],
+        modules: &["virtio_console"],
+        files: &[],
+        tasks: &[("agent", include_str!("guest/agent.sh"))],
     },
     Part {
         name: "mariadb",
