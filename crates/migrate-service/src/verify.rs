@@ -24,6 +24,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ishigaki_migrate::destination::local::Local;
+use ishigaki_migrate::engine::{Engine, Roots};
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate::source::{Cancel, Source};
 use parking_lot::Mutex;
@@ -40,6 +42,7 @@ const MOST_THREADS: usize = 64;
 struct Comparison<'a> {
     config: &'a Config,
     old: Vec<Arc<dyn Source>>,
+    roots: Roots,
     new: PathSource,
     /// The engine's mark on what is not yet here.
     mark: std::ffi::OsString,
@@ -83,11 +86,12 @@ impl Progress {
 pub fn verify(config: &Config, cancel: &Cancel, progress: &Progress) -> Result<Report> {
     config.validate_sides()?;
     let old = config.sources.iter().map(|source| source.from.open(cancel)).collect::<Result<Vec<_>>>()?;
-    let new = PathSource::open(&config.to)
-        .map_err(|error| Error::Destination { path: config.to.clone(), cause: std::io::Error::other(error.message) })?;
+    let failed = |cause| Error::Destination { path: config.to.clone(), cause };
+    let new = PathSource::open(&config.to).map_err(|error| failed(std::io::Error::other(error.message)))?;
     let comparison = Comparison {
         config,
         old,
+        roots: Engine::roots(&Local::open(&config.to).map_err(failed)?)?,
         new,
         mark: config.settings().attribute,
         links: Mutex::default(),

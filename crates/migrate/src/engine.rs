@@ -98,6 +98,7 @@ pub use hidden::{AHEAD, HIDDEN, STATE};
 #[cfg(fuzzing)]
 pub use log::fuzz;
 pub use progress::{Problem, Progress};
+pub use roots::Roots;
 
 /// A source, and where its tree goes.
 #[derive(Clone)]
@@ -231,7 +232,7 @@ impl<D: Destination> Engine<D> {
             // Those of clients of the process before, of which nothing tells, count as one.
             moves: AtomicU64::new(u64::from(begun.is_some())),
             swept: AtomicU64::new(0),
-            roots: hidden.roots(&destination, begun.unwrap_or(0), given)?,
+            roots: hidden::roots(&destination)?.known(given),
             destination,
             origins,
             settings,
@@ -253,6 +254,15 @@ impl<D: Destination> Engine<D> {
     /// Of the destination.
     pub fn begun(destination: &D) -> Result<usize> {
         Ok(hidden::begun(destination)?.unwrap_or(0))
+    }
+
+    /// By what the sources of a destination are known.
+    ///
+    /// # Errors
+    ///
+    /// Of the destination.
+    pub fn roots(destination: &D) -> Result<Roots> {
+        hidden::roots(destination)
     }
 
     /// Makes the roots of the sources from that number on, and then says that they have begun.

@@ -30,13 +30,18 @@ pub(super) enum Asked {
 pub(super) fn look(config: &Config, asked: Asked, cancel: &Cancel, findings: &mut Vec<Finding>) -> Result<Opened> {
     let mut all = Opened::default();
     // That of a destination that can not be read is told elsewhere.
-    let begun = Local::open(&config.to).ok().and_then(|to| Engine::begun(&to).ok()).unwrap_or(0);
+    let to = Local::open(&config.to).ok();
+    let begun = to.as_ref().and_then(|to| Engine::begun(to).ok()).unwrap_or(0);
+    let roots = to.as_ref().and_then(|to| Engine::roots(to).ok());
     let first = if asked == Asked::New { begun } else { 0 };
     for (number, source) in config.sources.iter().enumerate().skip(first) {
         let opened = source.from.open(cancel);
         let asked = opened.and_then(|opened| {
-            let (_, attributes) = opened.root(cancel).map_err(|error| source.from.failed(error))?;
-            Ok((opened, attributes))
+            let root = opened.root(cancel).and_then(|(_, attributes)| {
+                roots.as_ref().map_or(Ok(()), |roots| roots.check(number, &attributes))?;
+                Ok(attributes)
+            });
+            Ok((opened, root.map_err(|error| source.from.failed(error))?))
         });
         let (capabilities, attributes) = match asked {
             Ok((opened, attributes)) => {

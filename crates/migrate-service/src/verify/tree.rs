@@ -92,7 +92,11 @@ impl Comparison<'_> {
     /// A source's own directory.
     fn root(&self, source: usize, work: &Work) -> Result<()> {
         let config = &self.config.sources[source];
-        let (location, attributes) = self.old[source].root(self.cancel).map_err(|error| config.from.failed(error))?;
+        let root = self.old[source].root(self.cancel).and_then(|(location, attributes)| {
+            self.roots.check(source, &attributes)?;
+            Ok((location, attributes))
+        });
+        let (location, attributes) = root.map_err(|error| config.from.failed(error))?;
         let path = config.into.clone();
         let old = Seen { location, attributes };
         let new = match self.new.attributes(&here(&path), self.cancel) {

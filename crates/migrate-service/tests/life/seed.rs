@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_migrate::engine;
 use ishigaki_migrate::source::Cancel;
-use ishigaki_migrate_service::check::Check;
+use ishigaki_migrate_service::check::{Check, Severity};
 use ishigaki_migrate_service::config::SourceConfig;
 use ishigaki_migrate_service::verify::{Kind, Progress, verify};
 use ishigaki_migrate_service::{Config, Error, Seeding, Serving};
@@ -100,6 +100,41 @@ fn what_can_not_be_copied_ahead_is_refused_before_anything_is_changed() {
     let (check, _) = Seeding::check(&config, &Cancel::new()).unwrap();
     assert!(check.findings.iter().any(|it| it.message.contains("lie in each other")), "{check:?}");
     assert_eq!(fs::read_dir(&stage.new).unwrap().count(), 0);
+}
+
+#[test]
+fn what_was_copied_ahead_stays_while_the_disk_of_the_source_is_not_mounted() {
+    let Some(stage) = Stage::new("what_was_copied_ahead_stays_while_the_disk_of_the_source_is_not_mounted") else {
+        return;
+    };
+    seed(&stage.config);
+    // As a mount point without its disk.
+    let aside = stage.held.path().join("aside");
+    fs::rename(&stage.old, &aside).unwrap();
+    fs::create_dir(&stage.old).unwrap();
+    let is_told = |check: &Check| {
+        check.findings.iter().any(|it| it.severity == Severity::Problem && it.message.contains("its disk mounted"))
+    };
+    let (check, opened) = Seeding::check(&stage.config, &Cancel::new()).unwrap();
+    assert!(is_told(&check), "{check:?}");
+    let unchecked = Seeding::begin(&stage.config, opened, &Cancel::new()).err().unwrap();
+    assert!(unchecked.to_string().contains("its disk mounted"), "{unchecked}");
+    let unchecked = Serving::start(&stage.config, &Cancel::new()).err().unwrap();
+    assert!(unchecked.to_string().contains("its disk mounted"), "{unchecked}");
+    assert!(is_told(&Check::run(&stage.config, &Cancel::new()).unwrap()));
+    let report = verify(&stage.config, &Cancel::new(), &Progress::default()).unwrap_err();
+    assert!(report.to_string().contains("its disk mounted"), "{report}");
+    fs::remove_dir(&stage.old).unwrap();
+    fs::rename(&aside, &stage.old).unwrap();
+    let serving = stage.start();
+    let status = stage.until_done();
+    assert_eq!(status.copied, 0, "{status:?}");
+    // Of a migration that has begun it is a warning.
+    fs::rename(&stage.old, &aside).unwrap();
+    fs::create_dir(&stage.old).unwrap();
+    serving.stop().unwrap();
+    let check = Check::run(&stage.config, &Cancel::new()).unwrap();
+    assert!(check.is_fit() && check.findings.iter().any(|it| it.message.contains("its disk mounted")), "{check:?}");
 }
 
 #[test]

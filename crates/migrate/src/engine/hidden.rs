@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::roots::{KnownRoot, Root};
+use super::roots::{KnownRoot, Root, Roots};
 use super::{Doing, Error, Result};
 use crate::destination::{Destination, Make};
 use crate::source::FileType;
@@ -36,6 +36,8 @@ pub(super) const LOST_AND_FOUND: &str = "lost+found";
 /// What `state` says, before the number of sources in decimal digits and a line feed.
 const BEGUN: &str = "begun ";
 const DIGITS: usize = 5;
+/// More than there can be, by those digits.
+const MOST_SOURCES: usize = 100_000;
 
 pub(super) struct Hidden<D: Destination> {
     directory: D::Object,
@@ -97,6 +99,26 @@ pub(super) fn begun<D: Destination>(destination: &D) -> Result<Option<usize>> {
     let read = destination.read_at(&state, 0, &mut bytes).doing("reading state")?;
     let text = std::str::from_utf8(&bytes[..read]).ok();
     Ok(text.and_then(|text| text.strip_prefix(BEGUN)?.strip_suffix('\n')?.parse().ok()))
+}
+
+/// By what the sources are known with which the migration has begun, or from which files were copied ahead. What else is written there comes from a beginning that was cut off.
+pub(super) fn roots<D: Destination>(destination: &D) -> Result<Roots> {
+    const DOING: &str = "reading roots";
+    let begun = begun(destination)?;
+    let hidden = destination.lookup(&destination.root(), OsStr::new(HIDDEN)).doing(DOING)?;
+    let look = |name| match &hidden {
+        Some(hidden) => destination.lookup(hidden, OsStr::new(name)).doing(DOING),
+        None => Ok(None),
+    };
+    let mut counts = begun.unwrap_or(0);
+    if begun.is_none() && look(AHEAD)?.is_some() {
+        counts = usize::MAX;
+    }
+    let Some(file) = look(ROOTS)? else { return Ok(Roots::new(Vec::new())) };
+    let size = destination.status(&file).doing(DOING)?.size.min((MOST_SOURCES * Root::LINE) as u64);
+    let mut bytes = vec![0; size as usize];
+    let read = destination.read_at(&file, 0, &mut bytes).doing(DOING)?;
+    Ok(Roots::new(bytes[..read].chunks(Root::LINE).take(counts).map(Root::of_line).collect()))
 }
 
 /// Makes a file of the directory durable, and its name. A process that was killed before it did so has left it to the page cache: what is built on
@@ -178,16 +200,6 @@ impl<D: Destination> Hidden<D> {
         let text = format!("{BEGUN}{sources:0DIGITS$}\n");
         destination.write_at(&state, 0, text.as_bytes()).doing("writing state")?;
         destination.sync_all().doing("writing state")
-    }
-
-    /// By what each of the sources is known: those that have begun by what is written, as far as it is.
-    pub(super) fn roots(&self, destination: &D, begun: usize, sources: usize) -> Result<Vec<KnownRoot>> {
-        const DOING: &str = "reading roots";
-        let mut bytes = vec![0; begun * Root::LINE];
-        let file = destination.lookup(&self.directory, OsStr::new(ROOTS)).doing(DOING)?;
-        let read = file.map_or(Ok(0), |file| destination.read_at(&file, 0, &mut bytes)).doing(DOING)?;
-        let mut lines = bytes[..read].chunks(Root::LINE).map(Root::of_line);
-        Ok((0..sources).map(|_| KnownRoot::new(lines.next().flatten())).collect())
     }
 
     /// Writes by what the sources are known; not durable by itself. The line of one that has begun stays as it is.

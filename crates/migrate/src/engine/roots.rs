@@ -2,7 +2,7 @@
 //!
 //! A server may answer before the disk that it exports is mounted, and a directory of this host may be a mount point of which the disk is missing: nothing is in
 //! either, and a listing would say so. The root of each source is therefore known by its number and the time when it was made, and one that differs in both
-//! is waited for as a server that does not answer. The root is looked at before the first call of a process, and behind each call that was not
+//! is waited for as a server that does not answer; one that does so at the beginning, behind a destination that was filled ahead, is refused. The root is looked at before the first call of a process, and behind each call that was not
 //! answered as it should be.
 //!
 //! ```text
@@ -73,15 +73,52 @@ impl KnownRoot {
     pub(super) fn get(&self) -> Option<Root> {
         self.root.get().copied()
     }
+
+    fn check(&self, attributes: &Attributes) -> source::Result<()> {
+        if self.get().is_none_or(|root| root.is_same(Root::of(attributes))) { Ok(()) } else { Err(another()) }
+    }
+}
+
+/// By what the sources of a destination are known.
+pub struct Roots(Vec<Option<Root>>);
+
+impl Roots {
+    pub(super) fn new(lines: Vec<Option<Root>>) -> Self {
+        Self(lines)
+    }
+
+    /// Whether a root, which says this of itself, is that of the source of that number, as far as that is known.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unavailable`] if it is another directory.
+    pub fn check(&self, number: usize, attributes: &Attributes) -> source::Result<()> {
+        KnownRoot::new(self.0.get(number).copied().flatten()).check(attributes)
+    }
+
+    /// One for each source.
+    pub(super) fn known(self, sources: usize) -> Vec<KnownRoot> {
+        let mut roots = self.0.into_iter();
+        (0..sources).map(|_| KnownRoot::new(roots.next().flatten())).collect()
+    }
+}
+
+fn another() -> source::Error {
+    let message = "its root is another directory than before: is its disk mounted? If it was replaced on purpose, remove `.ishigaki-migrate/roots` from the \
+                   destination, and start again";
+    source::Error::new(ErrorKind::Unavailable, message)
 }
 
 impl<D: Destination> Engine<D> {
-    /// Asks a source for its root, with which it begins.
+    /// Asks a source for its root, with which it begins. It is not waited for to be that from which files were copied ahead.
     pub(super) fn learn_root(&self, number: u32, cancel: &Cancel) -> Result<(Location, Attributes)> {
+        let known = self.roots.get(number as usize).ok_or_else(|| self.unknown_source(number))?;
+        known.is_seen.store(true, Ordering::Release);
         let (location, attributes) =
             self.ask(number, Path::new(""), cancel, |source| self.distances.timed(number, || source.root(cancel)))?;
-        let known = self.roots.get(number as usize).ok_or_else(|| self.unknown_source(number))?;
-        // Another source may have that number by now, of a beginning that was cut off; this process has one for each.
+        known
+            .check(&attributes)
+            .map_err(|error| Error::Source { path: self.origins[number as usize].source.name().into(), error })?;
         _ = known.root.set(Root::of(&attributes));
         Ok((location, attributes))
     }
@@ -98,19 +135,14 @@ impl<D: Destination> Engine<D> {
 
     /// Whether it is, looked at now. Where it is not, its name may have come to lead elsewhere.
     pub(super) fn look_at_root(&self, number: u32, origin: &Origin, cancel: &Cancel) -> source::Result<()> {
-        let Some(root) = self.roots.get(number as usize).and_then(KnownRoot::get) else {
-            return origin.source.root(cancel).map(drop);
-        };
-        let look = || -> source::Result<bool> { Ok(root.is_same(Root::of(&origin.source.root(cancel)?.1))) };
-        if look()? {
+        let known = self.roots.get(number as usize);
+        let check = |attributes| known.map_or(Ok(()), |known| known.check(&attributes));
+        let (_, attributes) = origin.source.root(cancel)?;
+        if check(attributes).is_ok() {
             return Ok(());
         }
         origin.source.reopen(cancel)?;
-        if look()? {
-            return Ok(());
-        }
-        let message = "its root is not the directory with which the migration began: is its disk mounted?";
-        Err(source::Error::new(ErrorKind::Unavailable, message))
+        check(origin.source.root(cancel)?.1)
     }
 
     pub(super) fn unknown_source(&self, number: u32) -> Error {
