@@ -31,6 +31,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use attributes::Identity;
 pub use attributes::{Attributes, Extras, FileType, Owner, Stamp, Timestamp};
 pub use cancel::Cancel;
 pub use error::{Error, ErrorKind, Result};

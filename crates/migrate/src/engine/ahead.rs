@@ -84,11 +84,11 @@ impl<D: Destination> Engine<D> {
         }
         let is_file = attributes.file_type == FileType::Regular;
         if !self.hidden.is_ahead() {
-            return Ok((old.location == record.location && old.stamp == record.stamp).then_some(found));
+            return Ok((old.location == record.location && old.stamp.is_same(&record.stamp)).then_some(found));
         }
         if !is_file {
             // Nothing is believed of a directory: it is listed anew, whatever its times are.
-            if old.stamp.id != record.stamp.id {
+            if [old.stamp.id, record.stamp.id].iter().all(|id| *id != 0) && old.stamp.id != record.stamp.id {
                 return Ok(None);
             }
             if old != *record {
@@ -96,7 +96,7 @@ impl<D: Destination> Engine<D> {
             }
             return Ok(Some(found));
         }
-        if old.stamp != record.stamp || (old.minsize < record.minsize && !self.is_untouched(&found, &old)?) {
+        if !old.stamp.is_same(&record.stamp) || (old.minsize < record.minsize && !self.is_untouched(&found, &old)?) {
             return Ok(None);
         }
         if old.location != record.location {

@@ -76,7 +76,7 @@ struct Absent {
     waiting: usize,
     /// One of them was answered; the others will be, or will say again that it is absent.
     is_back: bool,
-    /// One of them has waited long enough.
+    /// One of them has waited long enough, or its caller has.
     is_given_up: bool,
 }
 
@@ -190,7 +190,9 @@ impl<D: Destination> Engine<D> {
         let began = Instant::now();
         let mut pause = self.settings.pause;
         let mut waiting = None;
+        let known = self.roots.get(number as usize);
         loop {
+            let others = known.map_or(0, KnownRoot::others);
             let asked = self.has_its_root(number, origin, cancel).and_then(|()| what(&*origin.source));
             let mut error = match asked {
                 Ok(answer) => {
@@ -204,6 +206,9 @@ impl<D: Destination> Engine<D> {
                 // What is refused or makes no sense of any object comes from no old server: something else answers in its place, or it is starting, or has lost
                 // what it exports.
                 let Err(of_root) = self.look_at_root(number, origin, cancel) else {
+                    if known.is_some_and(|known| known.others() != others) {
+                        continue;
+                    }
                     self.absences.answered(number, &*origin.source, waiting.is_some());
                     return Err(Error::Source { path, error });
                 };
@@ -212,7 +217,7 @@ impl<D: Destination> Engine<D> {
             if error.kind == ErrorKind::Cancelled {
                 return Err(Error::Cancelled);
             }
-            self.roots.get(number as usize).into_iter().for_each(KnownRoot::doubt);
+            known.into_iter().for_each(KnownRoot::doubt);
             let (waiter, _) = waiting.get_or_insert_with(|| {
                 let name = origin.source.name();
                 (self.absences.waits(number, &name, &path, &error.message), self.counters.waiting())
@@ -223,6 +228,7 @@ impl<D: Destination> Engine<D> {
                 return Err(Error::GivenUp { path, message: error.message });
             }
             if cancel.wait(pause) {
+                waiter.gives_up();
                 return Err(Error::Cancelled);
             }
             pause = (pause * 2).min(self.settings.pause * 100);

@@ -32,7 +32,7 @@ type Small<'a, D> = (&'a Arc<Node<D>>, Range<u64>, Record);
 
 /// Whether the file is still the one that the record speaks of.
 pub(super) fn same(record: &Record, now: &Attributes) -> Result<()> {
-    if now.stamp() == record.stamp { Ok(()) } else { Err(Error::Conflict(record.location.path.clone())) }
+    if now.stamp().is_same(&record.stamp) { Ok(()) } else { Err(Error::Conflict(record.location.path.clone())) }
 }
 
 /// Whether all was read that there must be.

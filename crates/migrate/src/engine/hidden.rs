@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::roots::{KnownRoot, Root, Roots};
+use super::roots::{self, KnownRoot, Roots};
 use super::{Doing, Error, Result};
 use crate::destination::{Destination, Make};
 use crate::source::FileType;
@@ -115,10 +115,10 @@ pub(super) fn roots<D: Destination>(destination: &D) -> Result<Roots> {
         counts = usize::MAX;
     }
     let Some(file) = look(ROOTS)? else { return Ok(Roots::new(Vec::new())) };
-    let size = destination.status(&file).doing(DOING)?.size.min((MOST_SOURCES * Root::LINE) as u64);
+    let size = destination.status(&file).doing(DOING)?.size.min((MOST_SOURCES * roots::LINE) as u64);
     let mut bytes = vec![0; size as usize];
     let read = destination.read_at(&file, 0, &mut bytes).doing(DOING)?;
-    Ok(Roots::new(bytes[..read].chunks(Root::LINE).take(counts).map(Root::of_line).collect()))
+    Ok(Roots::new(bytes[..read].chunks(roots::LINE).take(counts).map(roots::of_line).collect()))
 }
 
 /// Makes a file of the directory durable, and its name. A process that was killed before it did so has left it to the page cache: what is built on
@@ -205,8 +205,8 @@ impl<D: Destination> Hidden<D> {
     /// Writes by what the sources are known; not durable by itself. The line of one that has begun stays as it is.
     pub(super) fn write_roots(&self, destination: &D, roots: &[KnownRoot]) -> Result<()> {
         let file = own(destination, &self.directory, ROOTS, Make::File)?;
-        let unknown = || "-".repeat(Root::LINE - 1) + "\n";
-        let lines: String = roots.iter().map(|root| root.get().map_or_else(unknown, Root::line)).collect();
+        let unknown = || "-".repeat(roots::LINE - 1) + "\n";
+        let lines: String = roots.iter().map(|root| root.get().map_or_else(unknown, roots::line)).collect();
         destination.write_at(&file, 0, lines.as_bytes()).doing("writing roots")
     }
 

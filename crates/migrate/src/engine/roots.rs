@@ -11,58 +11,43 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Engine, Error, Origin, Result};
 use crate::destination::Destination;
-use crate::source::{self, Attributes, Cancel, ErrorKind, Location, Timestamp};
+use crate::source::{self, Attributes, Cancel, ErrorKind, Identity, Location};
 
-/// By what a root is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Root {
-    number: u64,
-    created: i64,
+/// Bytes of a line of the file.
+pub(super) const LINE: usize = 2 * 21;
+
+pub(super) fn line(root: Identity) -> String {
+    format!("{:20} {:20}\n", root.number, root.created)
 }
 
-impl Root {
-    /// Bytes of its line.
-    pub(super) const LINE: usize = 2 * 21;
-
-    fn of(attributes: &Attributes) -> Self {
-        let nanos = |time: Timestamp| time.seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into());
-        Self { number: attributes.id.1, created: attributes.created.map_or(0, nanos) }
-    }
-
-    /// Either number may come anew: a server may make them up of what it does not keep.
-    fn is_same(self, other: Self) -> bool {
-        let is_untold = (self.number == 0 && self.created == 0) || (other.number == 0 && other.created == 0);
-        let [numbers, times] = [self.number == other.number, self.created == other.created];
-        is_untold || (numbers && self.number != 0) || (times && self.created != 0)
-    }
-
-    pub(super) fn line(self) -> String {
-        format!("{:20} {:20}\n", self.number, self.created)
-    }
-
-    /// `None` for what is no line.
-    pub(super) fn of_line(line: &[u8]) -> Option<Self> {
-        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-        let (number, created) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Self { number, created })
-    }
+/// `None` for what is no line.
+pub(super) fn of_line(line: &[u8]) -> Option<Identity> {
+    let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+    let (number, created) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(Identity { number, created })
 }
 
 /// The root of one source.
 pub(super) struct KnownRoot {
     /// Empty where the migration was begun by a version that kept none.
-    root: OnceLock<Root>,
+    root: OnceLock<Identity>,
     /// It was looked at, and all calls since were answered.
     is_seen: AtomicBool,
+    /// How often another directory was found in its place. What was answered meanwhile may be of that.
+    others: AtomicU64,
 }
 
 impl KnownRoot {
-    pub(super) fn new(root: Option<Root>) -> Self {
-        Self { root: root.map_or_else(OnceLock::new, OnceLock::from), is_seen: AtomicBool::default() }
+    pub(super) fn new(root: Option<Identity>) -> Self {
+        Self {
+            root: root.map_or_else(OnceLock::new, OnceLock::from),
+            is_seen: AtomicBool::default(),
+            others: AtomicU64::default(),
+        }
     }
 
     /// The next call looks at it first.
@@ -70,20 +55,25 @@ impl KnownRoot {
         self.is_seen.store(false, Ordering::Release);
     }
 
-    pub(super) fn get(&self) -> Option<Root> {
+    /// How often it has been another one.
+    pub(super) fn others(&self) -> u64 {
+        self.others.load(Ordering::Acquire)
+    }
+
+    pub(super) fn get(&self) -> Option<Identity> {
         self.root.get().copied()
     }
 
     fn check(&self, attributes: &Attributes) -> source::Result<()> {
-        if self.get().is_none_or(|root| root.is_same(Root::of(attributes))) { Ok(()) } else { Err(another()) }
+        if self.get().is_none_or(|root| root.is_same(Identity::of(attributes))) { Ok(()) } else { Err(another()) }
     }
 }
 
 /// By what the sources of a destination are known.
-pub struct Roots(Vec<Option<Root>>);
+pub struct Roots(Vec<Option<Identity>>);
 
 impl Roots {
-    pub(super) fn new(lines: Vec<Option<Root>>) -> Self {
+    pub(super) fn new(lines: Vec<Option<Identity>>) -> Self {
         Self(lines)
     }
 
@@ -119,7 +109,7 @@ impl<D: Destination> Engine<D> {
         known
             .check(&attributes)
             .map_err(|error| Error::Source { path: self.origins[number as usize].source.name().into(), error })?;
-        _ = known.root.set(Root::of(&attributes));
+        _ = known.root.set(Identity::of(&attributes));
         Ok((location, attributes))
     }
 
@@ -141,6 +131,9 @@ impl<D: Destination> Engine<D> {
         if check(attributes).is_ok() {
             return Ok(());
         }
+        if let Some(known) = known {
+            known.others.fetch_add(1, Ordering::AcqRel);
+        }
         origin.source.reopen(cancel)?;
         check(origin.source.root(cancel)?.1)
     }
@@ -155,32 +148,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_is_known_by_its_number_or_by_the_time_when_it_was_made() {
-        let root = |number, created| Root { number, created };
-        for (other, is_same) in [
-            (root(2, 50), true),
-            (root(2, 0), true),
-            (root(2, 51), true),
-            (root(3, 50), true),
-            (root(0, 50), true),
-            (root(0, 0), true),
-            (root(3, 51), false),
-            (root(3, 0), false),
-            (root(0, 51), false),
-        ] {
-            assert_eq!(root(2, 50).is_same(other), is_same, "{other:?}");
-            assert_eq!(other.is_same(root(2, 50)), is_same, "{other:?}");
-        }
-    }
-
-    #[test]
     fn a_line_is_read_as_it_was_written() {
-        for root in [Root { number: 0, created: 0 }, Root { number: u64::MAX, created: i64::MIN }] {
-            assert_eq!(root.line().len(), Root::LINE);
-            assert_eq!(Root::of_line(root.line().as_bytes()), Some(root));
+        for root in [Identity { number: 0, created: 0 }, Identity { number: u64::MAX, created: i64::MIN }] {
+            assert_eq!(line(root).len(), LINE);
+            assert_eq!(of_line(line(root).as_bytes()), Some(root));
         }
-        for torn in [&[0; Root::LINE][..], b"", b"17\n", b"\xff \xff\n"] {
-            assert_eq!(Root::of_line(torn), None);
+        for torn in [&[0; LINE][..], b"", b"17\n", b"\xff \xff\n"] {
+            assert_eq!(of_line(torn), None);
         }
     }
 }

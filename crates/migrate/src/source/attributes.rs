@@ -31,6 +31,12 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
+impl Timestamp {
+    pub(crate) fn nanos_since_1970(self) -> i64 {
+        self.seconds.saturating_mul(1_000_000_000).saturating_add(self.nanos.into())
+    }
+}
+
 /// The user and the group that own an object, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
@@ -55,7 +61,7 @@ pub struct Attributes {
     pub size: u64,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// The file system within the source and the object's number in it: equal for two names of one object.
+    /// The file system within the source and the object's number in it: equal for two names of one object. The number is 0 where the source keeps none.
     pub id: (u64, u64),
     /// Last access.
     pub accessed: Timestamp,
@@ -70,7 +76,7 @@ pub struct Attributes {
 /// By what a change at the source is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// The object's number.
+    /// The object's number, or 0 where the source keeps none.
     pub id: u64,
     /// In bytes.
     pub size: u64,
@@ -78,6 +84,36 @@ pub struct Stamp {
     pub modified: Timestamp,
     /// Last change of data or attributes.
     pub changed: Timestamp,
+}
+
+impl Stamp {
+    /// Whether both may be of one version of one object. A number of 0 is not known, and is as any other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let is_object = self.id == other.id || self.id == 0 || other.id == 0;
+        is_object && Self { id: 0, ..*self } == Self { id: 0, ..*other }
+    }
+}
+
+/// By what a source's root is known again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// 0 where it is not told.
+    pub(crate) number: u64,
+    /// In nanoseconds since 1970; 0 where it is not told.
+    pub(crate) created: i64,
+}
+
+impl Identity {
+    pub(crate) fn of(root: &Attributes) -> Self {
+        Self { number: root.id.1, created: root.created.map_or(0, Timestamp::nanos_since_1970) }
+    }
+
+    /// Either number may come anew: a server may make them up of what it does not keep.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        let is_untold = |one: Self| one.number == 0 && one.created == 0;
+        let [numbers, times] = [self.number == other.number, self.created == other.created];
+        is_untold(self) || is_untold(other) || (numbers && self.number != 0) || (times && self.created != 0)
+    }
 }
 
 impl Attributes {
@@ -95,4 +131,48 @@ pub struct Extras {
     /// Extended attributes by their full names, as Linux has them: `user.…`, `system.posix_acl_access`, and Windows' access control lists as Samba
     /// stores them, `security.NTACL`.
     pub attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_known_by_its_number_or_by_the_time_when_it_was_made() {
+        let identity = |number, created| Identity { number, created };
+        for (other, is_same) in [
+            (identity(2, 50), true),
+            (identity(2, 0), true),
+            (identity(2, 51), true),
+            (identity(3, 50), true),
+            (identity(0, 50), true),
+            (identity(0, 0), true),
+            (identity(3, 51), false),
+            (identity(3, 0), false),
+            (identity(0, 51), false),
+        ] {
+            assert_eq!(identity(2, 50).is_same(other), is_same, "{other:?}");
+            assert_eq!(other.is_same(identity(2, 50)), is_same, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_not_known_is_as_any_other() {
+        let moment = Timestamp { seconds: 1, nanos: 2 };
+        let stamp = Stamp { id: 7, size: 10, modified: moment, changed: moment };
+        assert!(
+            stamp.is_same(&stamp)
+                && stamp.is_same(&Stamp { id: 0, ..stamp })
+                && Stamp { id: 0, ..stamp }.is_same(&stamp)
+        );
+        let later = Timestamp { seconds: 2, ..moment };
+        for other in [
+            Stamp { id: 8, ..stamp },
+            Stamp { id: 0, size: 11, ..stamp },
+            Stamp { modified: later, ..stamp },
+            Stamp { changed: later, ..stamp },
+        ] {
+            assert!(!stamp.is_same(&other) && !other.is_same(&stamp), "{other:?}");
+        }
+    }
 }

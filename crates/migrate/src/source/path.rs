@@ -10,6 +10,9 @@
 //!
 //! *File systems mounted below the root* are part of the source. They are told apart by the first number of [`Attributes::id`].
 //!
+//! *Numbers of objects* are not told where the file system is FUSE's, but for files with several names: most of its servers, as sshfs, give an object another number
+//! when the kernel has forgotten it.
+//!
 //! *Cancelling* ends a call between two system calls. A system call that hangs in the mounted file system ends when the kernel ends it.
 //!
 //! Parts: `beneath` opens objects, `stat` turns what the kernel says into attributes and errors.
@@ -38,6 +41,8 @@ use stat::failed;
 const PAGE: usize = 1000;
 /// The most bytes that one system call reads.
 const READ_SIZE: usize = 1 << 20;
+/// The number that every root of FUSE has.
+const FUSE_ROOT: u64 = 1;
 /// The most bytes of an extended attribute, and of the list of their names (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const XATTR_SIZE: usize = 64 << 10;
 
@@ -79,6 +84,13 @@ impl PathSource {
     /// Whether every file and directory so far was opened without touching its access time.
     pub fn kept_access_times(&self) -> bool {
         self.root.kept_access_times()
+    }
+
+    /// What an open object says of itself.
+    fn told(&self, opened: &OwnedFd) -> Result<Attributes, Errno> {
+        let attributes = stat::of(opened)?;
+        let keeps = self.root.keeps_numbers(attributes.id.0, opened);
+        Ok(if keeps { attributes } else { without_number(attributes) })
     }
 
     fn open_file(&self, file: &Location) -> Result<OwnedFd> {
@@ -144,6 +156,8 @@ impl Source for PathSource {
         let path = &directory.path;
         let opened = self.root.open_to_read(path, OFlags::DIRECTORY)?;
         let entries = Dir::read_from(&opened).map_err(|errno| failed("list", path, errno))?;
+        let (here, _) = stat::of(&opened).map_err(|errno| failed("list", path, errno))?.id;
+        let keeps = self.root.keeps_numbers(here, &opened);
         let mut names = Names::new();
         let mut page = Vec::with_capacity(PAGE);
         for entry in entries {
@@ -154,6 +168,7 @@ impl Source for PathSource {
             }
             let name = OsStr::from_bytes(name);
             let attributes = match stat::of_entry(&opened, name) {
+                Ok(attributes) if !keeps && attributes.id.0 == here => Some(without_number(attributes)),
                 Ok(attributes) => Some(attributes),
                 // It went between the two calls.
                 Err(Errno::NOENT) => continue,
@@ -173,7 +188,7 @@ impl Source for PathSource {
     fn attributes(&self, object: &Location, cancel: &Cancel) -> Result<Attributes> {
         check(cancel)?;
         let found = self.root.find(&object.path)?;
-        stat::of(&found).map_err(|errno| failed("read the attributes of", &object.path, errno))
+        self.told(&found).map_err(|errno| failed("read the attributes of", &object.path, errno))
     }
 
     fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
@@ -194,7 +209,7 @@ impl Source for PathSource {
         };
         let extras =
             Extras { target, attributes: extended(&found).map_err(|errno| failed("read attributes of", path, errno))? };
-        let now = stat::of(&found).map_err(|errno| failed("read the attributes of", path, errno))?;
+        let now = self.told(&found).map_err(|errno| failed("read the attributes of", path, errno))?;
         Ok((extras, Some(now)))
     }
 
@@ -218,7 +233,7 @@ impl Source for PathSource {
         cancel: &Cancel,
     ) -> Result<(usize, Option<Attributes>)> {
         let (filled, opened) = self.read_open(file, offset, buffer, cancel)?;
-        let attributes = stat::of(&opened).map_err(|errno| failed("read the attributes of", &file.path, errno))?;
+        let attributes = self.told(&opened).map_err(|errno| failed("read the attributes of", &file.path, errno))?;
         Ok((filled, Some(attributes)))
     }
 
@@ -247,6 +262,13 @@ impl Source for PathSource {
             Err(errno) => Err(failed("find holes in", &file.path, errno)),
         }
     }
+}
+
+/// The attributes of an object whose number is not its own for long. That of a root is, and that by which the names of a file are known as such.
+fn without_number(attributes: Attributes) -> Attributes {
+    let has_names = attributes.links > 1 && attributes.file_type != FileType::Directory;
+    let number = if attributes.id.1 == FUSE_ROOT || has_names { attributes.id.1 } else { 0 };
+    Attributes { id: (attributes.id.0, number), ..attributes }
 }
 
 fn check(cancel: &Cancel) -> Result<()> {

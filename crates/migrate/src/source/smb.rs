@@ -108,11 +108,7 @@ impl SmbSource {
         let found = (address.host.as_str(), address.port).to_socket_addrs().map_err(|error| {
             Error::new(ErrorKind::Unavailable, format!("can not find {}: {error}; correct the host", address.host))
         })?;
-        let pool = Pool::new(
-            found.collect(),
-            address.connections,
-            Dialer { address: address.clone(), credentials: credentials.clone() },
-        );
+        let pool = Pool::new(found.collect(), address.connections, Dialer::new(address.clone(), credentials.clone()));
         let connection = pool.wait(true, cancel)?;
         let read_size = connection.session().read as usize;
         let source = Self { address: address.clone(), name, pool, read_size };
@@ -194,6 +190,11 @@ impl Source for SmbSource {
         let location = Location { path: PathBuf::new(), handle: Box::default() };
         let attributes = self.attributes(&location, cancel)?;
         Ok((location, attributes))
+    }
+
+    fn reopen(&self, _cancel: &Cancel) -> Result<()> {
+        self.pool.reopen();
+        Ok(())
     }
 
     fn list(

@@ -21,6 +21,9 @@ pub(in crate::source) trait Multiplexed {
 
     /// Whether the server has ever answered here.
     fn answered(&self) -> bool;
+
+    /// Ends it, whatever is under way.
+    fn hang_up(&self);
 }
 
 /// Makes the connections of a pool.
@@ -77,6 +80,16 @@ impl<D: Dial> Pool<D> {
     /// Why there is no connection, for a person.
     pub(in crate::source) fn trouble(&self) -> Option<Error> {
         held(&self.trouble).clone()
+    }
+
+    /// Has all connections made anew. What is under way is asked again.
+    pub(in crate::source) fn hang_up(&self) {
+        for slot in &self.slots {
+            let connection = held(slot).connection.take();
+            if let Some(connection) = connection {
+                connection.hang_up();
+            }
+        }
     }
 
     /// The connection with the fewest requests; `None` if all are full, or none can be had now. Connects if that is worth it.

@@ -120,11 +120,15 @@ impl Multiplexed for Connection {
     fn answered(&self) -> bool {
         self.shared.answered.load(Ordering::Relaxed)
     }
+
+    fn hang_up(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.hang_up();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

@@ -1,6 +1,7 @@
 //! Objects below a root, without following a symbolic link and without a limit on the path.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -17,15 +18,22 @@ use crate::source::{Error, ErrorKind, Result};
 /// The most bytes of a path that go to the kernel at once: `PATH_MAX` less the zero at its end.
 const PIECE: usize = 4095;
 
+/// What the kernel calls a file system of FUSE (`FUSE_SUPER_MAGIC`).
+const FUSE: rustix::fs::FsWord = 0x6573_5546;
+
 /// The directory that everything is reached from.
 pub(super) struct Root {
     directory: RwLock<Arc<OwnedFd>>,
     kept_access_times: AtomicBool,
+    /// Whether objects of a file system, by its number, keep theirs.
+    keeping: RwLock<HashMap<u64, bool>>,
 }
 
 impl Root {
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        let root = Self { directory: RwLock::new(open(directory)?), kept_access_times: AtomicBool::new(true) };
+        let directory_of_root = RwLock::new(open(directory)?);
+        let root =
+            Self { directory: directory_of_root, kept_access_times: AtomicBool::new(true), keeping: RwLock::default() };
         match root.open_to_read(Path::new(""), OFlags::DIRECTORY) {
             Ok(_) => Ok(root),
             Err(error) => Err(Error::new(ErrorKind::Invalid, format!("{}: {error}", directory.display()))),
@@ -36,7 +44,21 @@ impl Root {
     pub(super) fn reopen(&self, directory: &Path) -> Result<()> {
         let opened = open(directory)?;
         *self.directory.write() = opened;
+        // What is mounted there by now may have a number that another file system had.
+        self.keeping.write().clear();
         Ok(())
+    }
+
+    /// Whether objects of a file system keep their numbers, of which one is open.
+    pub(super) fn keeps_numbers(&self, file_system: u64, opened: &OwnedFd) -> bool {
+        if let Some(keeps) = self.keeping.read().get(&file_system) {
+            return *keeps;
+        }
+        // One that does not answer is asked again.
+        let Ok(told) = rustix::fs::fstatfs(opened) else { return true };
+        let keeps = told.f_type != FUSE;
+        self.keeping.write().insert(file_system, keeps);
+        keeps
     }
 
     fn directory(&self) -> Arc<OwnedFd> {

@@ -1,30 +1,78 @@
 //! How a connection to the share is made, and waited for.
+//!
+//! A server may see the share's directory as it was when the connection began: one that began before its disk was mounted sees an empty one, beside others that
+//! see the disk. So all connections must have the same root; one with another root is not used.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::address::Address;
-use super::answer::Trouble;
+use super::answer::{self, About, Trouble};
 use super::connection::Connection;
 use super::credentials::Credentials;
-use super::session;
-use crate::source::multiplex::{self, Dial, RETRY, Room};
-use crate::source::{Cancel, Error, ErrorKind, socket};
+use super::request::{self, Aim, OPENED};
+use super::{name, session, time};
+use crate::source::multiplex::{self, Dial, RETRY, Room, held};
+use crate::source::{Cancel, Error, ErrorKind, Identity, socket};
 
 /// The longest that a server may take until a connection can be used.
 const BEGIN: Duration = Duration::from_secs(30);
 
 /// Makes connections.
 pub(super) struct Dialer {
-    pub(super) address: Address,
-    pub(super) credentials: Credentials,
+    address: Address,
+    credentials: Credentials,
+    /// That of the connections that there are.
+    root: Mutex<Option<Identity>>,
 }
 
 /// The connections to the share.
 pub(super) type Pool = multiplex::Pool<Dialer>;
 
 impl Dialer {
+    pub(super) fn new(address: Address, credentials: Credentials) -> Self {
+        Self { address, credentials, root: Mutex::default() }
+    }
+
+    /// Whether the root of a new connection is that of the others.
+    fn check_root(&self, connection: &Connection, cancel: &Cancel) -> Result<(), Error> {
+        let Some(about) = self.ask_root(connection, cancel)? else { return Ok(()) };
+        let created = about.created != 0;
+        let root = Identity {
+            number: about.id,
+            created: if created { time::here(about.created).nanos_since_1970() } else { 0 },
+        };
+        if root.is_same(*held(&self.root).get_or_insert(root)) {
+            return Ok(());
+        }
+        let message =
+            "the share's directory is another one by a new connection than by those before: is its disk mounted?";
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    /// What a connection tells of the root. Nothing if the server can not say so now; the next call learns why.
+    fn ask_root(&self, connection: &Connection, cancel: &Cancel) -> Result<Option<About>, Error> {
+        let Some(path) = name::path(&self.address.path, "".as_ref()) else { return Ok(None) };
+        let chain = [request::create(&path, Aim::Look), request::query_all(&OPENED), request::close(&OPENED)];
+        let mailbox = Arc::default();
+        if connection.send(std::iter::once((0, &chain[..])), &mailbox) == 0 {
+            return Ok(None);
+        }
+        let until = Instant::now() + BEGIN.min(self.patience());
+        while Instant::now() < until {
+            if cancel.is_cancelled() {
+                return Err(Error::cancelled());
+            }
+            match mailbox.take(RETRY) {
+                None => {}
+                Some((_, Ok(answers))) if answers.len() == chain.len() => return Ok(answer::all(&answers[1]).ok()),
+                Some(_) => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
     /// How long a call is waited for, over all attempts.
     pub(super) fn patience(&self) -> Duration {
         self.address.timeout
@@ -47,11 +95,19 @@ impl Dial for Dialer {
             }
             trouble => trouble.into_error(&self.address.to_string(), "connect to", "".as_ref()),
         })?;
-        Connection::new(stream, session, Arc::clone(room), self.patience() / 2).map_err(failed)
+        let connection = Connection::new(stream, session, Arc::clone(room), self.patience() / 2).map_err(failed)?;
+        self.check_root(&connection, cancel)?;
+        Ok(connection)
     }
 }
 
 impl Pool {
+    /// Has all connections made anew, with whatever root there is by now.
+    pub(super) fn reopen(&self) {
+        *held(&self.dial.root) = None;
+        self.hang_up();
+    }
+
     /// A connection, as soon as there is one. `strictly`: what only a person can change is an error at once.
     pub(super) fn wait(&self, strictly: bool, cancel: &Cancel) -> Result<Arc<Connection>, Error> {
         let since = Instant::now();
