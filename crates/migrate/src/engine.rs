@@ -387,6 +387,7 @@ impl<D: Destination> Engine<D> {
         if let Some(path) = self.any_stub()? {
             return Err(Error::Unfinished(path));
         }
+        self.forget_removed()?;
         if let Some(problem) = self.problems().into_iter().next() {
             return Err(Error::LeftOut { path: problem.path, message: problem.message });
         }

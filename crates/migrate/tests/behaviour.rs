@@ -12,7 +12,7 @@ use door::{BLOCK, Door, Model, Op, UNIT, add_far_below, bytes, draw_source, no_t
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::destination::{CAPABILITIES, Destination, Make};
-use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Passes, Settings};
+use ishigaki_migrate::engine::{Crawl, Engine, Error, HIDDEN, Origin, Passes, STATE, Settings};
 use ishigaki_migrate::source::simulated::Simulated as Source;
 use ishigaki_migrate::source::{
     Attributes, Cancel, Capabilities, Entry, ErrorKind, Extras, FileType, Location, Result, Source as Seam,
@@ -386,6 +386,34 @@ fn what_the_source_refuses_is_told_and_others_go_on() {
     assert_eq!(door.engine.problems(), []);
     door.check(&Model::of(&source), true).expect("looks");
     door.engine.finish().expect("nothing is missing");
+}
+
+#[test]
+fn a_migration_of_which_the_beginning_is_not_known_is_refused() {
+    let (source, destination, door) = with_file(bytes(100));
+    drop(door);
+    let open = || Door::open(&destination, &source);
+    let hidden = destination.lookup(&destination.root(), HIDDEN.as_ref()).unwrap().expect("there");
+    let state = destination.lookup(&hidden, STATE.as_ref()).unwrap().expect("there");
+    let mut whole = [0; 64];
+    let length = destination.read_at(&state, 0, &mut whole).unwrap();
+    let whole = &whole[..length];
+    let mut damages = vec![Vec::new(), vec![0; length], b"begun 00000\n".to_vec(), [whole, b"\n"].concat()];
+    damages.extend((1..length).map(|cut| whole[..cut].to_vec()));
+    damages.extend((0..length * 8).map(|bit| {
+        let mut flipped = whole.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    }));
+    for damage in damages.iter().filter(|damage| damage[..] != b"begun 00001\n"[..]) {
+        destination.truncate(&state, 0).unwrap();
+        destination.write_at(&state, 0, damage).unwrap();
+        assert!(matches!(open(), Err(Error::State)), "{:?}", damage.escape_ascii().to_string());
+    }
+    // As its message says, and as versions before have written it.
+    destination.truncate(&state, 0).unwrap();
+    destination.write_at(&state, 0, b"begun 00001\n").unwrap();
+    assert_eq!(open().expect("goes on").read(Path::new("file")).expect("reads"), bytes(100));
 }
 
 #[test]

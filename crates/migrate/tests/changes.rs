@@ -93,6 +93,19 @@ fn a_conflict_ends_by_itself_where_the_source_has_the_file_again_as_it_was() {
 }
 
 #[test]
+fn a_conflict_ends_with_the_file_that_a_client_removes() {
+    let (source, destination, door) = with_file(bytes(3 * UNIT));
+    door.find(Path::new("file")).expect("there");
+    source.remove(Path::new("file"));
+    door.read(Path::new("file")).expect_err("it is gone");
+    assert!(matches!(door.engine.finish(), Err(Error::Unfinished(_))));
+    door.perform(&Op::Unlink("file".into())).expect("removes");
+    assert_eq!(door.engine.problems().len(), 1);
+    door.engine.finish().expect("nothing is missing, whether the crawler has looked again or not");
+    no_trace(&destination);
+}
+
+#[test]
 fn a_directory_that_changed_before_it_was_listed_is_listed_as_it_is_now() {
     let source = Source::new();
     source.add(Path::new("directory"), FileType::Directory, Vec::new());

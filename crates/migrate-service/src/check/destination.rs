@@ -5,13 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{AHEAD, HIDDEN, STATE};
+use ishigaki_migrate::engine::{AHEAD, Engine, HIDDEN, STATE};
 use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
 use crate::config::From;
 use crate::serving::begun;
-use crate::{Config, control};
+use crate::{Config, Error, control};
 
 /// File systems that the door serves.
 const KINDS: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
@@ -74,7 +74,8 @@ fn look_into(config: &Config, findings: &mut Vec<Finding>) -> io::Result<()> {
         });
     }
     if is_begun {
-        findings.push(match begun::check(config) {
+        let state = Local::open(to).map(|to| Engine::begun(&to))?;
+        findings.push(match state.map_err(Error::from).and_then(|_| begun::check(config)) {
             Ok(()) => Finding::note("to", format!("{} holds a migration, which goes on", to.display())),
             Err(error) => Finding::problem("to", error.to_string(), "or choose another destination"),
         });

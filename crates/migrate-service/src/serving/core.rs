@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Absence, Engine, Resolution};
+use ishigaki_migrate::engine::{self, Absence, Engine, Resolution};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
 use ishigaki_service::door::Door as Scrapers;
@@ -282,13 +282,20 @@ impl Core {
     }
 
     pub(super) fn conflicts(&self) -> Result<Vec<Conflict>> {
-        let all = self.engine().problems_by_source().into_iter().filter(|(_, problem)| problem.conflict);
-        let all: Vec<_> = all.map(|(source, problem)| ((source, problem.path), problem.message)).collect();
-        if all.is_empty() {
+        let all = || -> Vec<_> {
+            let all = self.engine().problems_by_source().into_iter().filter(|(_, problem)| problem.conflict);
+            all.map(|(source, problem)| ((source, problem.path), problem.message)).collect()
+        };
+        let mut told = all();
+        if told.is_empty() {
             return Ok(Vec::new());
         }
-        let mut places = self.engine().conflict_places(all.iter().map(|(key, _)| key.clone()).collect())?;
-        let told = all.into_iter().map(|(key, message)| {
+        let mut places = self.engine().conflict_places(told.iter().map(|(key, _)| key.clone()).collect())?;
+        if places.len() < told.len() {
+            self.engine().forget_removed()?;
+            told = all();
+        }
+        let told = told.into_iter().map(|(key, message)| {
             let was = self.into(key.0).join(&key.1);
             let path = places.remove(&key).unwrap_or_else(|| was.clone());
             let at_source = (path != was).then(|| shown(&was));
@@ -334,7 +341,11 @@ impl Core {
         };
         match self.in_conflict(path) {
             Ok((number, file)) => {
-                file.resolve(how, &self.cancel)?;
+                file.resolve(how, &self.cancel).map_err(|error| match error {
+                    engine::Error::NoVersion(_) => engine::Error::NoVersion(shown::read(path)),
+                    engine::Error::NoFile { kind, .. } => engine::Error::NoFile { path: shown::read(path), kind },
+                    error => error,
+                })?;
                 if let Some(door) = &*self.door.lock() {
                     door.has_changed(number);
                 }
@@ -378,6 +389,7 @@ impl Core {
         if self.crawling.is_finished() {
             return Ok(());
         }
+        self.engine().forget_removed()?;
         if let Some((_, problem)) = self.problems().into_iter().next() {
             let count = self.problems().len();
             let Problem { path, message } = problem;

@@ -98,6 +98,12 @@ pub enum Error {
         "the migration into this directory has begun, and nothing can be copied ahead of it; `ishigaki migrate serve` goes on with it"
     )]
     Begun,
+    /// What says that the migration has begun is damaged.
+    #[error(
+        "`.ishigaki-migrate/state` at the destination is damaged, so it is not known whether clients have worked there, and nothing is changed. If they have, write it anew, \
+         with the number of sources: `printf 'begun 00001\\n' > .ishigaki-migrate/state`; if the migration never began, remove the file"
+    )]
+    State,
     /// The migration was begun with more sources.
     #[error(
         "the migration has {begun} sources, and {given} are given; start with the same sources, in the same order, and new ones behind them"
@@ -149,7 +155,7 @@ impl Error {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
                 _ => ErrorKind::Unavailable,
             },
-            Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::Damaged { .. } | Self::State => ErrorKind::Corrupt,
             Self::UnknownSource { .. }
             | Self::NotEmpty(_)
             | Self::Ended

@@ -1,7 +1,8 @@
 //! The engine's own directory at the destination's root.
 //!
 //! ```text
-//!   .ishigaki-migrate/state       "begun" and with how many sources; a directory without it has not begun
+//!   .ishigaki-migrate/state       "begun", with how many sources, and a checksum of that; a directory without it has not begun
+//!                     state.new   the same, before it takes the other's place
 //!                     log         what the crawler knows: see `log`
 //!                     roots         by what each source is known: see `roots`
 //!                     links/      a name for each file with several names at the source
@@ -33,7 +34,8 @@ pub const AHEAD: &str = "ahead";
 const ROOTS: &str = "roots";
 /// What mkfs puts into a new file system.
 pub(super) const LOST_AND_FOUND: &str = "lost+found";
-/// What `state` says, before the number of sources in decimal digits and a line feed.
+/// What `state` says, before the number of sources in decimal digits, a space, the checksum (CRC-32C) in hexadecimal ones, and a line feed. Versions before wrote
+/// no checksum.
 const BEGUN: &str = "begun ";
 const DIGITS: usize = 5;
 /// More than there can be, by those digits.
@@ -95,10 +97,25 @@ pub(super) fn begun<D: Destination>(destination: &D) -> Result<Option<usize>> {
     let Some(state) = destination.lookup(&directory, OsStr::new(STATE)).doing("looking for state")? else {
         return Ok(None);
     };
-    let mut bytes = [0; BEGUN.len() + DIGITS + 1];
+    let mut bytes = [0; 64];
     let read = destination.read_at(&state, 0, &mut bytes).doing("reading state")?;
-    let text = std::str::from_utf8(&bytes[..read]).ok();
-    Ok(text.and_then(|text| text.strip_prefix(BEGUN)?.strip_suffix('\n')?.parse().ok()))
+    match of_state(&bytes[..read]) {
+        Some(sources) => Ok(Some(sources)),
+        None => Err(Error::State),
+    }
+}
+
+fn state_of(sources: usize) -> String {
+    let text = format!("{BEGUN}{sources:0DIGITS$}");
+    let checksum = crc32c::crc32c(text.as_bytes());
+    format!("{text} {checksum:08x}\n")
+}
+
+/// The number of sources. `None` for what no version has written.
+fn of_state(bytes: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let sources = text.strip_prefix(BEGUN)?.get(..DIGITS)?.parse().ok().filter(|sources| *sources > 0)?;
+    (text == state_of(sources) || text == format!("{BEGUN}{sources:0DIGITS$}\n")).then_some(sources)
 }
 
 /// By what the sources are known with which the migration has begun, or from which files were copied ahead. What else is written there comes from a beginning that was cut off.
@@ -118,7 +135,18 @@ pub(super) fn roots<D: Destination>(destination: &D) -> Result<Roots> {
     let size = destination.status(&file).doing(DOING)?.size.min((MOST_SOURCES * roots::LINE) as u64);
     let mut bytes = vec![0; size as usize];
     let read = destination.read_at(&file, 0, &mut bytes).doing(DOING)?;
-    Ok(Roots::new(bytes[..read].chunks(roots::LINE).take(counts).map(roots::of_line).collect()))
+    let lines = bytes[..read].chunks(roots::LINE).take(counts).zip(0..);
+    let known = lines.map(|(line, source)| {
+        let known = roots::of_line(line);
+        if known.is_none() && line != roots::unknown().as_bytes() {
+            tracing::warn!(
+                source,
+                ".ishigaki-migrate/roots is damaged: whether this source is the one as before is not looked at"
+            );
+        }
+        known
+    });
+    Ok(Roots::new(known.collect()))
 }
 
 /// Makes a file of the directory durable, and its name. A process that was killed before it did so has left it to the page cache: what is built on
@@ -194,19 +222,24 @@ impl<D: Destination> Hidden<D> {
         Ok((Self { directory, links, records, log, log_end, log_base, next_record, is_ahead, long_records }, begun))
     }
 
-    /// From now on a restart goes on with this migration, from so many sources. The text always has the same length: it is whole after a crash.
+    /// From now on a restart goes on with this migration, from so many sources. It is said whole or not at all: what else is found there is damage.
     pub(super) fn say_begun(&self, destination: &D, sources: usize) -> Result<()> {
-        let state = own(destination, &self.directory, STATE, Make::File)?;
-        let text = format!("{BEGUN}{sources:0DIGITS$}\n");
-        destination.write_at(&state, 0, text.as_bytes()).doing("writing state")?;
-        destination.sync_all().doing("writing state")
+        const DOING: &str = "writing state";
+        let [from, to] = ["state.new", STATE].map(OsStr::new);
+        let new = own(destination, &self.directory, "state.new", Make::File)?;
+        let written = destination.truncate(&new, 0).and_then(|()| {
+            destination.write_at(&new, 0, state_of(sources).as_bytes())?;
+            destination.sync(&new)
+        });
+        written.doing(DOING)?;
+        destination.rename((&self.directory, from), (&self.directory, to)).doing(DOING)?;
+        destination.sync_all().doing(DOING)
     }
 
     /// Writes by what the sources are known; not durable by itself. The line of one that has begun stays as it is.
     pub(super) fn write_roots(&self, destination: &D, roots: &[KnownRoot]) -> Result<()> {
         let file = own(destination, &self.directory, ROOTS, Make::File)?;
-        let unknown = || "-".repeat(roots::LINE - 1) + "\n";
-        let lines: String = roots.iter().map(|root| root.get().map_or_else(unknown, roots::line)).collect();
+        let lines: String = roots.iter().map(|root| root.get().map_or_else(roots::unknown, roots::line)).collect();
         destination.write_at(&file, 0, lines.as_bytes()).doing("writing roots")
     }
 

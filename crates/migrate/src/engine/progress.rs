@@ -157,8 +157,12 @@ impl<D: crate::destination::Destination> super::Engine<D> {
         self.queue.no_problem(source, path);
     }
 
-    /// Forgets problems of what clients have removed.
-    pub(super) fn forget_removed(&self) -> super::Result<()> {
+    /// Forgets problems, conflicts too, of what clients have removed. Looks through the whole destination if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Of the destination.
+    pub fn forget_removed(&self) -> super::Result<()> {
         if self.queue.problems().iter().all(|(_, problem)| problem.left_out) {
             return Ok(());
         }

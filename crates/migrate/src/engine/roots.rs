@@ -24,6 +24,11 @@ pub(super) fn line(root: Identity) -> String {
     format!("{:20} {:20}\n", root.number, root.created)
 }
 
+/// The line of a source that was begun by a version that kept none.
+pub(super) fn unknown() -> String {
+    "-".repeat(LINE - 1) + "\n"
+}
+
 /// `None` for what is no line.
 pub(super) fn of_line(line: &[u8]) -> Option<Identity> {
     let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
