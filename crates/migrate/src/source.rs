@@ -122,31 +122,32 @@ pub trait Source: Send + Sync {
     /// [`ErrorKind::Gone`] if there is no such object; others.
     fn attributes(&self, object: &Location, cancel: &Cancel) -> Result<Attributes>;
 
-    /// The target of a symbolic link, extended attributes, access control lists.
+    /// The target of a symbolic link, extended attributes, access control lists; and what the object says of itself behind that, where the
+    /// protocol tells both at once.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Gone`] if there is no such object; others.
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras>;
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras>;
 
-    /// [`extras`](Self::extras) of many objects, whose kinds the caller knows, with as many requests under way as the source can take. One result
+    /// [`extras_told`](Self::extras_told) of many objects, whose kinds the caller knows, with as many requests under way as the source can take. One result
     /// for each, in order.
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        objects.iter().map(|(object, _)| self.extras(object, cancel)).collect()
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
+        objects.iter().map(|(object, _)| self.extras_told(object, cancel)).collect()
     }
 
-    /// [`extras`](Self::extras), and what the object says of itself behind that, where the protocol tells both at once.
+    /// The extras of [`extras_told`](Self::extras_told) alone.
     ///
     /// # Errors
     ///
-    /// Those of `extras`.
-    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
-        Ok((self.extras(object, cancel)?, None))
+    /// Those of it.
+    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
+        Ok(self.extras_told(object, cancel)?.0)
     }
 
-    /// [`extras_of`](Self::extras_of), and what each object says of itself behind that, where the protocol tells both at once.
-    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
-        self.extras_of(objects, cancel).into_iter().map(|extras| Ok((extras?, None))).collect()
+    /// The extras of [`extras_of_told`](Self::extras_of_told) alone.
+    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
     }
 
     /// Reads a file from `offset` on until the buffer is full or the file ends; how many bytes were read.

@@ -14,9 +14,7 @@ use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Passes, Settings};
-use ishigaki_migrate::source::{
-    self, Attributes, Cancel, Capabilities, Entry, Extras, FileType, Location, Source, simulated,
-};
+use ishigaki_migrate::source::{self, Attributes, Cancel, Capabilities, Entry, FileType, Location, Source, simulated};
 use ishigaki_testkit::seeded_runs;
 
 /// Opens an engine that copies ahead, from a source whose changes all bear different times.
@@ -311,11 +309,11 @@ impl Source for Watched {
         self.source.attributes(object, cancel)
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> source::Result<Extras> {
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> source::Result<source::ToldExtras> {
         if self.source.attributes(object, cancel)?.file_type == FileType::Regular {
             self.is_read();
         }
-        self.source.extras(object, cancel)
+        self.source.extras_told(object, cancel)
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> source::Result<usize> {

@@ -9,7 +9,9 @@ use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Engine, Origin, Settings};
 use ishigaki_migrate::source::simulated::Simulated as Tree;
-use ishigaki_migrate::source::{Attributes, Cancel, Capabilities, Entry, Extras, FileType, Location, Result, Source};
+use ishigaki_migrate::source::{
+    Attributes, Cancel, Capabilities, Entry, FileType, Location, Result, Source, ToldExtras,
+};
 
 /// Counts how often it is asked for extras, and for how many objects together.
 struct Counted {
@@ -49,18 +51,18 @@ impl Source for Counted {
         self.tree.attributes(object, cancel)
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         self.alone.fetch_add(1, Ordering::Relaxed);
-        self.tree.extras(object, cancel)
+        self.tree.extras_told(object, cancel)
     }
 
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
+    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.together.fetch_add(objects.len(), Ordering::Relaxed);
         for (object, kind) in objects {
             assert_eq!(self.tree.attributes(object, cancel).expect("is there").file_type, *kind);
         }
-        objects.iter().map(|(object, _)| self.tree.extras(object, cancel)).collect()
+        self.tree.extras_of_told(objects, cancel)
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -15,7 +15,7 @@ use ishigaki_migrate::destination::{CAPABILITIES, Destination, Make};
 use ishigaki_migrate::engine::{Crawl, Engine, Error, HIDDEN, Origin, Passes, STATE, Settings};
 use ishigaki_migrate::source::simulated::Simulated as Source;
 use ishigaki_migrate::source::{
-    Attributes, Cancel, Capabilities, Entry, ErrorKind, Extras, FileType, Location, Result, Source as Seam,
+    Attributes, Cancel, Capabilities, Entry, ErrorKind, FileType, Location, Result, Source as Seam, ToldExtras,
 };
 
 /// A source whose reads are slow and counted.
@@ -45,8 +45,8 @@ impl Seam for Slow {
         self.source.attributes(object, cancel)
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        self.source.extras(object, cancel)
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
+        self.source.extras_told(object, cancel)
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Depth, Engine, Origin, Passes, Settings};
 use ishigaki_migrate::source::simulated::Simulated as Other;
-use ishigaki_migrate::source::{Attributes, Cancel, Capabilities, Entry, Extras, FileType, Location, Result, Source};
+use ishigaki_migrate::source::{
+    Attributes, Cancel, Capabilities, Entry, FileType, Location, Result, Source, ToldExtras,
+};
 use parking_lot::Mutex;
 
 /// A source that remembers which files are read, in order.
@@ -41,8 +43,8 @@ impl Source for Watched {
         self.source.attributes(object, cancel)
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        self.source.extras(object, cancel)
+    fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
+        self.source.extras_told(object, cancel)
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

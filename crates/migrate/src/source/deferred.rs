@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Result, Source, ToldExtras,
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, FileType, Location, Result, Source, ToldExtras,
 };
 
 /// How often a waiter looks whether its caller has cancelled it.
@@ -132,14 +132,6 @@ impl Source for Deferred {
 
     fn attributes(&self, object: &Location, cancel: &Cancel) -> Result<Attributes> {
         self.source(cancel)?.attributes(object, cancel)
-    }
-
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        self.source(cancel)?.extras(object, cancel)
-    }
-
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        self.of_each(objects.len(), cancel, |source| source.extras_of(objects, cancel))
     }
 
     fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {

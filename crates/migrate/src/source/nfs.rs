@@ -228,10 +228,6 @@ impl Source for NfsSource {
         })
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        Ok(self.extras_told(object, cancel)?.0)
-    }
-
     fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         // Both at a time, whatever the object is: to ask for that first takes longer.
         self.with_handle(object, "read the target or the access lists of", cancel, |handle| {
@@ -257,10 +253,6 @@ impl Source for NfsSource {
             let (attributes, now) = lists?;
             Ok((Extras { target: None, attributes }, now))
         })
-    }
-
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
     }
 
     fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {

@@ -191,10 +191,6 @@ impl Source for PathSource {
         self.told(&found).map_err(|errno| failed("read the attributes of", &object.path, errno))
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        Ok(self.extras_told(object, cancel)?.0)
-    }
-
     fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         check(cancel)?;
         let path = &object.path;
@@ -211,10 +207,6 @@ impl Source for PathSource {
             Extras { target, attributes: extended(&found).map_err(|errno| failed("read attributes of", path, errno))? };
         let now = self.told(&found).map_err(|errno| failed("read the attributes of", path, errno))?;
         Ok((extras, Some(now)))
-    }
-
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
     }
 
     fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {

@@ -221,18 +221,10 @@ impl Source for Simulated {
         self.look(object, cancel, |_, object| object.attributes)
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        self.look(object, cancel, |_, object| object.extras.clone())
-    }
-
     fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         self.look(object, cancel, |_, object| {
             (object.extras.clone(), object.attributes.id.1.is_multiple_of(2).then_some(object.attributes))
         })
-    }
-
-    fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {
-        objects.iter().map(|(object, _)| self.extras_told(object, cancel)).collect()
     }
 
     fn read(&self, file: &Location, offset: u64, buffer: &mut [u8], cancel: &Cancel) -> Result<usize> {

@@ -54,8 +54,7 @@ use std::path::{Path, PathBuf};
 
 use super::multiplex;
 use super::{
-    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, Extras, FileType, Location, Owner, Result, Source,
-    ToldExtras,
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, FileType, Location, Owner, Result, Source, ToldExtras,
 };
 pub use address::Address;
 use answer::{About, Trouble};
@@ -211,16 +210,8 @@ impl Source for SmbSource {
         outcome.map_err(|trouble| trouble.into_error(&self.name, "read the attributes of", &object.path))
     }
 
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        Ok(self.extras_told(object, cancel)?.0)
-    }
-
     fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
         extras::one(self, object, cancel)
-    }
-
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        self.extras_of_told(objects, cancel).into_iter().map(|told| Ok(told?.0)).collect()
     }
 
     fn extras_of_told(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<ToldExtras>> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_migrate::source::simulated::Simulated as Tree;
 use ishigaki_migrate::source::{
-    Attributes, Cancel, Capabilities, Entry, Extras, FileType, Location, Result, Source, ToldExtras,
+    Attributes, Cancel, Capabilities, Entry, FileType, Location, Result, Source, ToldExtras,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -111,16 +111,6 @@ impl Source for Distant {
     fn attributes(&self, object: &Location, cancel: &Cancel) -> Result<Attributes> {
         self.travel();
         self.tree.attributes(object, cancel)
-    }
-
-    fn extras(&self, object: &Location, cancel: &Cancel) -> Result<Extras> {
-        self.travel();
-        self.tree.extras(object, cancel)
-    }
-
-    fn extras_of(&self, objects: &[(&Location, FileType)], cancel: &Cancel) -> Vec<Result<Extras>> {
-        self.travel();
-        objects.iter().map(|(object, _)| self.tree.extras(object, cancel)).collect()
     }
 
     fn extras_told(&self, object: &Location, cancel: &Cancel) -> Result<ToldExtras> {
