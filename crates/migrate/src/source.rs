@@ -8,13 +8,14 @@
 //! the handle spares a lookup for each component.
 //!
 //! Parts: `attributes` is what an object says of itself, `cancel` ends calls, `error` is what can go wrong, `names` gives each name of a
-//! directory once, `deferred` is a source that is opened when it is needed; `url`, `socket` and `multiplex` are what addresses and connections have in common; `spread` does without them. Sources:
+//! directory once, `deferred` is a source that is opened when it is needed, `detached` one whose calls may hang in the kernel; `url`, `socket` and `multiplex` are what addresses and connections have in common; `spread` does without them. Sources:
 //! `nfs` is a server that speaks NFS version 3, `smb` one that speaks SMB 2.1 to 3.1.1, `path` a directory that is mounted here, `simulated` one in
 //! memory for tests.
 
 mod attributes;
 mod cancel;
 pub mod deferred;
+pub mod detached;
 mod error;
 mod multiplex;
 mod names;
@@ -88,6 +89,12 @@ pub trait Source: Send + Sync {
 
     /// What it can tell.
     fn capabilities(&self) -> Capabilities;
+
+    /// Whether calls may hang in the kernel, whatever their [`Cancel`] says. It may be another answer after [`root`](Self::root) and [`reopen`](Self::reopen),
+    /// which may hang in any case.
+    fn may_hang(&self) -> bool {
+        false
+    }
 
     /// The root of what is migrated, with its attributes.
     ///

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ishigaki_migrate::engine::HIDDEN;
 use ishigaki_migrate::source::deferred::Deferred;
+use ishigaki_migrate::source::detached::Detached;
 use ishigaki_migrate::source::nfs::{Address, NfsSource};
 use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate::source::smb::{self, Credentials, SmbSource};
@@ -65,7 +66,11 @@ impl From {
                 };
                 SmbSource::open(address, &credentials, cancel).map(|source| Arc::new(source) as Arc<dyn Source>)
             }
-            Self::Path(path) => PathSource::open(path).map(|source| Arc::new(source) as Arc<dyn Source>),
+            Self::Path(path) => {
+                let path = path.clone();
+                let source = Detached::open(move || PathSource::open(&path), cancel)?;
+                Ok(Arc::new(source))
+            }
         }
     }
 

@@ -13,7 +13,8 @@
 //! *Numbers of objects* are not told where the file system is FUSE's, but for files with several names: most of its servers, as sshfs, give an object another number
 //! when the kernel has forgotten it.
 //!
-//! *Cancelling* ends a call between two system calls. A system call that hangs in the mounted file system ends when the kernel ends it.
+//! *Cancelling* ends a call between two system calls. A system call that hangs in the mounted file system ends when the kernel ends it; where that
+//! [may be](Source::may_hang), the source is to be [`detached`](super::detached).
 //!
 //! Parts: `beneath` opens objects, `stat` turns what the kernel says into attributes and errors.
 
@@ -129,6 +130,10 @@ impl Source for PathSource {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { owners: true, extras: true, holes: true, read_size: READ_SIZE, parallel: 32 }
+    }
+
+    fn may_hang(&self) -> bool {
+        self.root.is_served()
     }
 
     fn root(&self, cancel: &Cancel) -> Result<(Location, Attributes)> {

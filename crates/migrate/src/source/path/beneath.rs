@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FsWord, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::stat::failed;
@@ -19,11 +19,14 @@ use crate::source::{Error, ErrorKind, Result};
 const PIECE: usize = 4095;
 
 /// What the kernel calls a file system of FUSE (`FUSE_SUPER_MAGIC`).
-const FUSE: rustix::fs::FsWord = 0x6573_5546;
+const FUSE: FsWord = 0x6573_5546;
+/// File systems that a server, or a program, has: FUSE (virtiofs, too), NFS, CIFS, SMB, Ceph, AFS, 9P.
+const SERVED: [FsWord; 7] = [FUSE, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x5346_414f, 0x0102_1997];
 
 /// The directory that everything is reached from.
 pub(super) struct Root {
     directory: RwLock<Arc<OwnedFd>>,
+    is_served: AtomicBool,
     kept_access_times: AtomicBool,
     /// Whether objects of a file system, by its number, keep theirs.
     keeping: RwLock<HashMap<u64, bool>>,
@@ -31,9 +34,13 @@ pub(super) struct Root {
 
 impl Root {
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        let directory_of_root = RwLock::new(open(directory)?);
-        let root =
-            Self { directory: directory_of_root, kept_access_times: AtomicBool::new(true), keeping: RwLock::default() };
+        let root = Self {
+            directory: RwLock::new(open(directory)?),
+            is_served: AtomicBool::new(true),
+            kept_access_times: AtomicBool::new(true),
+            keeping: RwLock::default(),
+        };
+        root.look_at_file_system();
         match root.open_to_read(Path::new(""), OFlags::DIRECTORY) {
             Ok(_) => Ok(root),
             Err(error) => Err(Error::new(ErrorKind::Invalid, format!("{}: {error}", directory.display()))),
@@ -46,7 +53,19 @@ impl Root {
         *self.directory.write() = opened;
         // What is mounted there by now may have a number that another file system had.
         self.keeping.write().clear();
+        self.look_at_file_system();
         Ok(())
+    }
+
+    /// Whether a call may hang because a server does not answer.
+    pub(super) fn is_served(&self) -> bool {
+        self.is_served.load(Ordering::Relaxed)
+    }
+
+    fn look_at_file_system(&self) {
+        // One that says nothing may be such a mount.
+        let is_local = rustix::fs::fstatfs(&*self.directory()).is_ok_and(|told| !SERVED.contains(&told.f_type));
+        self.is_served.store(!is_local, Ordering::Relaxed);
     }
 
     /// Whether objects of a file system keep their numbers, of which one is open.
