@@ -26,7 +26,7 @@ use crate::order::Order;
 use crate::record::{Record, SlotId, VERSION, VolumeId};
 use crate::remembered::Remembered;
 use crate::slot::Slot;
-use crate::volume::{Core as VolumeCore, Volume};
+use crate::volume::{Closed, Core as VolumeCore, Volume};
 use crate::wear::Wear;
 use crate::{BLOCK, Error, Mode, OnDemand, Result, Settings};
 
@@ -224,12 +224,13 @@ impl Pool {
     ///
     /// What the devices say. The volume stays in the pool then, stopped.
     pub fn detach(&self, name: &str) -> Result<()> {
-        let _one = self.core.changing.lock();
         let volume = self.volume(name)?;
+        // Before the lock, as everything that its slow device is waited for: others change meanwhile.
         let closed = volume.core.close()?;
         volume.core.check()?;
         self.core.drain(&volume.core)?;
         check_whole(&volume.core.known, self.core.slow.open(name)?.len())?;
+        let _one = self.core.changing.lock();
         self.core.forget(&volume.core)?;
         closed.for_good();
         Ok(())
@@ -241,12 +242,13 @@ impl Pool {
     ///
     /// [`Error::Away`] for that; what the devices say. After an error its slow device may be there still, and be removed by hand.
     pub fn remove(&self, name: &str) -> Result<()> {
+        let present = self.volume(name);
+        let closed = present.as_ref().ok().map(|volume| volume.core.close()).transpose()?;
         let _one = self.core.changing.lock();
         if !self.core.forget_away(name)? {
-            let volume = self.volume(name)?;
-            let closed = volume.core.close()?;
+            let volume = present.as_ref().map_err(Clone::clone)?;
             self.core.forget(&volume.core)?;
-            closed.for_good();
+            closed.into_iter().for_each(Closed::for_good);
         }
         match self.core.slow.remove(name) {
             Ok(()) => Ok(self.core.slow.sync()?),
@@ -264,7 +266,6 @@ impl Pool {
     /// [`Error::Invalid`] for a length that is less than it has, or not whole blocks; what the slow device says where it can not be made longer: the
     /// volume is as it was then.
     pub fn resize(&self, name: &str, length: u64) -> Result<Volume> {
-        let _one = self.core.changing.lock();
         let before = self.volume(name)?.core;
         check_length(name, length)?;
         if length < before.known.length {
@@ -274,13 +275,15 @@ impl Pool {
             );
             return Err(Error::invalid(reason));
         }
-        if before.is_pinned() {
-            self.core.check_pin(&before, length)?;
-        }
         let closed = before.close()?;
         before.check()?;
         self.core.settle(&before)?;
+        if before.is_pinned() {
+            let _one = self.core.changing.lock();
+            self.core.check_pin(&before, length)?;
+        }
         let slow = self.core.slow.grow(name, length)?;
+        let _one = self.core.changing.lock();
         let known = before.known_with(length);
         let after = Arc::new(VolumeCore::new(before.id, known, slow, self.core.chunk));
         self.core.replace(&before, &after)?;

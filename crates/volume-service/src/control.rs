@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use ishigaki_base::ErrorKind;
 use ishigaki_service::asking::{kind_of, until_taken};
@@ -16,7 +17,7 @@ use ishigaki_service::socket::{gone, through};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{self, Core};
 use crate::status::{Status, VolumeStatus};
 use crate::{Error, Result};
 
@@ -156,9 +157,17 @@ pub(crate) fn serve(mut stream: UnixStream, core: &Core) {
 ///
 /// [`Error::NoPool`] where there is none, [`Error::Refused`] with the service's reason, those of devices and pool.
 pub fn ask(config: &Config, request: &Request) -> Result<Reply> {
-    match converse(&config.map, request) {
-        Err(Error::NotServed(_)) => Core::of_pool(config, false)?.answer(request.clone()),
-        answered => answered,
+    let until = Instant::now() + core::PATIENCE;
+    loop {
+        match converse(&config.map, request) {
+            Err(Error::NotServed(_)) => {}
+            answered => return answered,
+        }
+        match Core::of_pool(config, false) {
+            // Another command has it, or a service that is about to listen.
+            Err(error) if error.is_locked() && Instant::now() < until => sleep(core::NAP),
+            opened => return opened?.answer(request.clone()),
+        }
     }
 }
 

@@ -1,18 +1,19 @@
 //! What is done with a pool, whether it is served or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory, Place};
 use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Volume};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use crate::agents;
+use crate::agents::{self, Port};
+use crate::answering::answered;
 use crate::config::{Config, Kind};
 use crate::control::{Made, Reply, Request};
 use crate::door::{Door, make as make_folder, take_away_dead};
@@ -22,9 +23,11 @@ use crate::prefetching::Prefetching;
 use crate::status::{AwayStatus, Status, VolumeStatus};
 use crate::{Error, Result};
 
-/// How long another process may have the pool.
-const PATIENCE: Duration = Duration::from_secs(3);
-const NAP: Duration = Duration::from_millis(50);
+/// How long another process may have the pool, and another command a volume.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the slow device's directory may take to be opened.
+const OPENING: Duration = Duration::from_secs(4);
+pub(crate) const NAP: Duration = Duration::from_millis(50);
 
 /// A file system in memory, which is lost with the power alone.
 const MEMORY: &str = "/dev/shm";
@@ -57,8 +60,13 @@ pub(crate) struct Core {
     files: Option<Files>,
     /// The doors of volumes. `None` where the pool is not served.
     doors: Option<Mutex<BTreeMap<String, Opened>>>,
-    /// One door is opened or closed at a time. The other lock is not held meanwhile: a door may wait for its volume.
-    moving: Mutex<()>,
+    /// Of volumes that virtual machines use: where their agents are heard, or why they are not.
+    ports: Mutex<BTreeMap<String, Result<Port, String>>>,
+    /// Volumes whose doors are being opened or closed. No lock is held meanwhile: a door may wait for its volume.
+    claimed: Mutex<BTreeSet<String>>,
+    released: Condvar,
+    /// This, where it is served.
+    this: OnceLock<Weak<Core>>,
     began: Instant,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) agents: Option<SocketAddr>,
@@ -126,7 +134,7 @@ fn reserve(path: &Path, size: u64) -> Result<()> {
 }
 
 impl Core {
-    /// Opens a pool that was [made](make).
+    /// Opens a pool that was [made](make), unless another process has it.
     pub(crate) fn of_pool(config: &Config, is_served: bool) -> Result<Self> {
         if !config.map.join(MARK).try_exists().map_err(Error::path(&config.map))? {
             return Err(Error::NoPool(config.map.clone()));
@@ -134,23 +142,24 @@ impl Core {
         Self::open(config, is_served)
     }
 
-    /// Opens it. A command that asks a pool which is not served has it for a moment, and is waited for.
-    fn open(config: &Config, is_served: bool) -> Result<Self> {
+    /// The same. A command that asks a pool which is not served has it for a moment, and is waited for.
+    pub(crate) fn of_pool_soon(config: &Config, is_served: bool) -> Result<Self> {
         let until = Instant::now() + PATIENCE;
         loop {
-            match Self::try_open(config, is_served) {
-                Err(Error::Device(ishigaki_device::Error::Locked { .. })) if Instant::now() < until => {
-                    std::thread::sleep(NAP);
-                }
+            match Self::of_pool(config, is_served) {
+                Err(error) if error.is_locked() && Instant::now() < until => std::thread::sleep(NAP),
                 outcome => return outcome,
             }
         }
     }
 
-    fn try_open(config: &Config, is_served: bool) -> Result<Self> {
+    fn open(config: &Config, is_served: bool) -> Result<Self> {
         let map = Arc::new(FileDirectory::open(&config.map)?);
-        let slow = config.slow.open()?;
-        let locks = vec![map.lock()?, slow.lock()?];
+        let locked = map.lock()?;
+        let place = config.slow.clone();
+        let opened = answered(OPENING, move || place.open().and_then(|slow| Ok((slow.lock()?, slow))));
+        let (lock, slow) = opened.map_err(|cause| Error::Slow { place: config.slow.to_string(), cause })??;
+        let locks = vec![locked, lock];
         let fast = FileDevice::open_path(&config.fast).map_err(|error| match error {
             ishigaki_device::Error::NotFound { .. } => Error::NoFast(config.fast.clone()),
             error => error.into(),
@@ -176,7 +185,10 @@ impl Core {
             prefetching,
             files: None,
             doors,
-            moving: Mutex::default(),
+            ports: Mutex::default(),
+            claimed: Mutex::default(),
+            released: Condvar::new(),
+            this: OnceLock::new(),
             began: Instant::now(),
             metrics: None,
             agents: None,
@@ -232,12 +244,17 @@ impl Core {
         });
     }
 
-    /// Opens the doors that are not open, and those that another process has taken away.
+    /// Says that it is served.
+    pub(crate) fn is_served_by(&self, this: &Arc<Self>) {
+        _ = self.this.set(Arc::downgrade(this));
+    }
+
+    /// Opens the doors that are not open, and those that another process has taken away. Those of volumes that a command has are left to it.
     pub(crate) fn look_at_doors(&self) {
         let Some(doors) = &self.doors else { return };
-        let _one = self.moving.lock();
         for volume in self.pool.handles() {
             let name = volume.name().to_owned();
+            let Some(_one) = self.claim(&name, Duration::ZERO) else { continue };
             let is_well = |door: &Opened| matches!(door, Ok(door) if door.as_ref().is_none_or(Door::is_alive));
             if let Some(door) = doors.lock().get(&name).filter(|door| is_well(door)) {
                 if let Ok(Some(door)) = door {
@@ -267,25 +284,60 @@ impl Core {
             }
             doors.lock().insert(name, opened);
         }
+        self.look_at_ports();
     }
 
-    /// Closes all doors: what was asked for is answered first.
-    pub(crate) fn close_doors(&self) {
-        if let Some(doors) = &self.doors {
-            let _one = self.moving.lock();
-            let all = std::mem::take(&mut *doors.lock());
-            std::thread::scope(|scope| {
-                for door in all.into_values() {
-                    scope.spawn(|| drop(door));
-                }
-            });
+    /// Opens the ports that are missing, and closes those of volumes that are no more.
+    fn look_at_ports(&self) {
+        let Some(this) = self.this.get().and_then(Weak::upgrade) else { return };
+        let names = self.pool.volumes();
+        let mut ports = self.ports.lock();
+        ports.retain(|name, port| names.contains(name) && port.as_ref().map_or(true, Port::is_there));
+        for name in names.into_iter().filter(|name| self.config.kind(name) == Kind::Socket) {
+            if ports.get(&name).is_some_and(Result::is_ok) {
+                continue;
+            }
+            let port = Port::open(&this, &name).map_err(|error| error.to_string());
+            if let Err(reason) = &port
+                && !matches!(ports.get(&name), Some(Err(told)) if told == reason)
+            {
+                tracing::warn!(
+                    volume = name,
+                    reason,
+                    "agents are not heard by the port of a volume; this is tried again"
+                );
+            }
+            ports.insert(name, port);
         }
+    }
+
+    /// Has a volume's door to oneself, as soon as no other has it; `None` if that takes longer.
+    fn claim<'a>(&'a self, name: &str, patience: Duration) -> Option<Claim<'a>> {
+        let until = Instant::now() + patience;
+        let mut claimed = self.claimed.lock();
+        while claimed.contains(name) {
+            if self.released.wait_until(&mut claimed, until).timed_out() {
+                return None;
+            }
+        }
+        claimed.insert(name.to_owned());
+        Some(Claim { core: self, name: name.to_owned() })
+    }
+
+    /// Closes all doors: what was asked for is answered first. The volumes for which that takes longer than `patience`.
+    pub(crate) fn close_doors(&self, patience: Duration) -> Vec<String> {
+        self.ports.lock().clear();
+        let Some(doors) = &self.doors else { return Vec::new() };
+        let all = std::mem::take(&mut *doors.lock());
+        let mut silent = of_each(all, patience, |_, door| drop(door)).silent;
+        // Those that a command has, which waits.
+        silent.extend(self.claimed.lock().iter().cloned());
+        silent
     }
 
     /// Closes that of a volume that is used by none.
     fn close_door(&self, name: &str) -> Result<()> {
         let Some(doors) = &self.doors else { return Ok(()) };
-        let _one = self.moving.lock();
         let mut all = doors.lock();
         if let Some(Ok(Some(door))) = all.get(name)
             && let Some(by) = door.user()
@@ -395,8 +447,11 @@ impl Core {
     /// Does something with a volume while it has no door. It gets it back if it is still there.
     fn without_door<T>(&self, name: &str, work: impl FnOnce() -> ishigaki_tier::Result<T>) -> Result<T> {
         self.pool.volume(name)?;
+        let by = "another command, which waits for its devices".to_owned();
+        let one = self.claim(name, PATIENCE).ok_or_else(|| Error::InUse { name: name.to_owned(), by })?;
         self.close_door(name)?;
         let done = work();
+        drop(one);
         self.look_at_doors();
         Ok(done?)
     }
@@ -461,16 +516,70 @@ impl Core {
     }
 
     /// Makes durable what the volumes have, for the end. One that had stopped is told of.
-    pub(crate) fn sync(&self) -> Result<()> {
+    pub(crate) fn sync(&self, patience: Duration, silent: Vec<String>) -> Result<()> {
+        let volumes = self.pool.handles().into_iter().map(|volume| (volume.name().to_owned(), volume));
+        // What hangs already is not waited for again.
+        let volumes = volumes.filter(|(name, _)| !silent.contains(name)).collect();
+        let synced = of_each(volumes, patience, |_, volume: Volume| -> Result<()> {
+            volume.failure().map_or_else(|| volume.sync().map_err(Error::from), |failure| Err(failure.into()))
+        });
         let mut outcome = Ok(());
-        for volume in self.pool.handles() {
-            let synced =
-                volume.failure().map_or_else(|| volume.sync().map_err(Error::from), |failure| Err(failure.into()));
+        for (volume, synced) in synced.done {
             if let Err(error) = synced {
-                tracing::error!(volume = volume.name(), %error, "a volume could not be synced at the end");
+                tracing::error!(volume, %error, "a volume could not be synced at the end");
                 outcome = outcome.and(Err(error));
             }
         }
-        outcome
+        let silent: Vec<_> = silent.into_iter().chain(synced.silent).collect();
+        if silent.is_empty() { outcome } else { Err(Error::Hanging(silent.join(", "))) }
     }
+}
+
+/// A volume whose door no other opens or closes, while this lives.
+struct Claim<'a> {
+    core: &'a Core,
+    name: String,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.core.claimed.lock().remove(&self.name);
+        self.core.released.notify_all();
+    }
+}
+
+/// What has come of something that was done with each volume.
+struct OfEach<T> {
+    done: Vec<(String, T)>,
+    /// Volumes for which it has not ended.
+    silent: Vec<String>,
+}
+
+/// Does something with each of some volumes, with all at the same time, and waits for so long. What takes longer is left to its threads.
+fn of_each<V: Send + 'static, T: Send + 'static>(
+    volumes: BTreeMap<String, V>,
+    patience: Duration,
+    work: impl Fn(&str, V) -> T + Clone + Send + 'static,
+) -> OfEach<T> {
+    let (told, heard) = std::sync::mpsc::channel();
+    let mut silent: BTreeSet<_> = volumes.keys().cloned().collect();
+    for (name, volume) in volumes {
+        let (told, work, of) = (told.clone(), work.clone(), name.clone());
+        let work = move || {
+            let done = work(&of, volume);
+            // It may not be waited for any more.
+            let _ = told.send((of, done));
+        };
+        if let Err(error) = std::thread::Builder::new().name("volume-ending".to_owned()).spawn(work) {
+            tracing::error!(volume = name, %error, "there is no thread that ends the use of a volume");
+        }
+    }
+    drop(told);
+    let until = Instant::now() + patience;
+    let mut done = Vec::new();
+    while let Ok((name, one)) = heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        silent.remove(&name);
+        done.push((name, one));
+    }
+    OfEach { done, silent: silent.into_iter().collect() }
 }

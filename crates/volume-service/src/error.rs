@@ -104,6 +104,20 @@ pub enum Error {
         "not everything is on the slow device: {0}; `status` says why, and what is on the fast device alone is kept there"
     )]
     NotHome(String),
+    /// Devices that do not answer at the end of the service.
+    #[error(
+        "the devices of these volumes do not answer, so they are left as a kill would leave them: {0}. All else is durable. What was answered for by a flush is there; until their file systems answer, or are \
+         unmounted by force (`umount -f`, `fusermount -u`), the kernel may keep the process, and no other one can serve the pool"
+    )]
+    Hanging(String),
+    /// The slow device's directory does not answer.
+    #[error("the slow device `{place}`: {cause}")]
+    Slow {
+        /// As the configuration says it.
+        place: String,
+        /// Why it can not be opened.
+        cause: io::Error,
+    },
     /// It has something in it.
     #[error("volume `{0}` is removed with all that is in it; say so with `--force`")]
     NotForced(String),
@@ -152,6 +166,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether another process has the pool.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Device(ishigaki_device::Error::Locked { .. }))
+    }
+
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -168,9 +187,13 @@ impl Error {
             | Self::NotForced(_)
             | Self::NotHome(_)
             | Self::Forbidden(_) => ErrorKind::Invalid,
-            Self::Path { .. } | Self::Moved(_) | Self::NotServed(_) | Self::Answer { .. } | Self::Address { .. } => {
-                ErrorKind::Unavailable
-            }
+            Self::Hanging(_)
+            | Self::Slow { .. }
+            | Self::Path { .. }
+            | Self::Moved(_)
+            | Self::NotServed(_)
+            | Self::Answer { .. }
+            | Self::Address { .. } => ErrorKind::Unavailable,
             Self::Refused { kind, .. } => *kind,
             Self::Device(error) => error.kind(),
             Self::Pool(error) => error.kind(),

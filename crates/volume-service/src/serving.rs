@@ -1,20 +1,21 @@
 //! The service: a pool, its doors, and what can be asked of it, until it is told to end.
 
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use ishigaki_service::door::Door as Visitors;
 use ishigaki_service::http;
-use parking_lot::Mutex;
 
-use crate::agents::Port;
-use crate::config::{Config, Kind};
+use crate::config::Config;
 use crate::core::{Core, Devices};
 use crate::door::make as make_folder;
 use crate::status::Status;
 use crate::{Error, Result, agents, control, metrics};
+
+/// How long the doors of volumes may take to close, and the volumes to be synced, at the end.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// A pool that is served.
 ///
@@ -24,8 +25,6 @@ pub struct Serving {
     core: Arc<Core>,
     /// Of the control socket and of scrapers.
     visitors: Vec<Visitors>,
-    /// Of volumes that virtual machines use: where their agents are heard, or why they are not.
-    ports: Mutex<BTreeMap<String, Result<Port, String>>>,
     prefetcher: Option<JoinHandle<()>>,
     is_open: bool,
 }
@@ -37,7 +36,7 @@ impl Serving {
     ///
     /// [`Error::NoPool`], those of devices and pool, and those of the control socket and of metrics.
     pub fn start(config: &Config) -> Result<Self> {
-        Self::of(config, Core::of_pool(config, true)?)
+        Self::of(config, Core::of_pool_soon(config, true)?)
     }
 
     /// Opens the pool on these devices, or makes one there, and its doors. Of the configuration's places, the directory of the map has the control socket and the tokens.
@@ -57,8 +56,8 @@ impl Serving {
         core.agents = speakers.as_ref().and_then(|listener| listener.local_addr().ok());
         core.metrics = scrapers.as_ref().and_then(|listener| listener.local_addr().ok());
         let core = Arc::new(core);
-        let (visitors, ports) = (Vec::new(), Mutex::default());
-        let mut serving = Self { core: core.clone(), visitors, ports, prefetcher: None, is_open: true };
+        core.is_served_by(&core);
+        let mut serving = Self { core: core.clone(), visitors: Vec::new(), prefetcher: None, is_open: true };
         core.take_away_dead();
         core.look_at_doors();
         if let Some(listener) = scrapers {
@@ -75,7 +74,6 @@ impl Serving {
         serving.prefetcher = Some(prefetcher.map_err(Error::path(&config.map))?);
         let listener = control::listen(&config.map)?;
         serving.admit("volume-control", listener, move |stream| control::serve(stream, &core))?;
-        serving.look_at_ports();
         Ok(serving)
     }
 
@@ -110,37 +108,13 @@ impl Serving {
         self.core.look_for_away();
         self.core.look_at_files();
         self.core.look_at_doors();
-        self.look_at_ports();
-    }
-
-    /// Opens those that are missing, and closes those of volumes that are no more.
-    fn look_at_ports(&self) {
-        let names: Vec<_> = self.core.pool.handles().iter().map(|volume| volume.name().to_owned()).collect();
-        let mut ports = self.ports.lock();
-        ports.retain(|name, port| names.contains(name) && port.as_ref().map_or(true, Port::is_there));
-        for name in names.into_iter().filter(|name| self.core.config.kind(name) == Kind::Socket) {
-            if ports.get(&name).is_some_and(Result::is_ok) {
-                continue;
-            }
-            let port = Port::open(&self.core, &name).map_err(|error| error.to_string());
-            if let Err(reason) = &port
-                && !matches!(ports.get(&name), Some(Err(told)) if told == reason)
-            {
-                tracing::warn!(
-                    volume = name,
-                    reason,
-                    "agents are not heard by the port of a volume; this is tried again"
-                );
-            }
-            ports.insert(name, port);
-        }
     }
 
     /// Ends the service: what virtual machines have asked for is answered, and everything is durable.
     ///
     /// # Errors
     ///
-    /// Of a volume that could not be synced.
+    /// Of a volume that could not be synced; [`Error::Hanging`] names those whose devices do not answer. What hangs there ends with the process.
     pub fn stop(mut self) -> Result<()> {
         self.shut()
     }
@@ -151,14 +125,13 @@ impl Serving {
         }
         // They have the core.
         self.visitors.clear();
-        self.ports.lock().clear();
         self.core.prefetching.end();
         if self.prefetcher.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that brings chunks has panicked");
         }
-        self.core.close_doors();
+        let silent = self.core.close_doors(ENDING);
         let removed = control::remove(&self.core.config.map);
-        self.core.sync()?;
+        self.core.sync(ENDING, silent)?;
         removed.map_err(Error::path(&self.core.config.map))
     }
 }

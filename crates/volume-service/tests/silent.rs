@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ishigaki_device::{Device, Directory, DirectoryLock, MemoryDirectory, Result};
-use ishigaki_volume_service::{Config, Devices, Reply, Request, Serving, Status, ask};
+use ishigaki_device::{Device, Directory, DirectoryLock, MemoryDirectory, Promise, Result};
+use ishigaki_volume_service::{Config, Devices, Error, Reply, Request, Serving, Status, ask};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,7 +32,41 @@ impl Gate {
     }
 }
 
-/// A directory in which opening the device `hangs` waits at the gate.
+/// A device that waits at the gate.
+#[derive(Debug)]
+struct Hanging(Arc<dyn Device>, Arc<Gate>);
+
+impl Device for Hanging {
+    fn promise(&self) -> Promise {
+        self.0.promise()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.1.pass();
+        self.0.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.1.pass();
+        self.0.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.1.pass();
+        self.0.sync()
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> Result<()> {
+        self.1.pass();
+        self.0.trim(offset, length)
+    }
+}
+
+/// A directory in which opening the device `hangs`, and using it, waits at the gate.
 #[derive(Clone, Debug)]
 struct Slow(MemoryDirectory, Arc<Gate>);
 
@@ -42,10 +76,12 @@ impl Directory for Slow {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Device>> {
-        if name == "hangs" {
-            self.1.pass();
+        let device = self.0.open(name)?;
+        if name != "hangs" {
+            return Ok(device);
         }
-        self.0.open(name)
+        self.1.pass();
+        Ok(Arc::new(Hanging(device, self.1.clone())))
     }
 
     fn list(&self) -> Result<Vec<String>> {
@@ -95,14 +131,64 @@ fn config(folder: &Path) -> Config {
     Config::parse(text, &folder.join("volumes.toml")).unwrap()
 }
 
+fn devices(gate: &Arc<Gate>) -> Devices {
+    let map = MemoryDirectory::new();
+    let fast = map.create("fast", 8 * MIB).unwrap();
+    let slow = Arc::new(Slow(MemoryDirectory::new(), gate.clone()));
+    Devices { map: Arc::new(map), fast, slow, memory: None }
+}
+
+#[test]
+fn a_command_that_waits_for_a_device_keeps_no_other_waiting_nor_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, gate) = (config(folder.path()), Arc::new(Gate::default()));
+    let devices = devices(&gate);
+    let serving = start(&config, &devices);
+    let create = |name: &str| {
+        answer(&config, Request::Create { name: name.to_owned(), size: MIB, mode: "write-back".to_owned() })
+    };
+    for name in ["hangs", "well", "other"] {
+        create(name).unwrap();
+    }
+    serving.stop().unwrap();
+    let serving = start(&config, &devices);
+    gate.shut(true);
+    let detach = |name: &str| Request::Detach { name: name.to_owned() };
+    let waits = {
+        let (config, request) = (config.clone(), detach("hangs"));
+        thread::spawn(move || ask(&config, &request))
+    };
+    let until = Instant::now() + SOON;
+    let is_taken = || status(&config).volumes.iter().any(|volume| volume.name == "hangs" && volume.door.is_none());
+    while !is_taken() {
+        assert!(Instant::now() < until, "the command takes its door");
+    }
+    let again = answer(&config, detach("hangs")).unwrap_err().to_string();
+    assert!(again.contains("another command, which waits for its devices"), "{again}");
+    answer(&config, detach("well")).unwrap();
+    let Reply::Made(made) = create("new").unwrap() else { panic!("another answer") };
+    assert!(made.volume.door.is_some(), "{made:?}");
+    answer(&config, Request::Pin { name: "new".to_owned(), pinned: true }).unwrap();
+    let serving = within("the look", move || {
+        serving.look();
+        serving
+    });
+    let ended = within("the end", move || serving.stop()).unwrap_err();
+    assert!(matches!(&ended, Error::Hanging(names) if names == "hangs"), "{ended}");
+    gate.shut(false);
+    // It has done what it was asked for, and its service has gone meanwhile.
+    let _ = waits.join().unwrap();
+    let serving = start(&config, &devices);
+    let names: Vec<_> = status(&config).volumes.into_iter().map(|volume| volume.name).collect();
+    assert_eq!(names, ["new", "other"]);
+    serving.stop().unwrap();
+}
+
 #[test]
 fn the_others_are_served_while_a_device_does_not_answer_and_its_volume_is_when_it_does() {
     let folder = tempfile::tempdir().unwrap();
     let (config, gate) = (config(folder.path()), Arc::new(Gate::default()));
-    let map = MemoryDirectory::new();
-    let fast = map.create("fast", 8 * MIB).unwrap();
-    let slow = Arc::new(Slow(MemoryDirectory::new(), gate.clone()));
-    let devices = Devices { map: Arc::new(map), fast, slow, memory: None };
+    let devices = devices(&gate);
     let serving = start(&config, &devices);
     for name in ["hangs", "well"] {
         answer(&config, Request::Create { name: name.to_owned(), size: MIB, mode: "write-back".to_owned() }).unwrap();
