@@ -64,7 +64,7 @@ pub(crate) fn forget(map: &Path, volume: &str) {
 pub(crate) fn serve(mut stream: TcpStream, core: &Core) {
     let heard = hear(&mut stream, LONGEST, PATIENCE, |heard| heard.ends_with(b"\n"));
     let outcome = heard.and_then(|line| {
-        let taken = serde_json::from_slice(&line).map_err(|error| format!("this is no message of an agent: {error}"));
+        let taken = serde_json::from_slice(&line).map_err(|error| not_understood(&error));
         let reply = match taken.and_then(|message| take(core, &message)) {
             Ok(has_layout) => Reply::Taken { has_layout },
             Err(message) => Reply::Refused { message },
@@ -74,6 +74,10 @@ pub(crate) fn serve(mut stream: TcpStream, core: &Core) {
     if let Err(error) = outcome {
         tracing::debug!(%error, "an agent was not heard out");
     }
+}
+
+fn not_understood(error: &serde_json::Error) -> String {
+    format!("this is no message of an agent: {error}")
 }
 
 fn written(reply: &Reply) -> io::Result<Vec<u8>> {

@@ -177,6 +177,12 @@ impl Core {
     pub(crate) fn over(config: &Config, devices: Devices, locks: Vec<DirectoryLock>, is_served: bool) -> Result<Self> {
         let Devices { map, fast, slow, memory } = devices;
         let pool = Pool::open(map, fast, slow, memory.as_ref(), &config.settings)?;
+        let (has, wanted) = (ByteSize(pool.chunk()), config.settings.chunk);
+        if has != wanted {
+            tracing::warn!(
+                "the pool was made with chunks of {has}, which it keeps; `chunk` in the configuration says {wanted}"
+            );
+        }
         let doors = is_served.then(Mutex::default);
         let prefetching = Prefetching::new(config);
         Ok(Self {

@@ -305,6 +305,8 @@ fn the_port_of_a_machine_is_heard_for_its_volume_whatever_else_comes_through_it(
     say(format!("\n{}", line("orders")).as_bytes());
     assert_eq!(hear(), "{\"taken\":{\"has_layout\":true}}\n");
     assert_eq!(status(&config).volumes[0].files[0].name, "stock");
+    say(b"{\"volume\":\"orders\"}\n");
+    assert!(hear().contains("no message of an agent: missing field `token`"));
     say(line("scratch").as_bytes());
     assert!(hear().contains("this port is that of volume `orders`"));
     assert_eq!(status(&config).volumes[1].files, []);

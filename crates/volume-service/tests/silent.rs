@@ -176,9 +176,20 @@ fn a_command_that_waits_for_a_device_keeps_no_other_waiting_nor_the_end() {
     let ended = within("the end", move || serving.stop()).unwrap_err();
     assert!(matches!(&ended, Error::Hanging(names) if names == "hangs"), "{ended}");
     gate.shut(false);
-    // It has done what it was asked for, and its service has gone meanwhile.
+    // It has done what it was asked for, and its service has gone meanwhile: all of it soon, with the thread that had been asked.
     let _ = waits.join().unwrap();
-    let serving = start(&config, &devices);
+    let begin = {
+        let (config, devices) = (config.clone(), devices.clone());
+        move || {
+            loop {
+                match Serving::over(&config, devices.clone()) {
+                    Err(Error::Device(ishigaki_device::Error::Locked { .. })) => thread::yield_now(),
+                    begun => return begun.unwrap(),
+                }
+            }
+        }
+    };
+    let serving = within("the next start", begin);
     let names: Vec<_> = status(&config).volumes.into_iter().map(|volume| volume.name).collect();
     assert_eq!(names, ["new", "other"]);
     serving.stop().unwrap();

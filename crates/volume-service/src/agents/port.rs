@@ -1,7 +1,7 @@
 //! A volume's own way for its machine's agent: the socket `NAME.agent` beside that of the disk, to which QEMU joins a port of the machine (virtio-serial).
 //!
 //! What comes here is said of this volume, so it takes no token. QEMU stays connected while the machine runs, whatever happens to the agent in it: a line that
-//! is no message is the rest of one that was cut off, and is passed over.
+//! is no JSON is the rest of one that was cut off, and is passed over.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -16,8 +16,9 @@ use std::time::Duration;
 use ishigaki_agent::{LONGEST, Message, Reply};
 use ishigaki_service::door::{Door as Visitors, PATIENCE, answer, hear};
 use ishigaki_service::socket::{gone, through};
+use serde::Deserialize;
 
-use super::{learn, written};
+use super::{learn, not_understood, written};
 use crate::core::Core;
 use crate::door::make as make_folder;
 use crate::{Error, Result};
@@ -103,12 +104,13 @@ fn attend(stream: &mut UnixStream, core: &Weak<Core>, volume: &str, is_open: &At
         }
         // An agent says one thing at a time: what stands before that is what another one has left.
         let last = text.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
-        let Ok(message) = serde_json::from_slice::<Message>(last) else { continue };
+        let Ok(said) = serde_json::from_slice::<serde_json::Value>(last) else { continue };
         let Some(core) = core.upgrade() else { return Ok(()) };
-        let reply = if message.volume == volume {
-            learn(&core, &message)
-        } else {
-            Err(format!("this port is that of volume `{volume}`, and not of `{}`", message.volume))
+        let reply = match Message::deserialize(said) {
+            Ok(message) if message.volume == volume => learn(&core, &message),
+            Ok(message) => Err(format!("this port is that of volume `{volume}`, and not of `{}`", message.volume)),
+            // Of an agent of another version.
+            Err(error) => Err(not_understood(&error)),
         };
         let reply = reply.map_or_else(|message| Reply::Refused { message }, |has_layout| Reply::Taken { has_layout });
         drop(core);
