@@ -1,12 +1,12 @@
 //! Questions to a file system that may not answer: one of the network whose server is down, for example. The call does not return then, so it is made by a thread of its own, and
 //! waited for only for a while.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -38,6 +38,43 @@ pub(crate) fn answered<T: Send + 'static>(
         }
         RecvTimeoutError::Disconnected => io::Error::other("the thread that asks its file system has panicked"),
     })
+}
+
+/// What has come of something that was done with each volume.
+pub(crate) struct EachAnswered<T> {
+    /// Of those that have.
+    pub(crate) done: Vec<(String, T)>,
+    /// Volumes for which it has not ended.
+    pub(crate) silent: Vec<String>,
+}
+
+/// Does something with each of some volumes, with all at the same time, and waits for so long. What takes longer is left to its threads.
+pub(crate) fn each_answered<V: Send + 'static, T: Send + 'static>(
+    volumes: BTreeMap<String, V>,
+    patience: Duration,
+    work: impl Fn(&str, V) -> T + Clone + Send + 'static,
+) -> EachAnswered<T> {
+    let (told, heard) = channel();
+    let mut silent: BTreeSet<_> = volumes.keys().cloned().collect();
+    for (name, volume) in volumes {
+        let (told, work, of) = (told.clone(), work.clone(), name.clone());
+        let work = move || {
+            let done = work(&of, volume);
+            // It may not be waited for any more.
+            let _ = told.send((of, done));
+        };
+        if let Err(error) = Builder::new().name("volume-ending".to_owned()).spawn(work) {
+            tracing::error!(volume = name, %error, "there is no thread that ends the use of a volume");
+        }
+    }
+    drop(told);
+    let until = Instant::now() + patience;
+    let mut done = Vec::new();
+    while let Ok((name, one)) = heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        silent.remove(&name);
+        done.push((name, one));
+    }
+    EachAnswered { done, silent: silent.into_iter().collect() }
 }
 
 /// The same question about several volumes, again and again. One whose file system has not answered is left out until it has.

@@ -1,27 +1,29 @@
-//! What is done with a pool, whether it is served or not.
+//! What is done with a pool, whether it is served or not; `doors` has those of its volumes where it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod doors;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory, Place};
 use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Volume};
-use parking_lot::{Condvar, Mutex};
 
-use crate::agents::{self, Port};
-use crate::answering::answered;
+use crate::agents;
+use crate::answering::{answered, each_answered};
 use crate::config::{Config, Kind};
 use crate::control::{Made, Reply, Request};
-use crate::door::{Door, make as make_folder, take_away_dead};
+use crate::door::{make as make_folder, take_away_dead};
 use crate::files::Files;
 use crate::image;
 use crate::prefetching::Prefetching;
 use crate::status::{AwayStatus, Status, VolumeStatus};
 use crate::{Error, Result};
+
+use self::doors::Doors;
 
 /// How long another process may have the pool, and another command a volume.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,9 +36,6 @@ const MEMORY: &str = "/dev/shm";
 
 /// A file of the map by which a pool is known.
 const MARK: &str = "pool";
-
-/// The door of a volume, if it has one, or why it could not be opened.
-type Opened = Result<Option<Door>, String>;
 
 /// The devices of a pool that lies elsewhere than its configuration says: on modelled ones, for experiments.
 #[derive(Clone, Debug)]
@@ -59,14 +58,7 @@ pub(crate) struct Core {
     /// Where the volumes are files that other programs could change.
     files: Option<Files>,
     /// The doors of volumes. `None` where the pool is not served.
-    doors: Option<Mutex<BTreeMap<String, Opened>>>,
-    /// Of volumes that virtual machines use: where their agents are heard, or why they are not.
-    ports: Mutex<BTreeMap<String, Result<Port, String>>>,
-    /// Volumes whose doors are being opened or closed. No lock is held meanwhile: a door may wait for its volume.
-    claimed: Mutex<BTreeSet<String>>,
-    released: Condvar,
-    /// This, where it is served.
-    this: OnceLock<Weak<Core>>,
+    doors: Option<Doors>,
     began: Instant,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) agents: Option<SocketAddr>,
@@ -183,7 +175,7 @@ impl Core {
                 "the pool was made with chunks of {has}, which it keeps; `chunk` in the configuration says {wanted}"
             );
         }
-        let doors = is_served.then(Mutex::default);
+        let doors = is_served.then(Doors::default);
         let prefetching = Prefetching::new(config);
         Ok(Self {
             config: config.clone(),
@@ -191,10 +183,6 @@ impl Core {
             prefetching,
             files: None,
             doors,
-            ports: Mutex::default(),
-            claimed: Mutex::default(),
-            released: Condvar::new(),
-            this: OnceLock::new(),
             began: Instant::now(),
             metrics: None,
             agents: None,
@@ -252,116 +240,30 @@ impl Core {
 
     /// Says that it is served.
     pub(crate) fn is_served_by(&self, this: &Arc<Self>) {
-        _ = self.this.set(Arc::downgrade(this));
+        if let Some(doors) = &self.doors {
+            doors.are_of(this);
+        }
     }
 
-    /// Opens the doors that are not open, and those that another process has taken away. Those of volumes that a command has are left to it.
+    /// Opens the doors that are not open, and those that another process has taken away.
     pub(crate) fn look_at_doors(&self) {
-        let Some(doors) = &self.doors else { return };
-        for volume in self.pool.handles() {
-            let name = volume.name().to_owned();
-            let Some(_one) = self.claim(&name, Duration::ZERO) else { continue };
-            let is_well = |door: &Opened| matches!(door, Ok(door) if door.as_ref().is_none_or(Door::is_alive));
-            if let Some(door) = doors.lock().get(&name).filter(|door| is_well(door)) {
-                if let Ok(Some(door)) = door {
-                    door.keep_name();
-                }
-                continue;
-            }
-            let before = doors.lock().remove(&name);
-            let told = match before {
-                Some(Err(told)) => Some(told),
-                Some(Ok(door)) => {
-                    tracing::warn!(volume = name, "its door was taken away; it is opened again");
-                    drop(door);
-                    None
-                }
-                None => None,
-            };
-            let opened = Door::open(&self.config, &volume, self.pool.session()).map_err(|error| error.to_string());
-            if let Err(reason) = &opened
-                && told.as_ref() != Some(reason)
-            {
-                tracing::error!(
-                    volume = name,
-                    reason,
-                    "a volume is not served; this is tried again, and the others are served"
-                );
-            }
-            doors.lock().insert(name, opened);
+        if let Some(doors) = &self.doors {
+            doors.look(self);
         }
-        self.look_at_ports();
-    }
-
-    /// Opens the ports that are missing, and closes those of volumes that are no more.
-    fn look_at_ports(&self) {
-        let Some(this) = self.this.get().and_then(Weak::upgrade) else { return };
-        let names = self.pool.volumes();
-        let mut ports = self.ports.lock();
-        ports.retain(|name, port| names.contains(name) && port.as_ref().map_or(true, Port::is_there));
-        for name in names.into_iter().filter(|name| self.config.kind(name) == Kind::Socket) {
-            if ports.get(&name).is_some_and(Result::is_ok) {
-                continue;
-            }
-            let port = Port::open(&this, &name).map_err(|error| error.to_string());
-            if let Err(reason) = &port
-                && !matches!(ports.get(&name), Some(Err(told)) if told == reason)
-            {
-                tracing::warn!(
-                    volume = name,
-                    reason,
-                    "agents are not heard by the port of a volume; this is tried again"
-                );
-            }
-            ports.insert(name, port);
-        }
-    }
-
-    /// Has a volume's door to oneself, as soon as no other has it; `None` if that takes longer.
-    fn claim<'a>(&'a self, name: &str, patience: Duration) -> Option<Claim<'a>> {
-        let until = Instant::now() + patience;
-        let mut claimed = self.claimed.lock();
-        while claimed.contains(name) {
-            if self.released.wait_until(&mut claimed, until).timed_out() {
-                return None;
-            }
-        }
-        claimed.insert(name.to_owned());
-        Some(Claim { core: self, name: name.to_owned() })
     }
 
     /// Closes all doors: what was asked for is answered first. The volumes for which that takes longer than `patience`.
     pub(crate) fn close_doors(&self, patience: Duration) -> Vec<String> {
-        self.ports.lock().clear();
-        let Some(doors) = &self.doors else { return Vec::new() };
-        let all = std::mem::take(&mut *doors.lock());
-        let mut silent = of_each(all, patience, |_, door| drop(door)).silent;
-        // Those that a command has, which waits.
-        silent.extend(self.claimed.lock().iter().cloned());
-        silent
+        self.doors.as_ref().map_or_else(Vec::new, |doors| doors.close_all(patience))
     }
 
-    /// Closes that of a volume that is used by none.
-    fn close_door(&self, name: &str) -> Result<()> {
-        let Some(doors) = &self.doors else { return Ok(()) };
-        let mut all = doors.lock();
-        if let Some(Ok(Some(door))) = all.get(name)
-            && let Some(by) = door.user()
-        {
-            return Err(Error::InUse { name: name.to_owned(), by });
+    /// Does something with a volume while it has no door. It gets it back if it is still there.
+    fn without_door<T>(&self, name: &str, work: impl FnOnce() -> ishigaki_tier::Result<T>) -> Result<T> {
+        self.pool.volume(name)?;
+        match &self.doors {
+            Some(doors) => doors.without(self, name, work),
+            None => Ok(work()?),
         }
-        let door = all.remove(name);
-        drop(all);
-        if let Some(Ok(Some(open))) = &door
-            && let Err(error) = open.sync()
-            // One that has stopped tells why, where that matters.
-            && self.pool.volume(name).is_ok_and(|volume| volume.failure().is_none())
-        {
-            doors.lock().extend(door.map(|door| (name.to_owned(), door)));
-            return Err(error);
-        }
-        drop(door);
-        Ok(())
     }
 
     /// Does what is asked.
@@ -450,18 +352,6 @@ impl Core {
         take_away_dead(&self.config.blocks, |other| other == name);
     }
 
-    /// Does something with a volume while it has no door. It gets it back if it is still there.
-    fn without_door<T>(&self, name: &str, work: impl FnOnce() -> ishigaki_tier::Result<T>) -> Result<T> {
-        self.pool.volume(name)?;
-        let by = "another command, which waits for its devices".to_owned();
-        let one = self.claim(name, PATIENCE).ok_or_else(|| Error::InUse { name: name.to_owned(), by })?;
-        self.close_door(name)?;
-        let done = work();
-        drop(one);
-        self.look_at_doors();
-        Ok(done?)
-    }
-
     fn made(&self, volume: &Volume) -> Reply {
         self.look_at_files();
         self.look_at_doors();
@@ -501,8 +391,7 @@ impl Core {
     }
 
     fn status_of(&self, volume: &Volume) -> VolumeStatus {
-        let doors = self.doors.as_ref().map(|doors| doors.lock());
-        let door = doors.as_ref().and_then(|doors| doors.get(volume.name()));
+        let (door, closed) = self.doors.as_ref().map_or((None, None), |doors| doors.status_of(volume.name()));
         let (hits, misses) = volume.reads().blocks;
         let figures = volume.figures();
         let failure = volume.failure().map(|error| error.to_string());
@@ -510,9 +399,9 @@ impl Core {
             name: volume.name().to_owned(),
             size: volume.len(),
             mode: volume.mode().to_string(),
-            trouble: failure.or_else(|| door.and_then(|door| door.as_ref().err().cloned())),
+            trouble: failure.or(closed),
             pinned: volume.is_pinned(),
-            door: door.and_then(|door| door.as_ref().ok()).and_then(Option::as_ref).map(Door::status),
+            door,
             hit_bytes: hits * BLOCK,
             miss_bytes: misses * BLOCK,
             fast_bytes: figures.valid,
@@ -526,7 +415,7 @@ impl Core {
         let volumes = self.pool.handles().into_iter().map(|volume| (volume.name().to_owned(), volume));
         // What hangs already is not waited for again.
         let volumes = volumes.filter(|(name, _)| !silent.contains(name)).collect();
-        let synced = of_each(volumes, patience, |_, volume: Volume| -> Result<()> {
+        let synced = each_answered(volumes, patience, |_, volume: Volume| -> Result<()> {
             volume.failure().map_or_else(|| volume.sync().map_err(Error::from), |failure| Err(failure.into()))
         });
         let mut outcome = Ok(());
@@ -539,53 +428,4 @@ impl Core {
         let silent: Vec<_> = silent.into_iter().chain(synced.silent).collect();
         if silent.is_empty() { outcome } else { Err(Error::Hanging(silent.join(", "))) }
     }
-}
-
-/// A volume whose door no other opens or closes, while this lives.
-struct Claim<'a> {
-    core: &'a Core,
-    name: String,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.core.claimed.lock().remove(&self.name);
-        self.core.released.notify_all();
-    }
-}
-
-/// What has come of something that was done with each volume.
-struct OfEach<T> {
-    done: Vec<(String, T)>,
-    /// Volumes for which it has not ended.
-    silent: Vec<String>,
-}
-
-/// Does something with each of some volumes, with all at the same time, and waits for so long. What takes longer is left to its threads.
-fn of_each<V: Send + 'static, T: Send + 'static>(
-    volumes: BTreeMap<String, V>,
-    patience: Duration,
-    work: impl Fn(&str, V) -> T + Clone + Send + 'static,
-) -> OfEach<T> {
-    let (told, heard) = std::sync::mpsc::channel();
-    let mut silent: BTreeSet<_> = volumes.keys().cloned().collect();
-    for (name, volume) in volumes {
-        let (told, work, of) = (told.clone(), work.clone(), name.clone());
-        let work = move || {
-            let done = work(&of, volume);
-            // It may not be waited for any more.
-            let _ = told.send((of, done));
-        };
-        if let Err(error) = std::thread::Builder::new().name("volume-ending".to_owned()).spawn(work) {
-            tracing::error!(volume = name, %error, "there is no thread that ends the use of a volume");
-        }
-    }
-    drop(told);
-    let until = Instant::now() + patience;
-    let mut done = Vec::new();
-    while let Ok((name, one)) = heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        silent.remove(&name);
-        done.push((name, one));
-    }
-    OfEach { done, silent: silent.into_iter().collect() }
 }
