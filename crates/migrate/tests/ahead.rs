@@ -13,7 +13,7 @@ use fastrand::Rng;
 use ishigaki_base::random::Seed;
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
-use ishigaki_migrate::engine::{Crawl, Engine, Error, Origin, Passes, Settings};
+use ishigaki_migrate::engine::{AHEAD, Crawl, Engine, Error, HIDDEN, Origin, Passes, STATE, Settings};
 use ishigaki_migrate::source::{self, Attributes, Cancel, Capabilities, Entry, FileType, Location, Source, simulated};
 use ishigaki_testkit::seeded_runs;
 
@@ -417,6 +417,23 @@ fn what_another_program_has_written_to_a_file_that_was_copied_ahead_is_not_taken
 }
 
 /// Whatever reads it finds that it is not a plain directory: each file and directory has its record, and nothing can end the migration.
+#[test]
+fn a_migration_that_has_begun_behind_a_copy_is_not_taken_for_the_copy() {
+    let (source, destination) = (simulated::Simulated::new(), Simulated::new());
+    source.add(Path::new("file"), FileType::Regular, vec![1; 9000]);
+    let seeded = open(&destination, &source).expect("begins");
+    crawl(&seeded, &mut Rng::with_seed(1)).expect("ends");
+    drop(seeded);
+    drop(Door::open(&destination, &source).expect("begins"));
+    let hidden = destination.lookup(&destination.root(), HIDDEN.as_ref()).unwrap().expect("there");
+    destination.unlink(&hidden, STATE.as_ref()).unwrap();
+    assert!(matches!(Door::open(&destination, &source), Err(Error::State)));
+    assert!(matches!(open(&destination, &source), Err(Error::State)));
+    // As its message says.
+    destination.unlink(&hidden, AHEAD.as_ref()).unwrap();
+    assert!(matches!(Door::open(&destination, &source), Err(Error::NotEmpty(_))));
+}
+
 #[test]
 fn what_was_copied_ahead_is_no_finished_migration() {
     let (destination, source) = copied();

@@ -98,10 +98,10 @@ pub enum Error {
         "the migration into this directory has begun, and nothing can be copied ahead of it; `ishigaki migrate serve` goes on with it"
     )]
     Begun,
-    /// What says that the migration has begun is damaged.
+    /// What says that the migration has begun is damaged, or missing.
     #[error(
-        "`.ishigaki-migrate/state` at the destination is damaged, so it is not known whether clients have worked there, and nothing is changed. If they have, write it anew, \
-         with the number of sources: `printf 'begun 00001\\n' > .ishigaki-migrate/state`; if the migration never began, remove the file"
+        "`.ishigaki-migrate/state` at the destination is damaged or missing, so it is not known whether clients have worked there, and nothing is changed. If they have, write it anew, \
+         with the number of sources: `printf 'begun 00001\\n' > .ishigaki-migrate/state`; if the migration never began, remove the file, and `ahead` beside it"
     )]
     State,
     /// The migration was begun with more sources.

@@ -8,7 +8,7 @@
 //!                     links/      a name for each file with several names at the source
 //!                     log.new     a log that was written anew, before it takes the other's place
 //!                     records/    records that extended attributes have no room for
-//!                     ahead       files were copied ahead: what lies here without `state` is looked at anew
+//!                     ahead       files were copied ahead: what lies here without `state` is looked at anew. "begun" once there is `state`, which must not be missing then
 //! ```
 //!
 //! Other files in it are a service's. They go with the rest when the migration ends.
@@ -95,7 +95,10 @@ pub(super) fn begun<D: Destination>(destination: &D) -> Result<Option<usize>> {
         destination.lookup(&destination.root(), OsStr::new(HIDDEN)).doing("looking for .ishigaki-migrate")?;
     let Some(directory) = directory else { return Ok(None) };
     let Some(state) = destination.lookup(&directory, OsStr::new(STATE)).doing("looking for state")? else {
-        return Ok(None);
+        let ahead = destination.lookup(&directory, OsStr::new(AHEAD)).doing("looking for state")?;
+        let size = ahead.map(|ahead| destination.status(&ahead)).transpose().doing("looking for state")?;
+        // A migration that had begun has lost what says so.
+        return if size.is_some_and(|status| status.size > 0) { Err(Error::State) } else { Ok(None) };
     };
     let mut bytes = [0; 64];
     let read = destination.read_at(&state, 0, &mut bytes).doing("reading state")?;
@@ -147,6 +150,17 @@ pub(super) fn roots<D: Destination>(destination: &D) -> Result<Roots> {
         known
     });
     Ok(Roots::new(known.collect()))
+}
+
+/// Says it also in `ahead`, where that is, once `state` is durable: without that file the migration would be taken for one that has not begun.
+fn say_begun_ahead<D: Destination>(destination: &D, directory: &D::Object) -> Result<()> {
+    const DOING: &str = "writing ahead";
+    match destination.lookup(directory, OsStr::new(AHEAD)).doing(DOING)? {
+        Some(ahead) if destination.status(&ahead).doing(DOING)?.size == 0 => {
+            destination.write_at(&ahead, 0, b"begun\n").and_then(|()| destination.sync(&ahead)).doing(DOING)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a file of the directory durable, and its name. A process that was killed before it did so has left it to the page cache: what is built on
@@ -203,6 +217,12 @@ impl<D: Destination> Hidden<D> {
         }
         let mark = destination.lookup(&directory, OsStr::new(AHEAD)).doing("looking into .ishigaki-migrate")?;
         let is_ahead = mark.is_some();
+        if begun.is_some()
+            && let Err(error) = say_begun_ahead(destination, &directory)
+        {
+            // Where no room is left, for example.
+            tracing::warn!(%error, "it is not said twice that the migration has begun");
+        }
         let links = own(destination, &directory, "links", Make::Directory)?;
         let records = own(destination, &directory, "records", Make::Directory)?;
         let log = own(destination, &directory, "log", Make::File)?;
@@ -233,7 +253,8 @@ impl<D: Destination> Hidden<D> {
         });
         written.doing(DOING)?;
         destination.rename((&self.directory, from), (&self.directory, to)).doing(DOING)?;
-        destination.sync_all().doing(DOING)
+        destination.sync_all().doing(DOING)?;
+        say_begun_ahead(destination, &self.directory)
     }
 
     /// Writes by what the sources are known; not durable by itself. The line of one that has begun stays as it is.
