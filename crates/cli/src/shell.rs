@@ -54,10 +54,15 @@ impl Shell {
     /// [`Shell::script`], and whether it asked to leave.
     fn items(&mut self, name: &str, lines: impl BufRead) -> Result<Next, Failure> {
         let mut script = Script::default();
-        for line in lines.lines() {
+        // A carriage return before the end of a line may stand in a literal.
+        for (line, number) in lines.split(b'\n').zip(0..) {
+            let text =
+                |line| String::from_utf8(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
+            let line = line.and_then(text);
             let line = line.map_err(|error| Failure::file(if name.is_empty() { "the input" } else { name }, &error))?;
             // Some editors begin a file with a mark of its byte order, which is no SQL.
-            for item in script.line(line.trim_start_matches('\u{feff}')) {
+            let line = if number == 0 { line.trim_start_matches('\u{feff}') } else { &line };
+            for item in script.line(line) {
                 if self.item(name, &item)? == Next::Leave {
                     return Ok(Next::Leave);
                 }

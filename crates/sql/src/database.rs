@@ -28,8 +28,8 @@ use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
-    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, OneRow, OneZero, Recursion, SetsOfColumns,
-    TextsAsBytes, TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames, WrittenGroups,
+    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, LateBranches, OneRow, OneZero, Recursion,
+    SetsOfColumns, TextsAsBytes, TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames, WrittenGroups,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -273,6 +273,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
         Arc::new(LateConstants),
     ];
     analyzers.extend(Analyzer::new().rules);
+    analyzers.push(Arc::new(LateBranches));
     analyzers.push(Arc::new(TextsAsBytes));
     analyzers.push(Arc::new(TextsAsTimes));
     analyzers.push(Arc::new(Intervals));

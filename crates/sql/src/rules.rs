@@ -1,6 +1,7 @@
 //! What is added to DataFusion's own rules for plans, where its answers would surprise.
 //!
 //! - [`Arithmetic`] has operators planned as exact ones; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
+//! - [`LateBranches`] has a CASE compute what it needs alone.
 //! - [`OneRow`] has a scalar subquery fail on its second row.
 //! - [`Recursion`] refuses recursive terms of other types than the first.
 //! - [`WrittenGroups`] has rows grouped by what a statement says, [`SetsOfColumns`] grouping sets be of columns.
@@ -16,6 +17,7 @@
 mod arithmetic;
 mod barrier;
 mod bytes;
+mod cases;
 mod floats;
 mod frames;
 mod groups;
@@ -38,6 +40,7 @@ use ishigaki_scan::exact;
 pub(crate) use arithmetic::Arithmetic;
 pub(crate) use barrier::Barrier;
 pub(crate) use bytes::TextsAsBytes;
+pub(crate) use cases::LateBranches;
 pub(crate) use floats::FloatsStayFloats;
 pub(crate) use frames::WideFrames;
 pub(crate) use groups::WrittenGroups;

@@ -116,6 +116,14 @@ fn an_error_in_a_file_names_file_and_line() {
 }
 
 #[test]
+fn what_ends_a_line_is_kept_in_a_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "SELECT length('a\r\nb') AS x;\r\n.format csv\r\nSELECT 'c\nd\u{feff}' = 'c' || chr(10) || 'd' || chr(65279) AS y; -- so\r\nSELECT 1\r\n  AS z;\r\n";
+    let answer = sql(directory.path()).args(["--format", "csv"]).stdin(script).succeeds();
+    assert_eq!(answer.stdout, "x\n4\ny\ntrue\nz\n1\n");
+}
+
+#[test]
 fn an_error_in_a_pipe_names_the_line() {
     let directory = stones();
     let answer = sql(directory.path()).stdin("SELECT 1;\nSELECT * FROM nowhere;\n").fails_with(1);

@@ -1,4 +1,5 @@
-//! A scalar subquery that gives a second row is an error, however it is planned and wherever it runs.
+//! A scalar subquery that gives a second row is an error, however it is planned and wherever it runs; and one that gives none is NULL. DataFusion takes its value
+//! for one that is never NULL where the column of the subquery is none, so that `IS NULL` is false before anything runs.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, 
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
 
-/// Has each scalar subquery that may give several rows give one: its only value, of as many as it counts.
+/// Has each scalar subquery that may give several rows, or none, give one: its only value, of as many as it counts.
 #[derive(Debug)]
 pub(crate) struct OneRow;
 
@@ -32,7 +33,11 @@ impl AnalyzerRule for OneRow {
 
 fn only(expression: Expr) -> Result<Transformed<Expr>> {
     let Expr::ScalarSubquery(subquery) = expression else { return Ok(Transformed::no(expression)) };
-    if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1) || !subquery.outer_ref_columns.is_empty() {
+    if !subquery.outer_ref_columns.is_empty() {
+        return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
+    }
+    let may_be_null = subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
+    if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1) && (may_be_null || has_a_row(&subquery.subquery)) {
         return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
     }
     let Some((value, name)) = subquery
@@ -53,4 +58,16 @@ fn only(expression: Expr) -> Result<Transformed<Expr>> {
         .build()?;
     let subquery = Subquery { subquery: Arc::new(plan), ..subquery };
     Ok(Transformed::yes(Expr::ScalarSubquery(subquery)))
+}
+
+/// Whether a plan gives a row, whatever there is.
+fn has_a_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => has_a_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_a_row(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(relation) => relation.produce_one_row,
+        LogicalPlan::Values(values) => !values.values.is_empty(),
+        _ => false,
+    }
 }

@@ -10,8 +10,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, GroupByExpr, Query, Select, SetExpr, Statement, TableFactor, TypedString, Visit, Visitor,
+    ArrayElemTypeDef, DataType, Distinct, Expr, GroupByExpr, Query, Select, SetExpr, Statement, TableFactor,
+    TimezoneInfo, TypedString, Visit, Visitor,
 };
+
+use super::rewrite::distinct;
 
 use crate::{Error, Result};
 
@@ -71,6 +74,14 @@ impl Visitor for Check {
         if matches!(select.group_by, GroupByExpr::All(_)) {
             return refuse("GROUP BY ALL", "name the columns that are grouped by");
         }
+        if let Some(Distinct::On(by)) = &select.distinct
+            && by.iter().any(distinct::is_place)
+        {
+            return refuse(
+                "DISTINCT ON of a column by its place, behind `*` or where there is none",
+                "name the column",
+            );
+        }
         ControlFlow::Continue(())
     }
 
@@ -108,6 +119,13 @@ impl Visitor for Check {
                     "leave the number out, and cut digits off with date_trunc",
                 )
             }
+            Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) if has_zone(data_type) => {
+                refuse("a type WITH TIME ZONE", IN_NO_ZONE)
+            }
+            Expr::Subquery(query) | Expr::InSubquery { subquery: query, .. } if has_no_columns(query) => {
+                refuse("a value of a subquery without columns", "select a column, or write EXISTS (…)")
+            }
+            Expr::AtTimeZone { .. } => refuse("AT TIME ZONE", IN_NO_ZONE),
             Expr::SimilarTo { .. } => refuse(
                 "SIMILAR TO a pattern that is not a plain literal, or not a valid one",
                 "match a regular expression: x ~ '^(…)$'",
@@ -126,6 +144,25 @@ fn has_precision(of: &DataType) -> bool {
         DataType::Interval { precision, .. } => precision.is_some_and(|digits| digits != 6),
         _ => false,
     }
+}
+
+/// What to do about time zones, which the planner would pass over in part.
+const IN_NO_ZONE: &str =
+    "use TIMESTAMP, which is in no time zone: keep moments in UTC, and add an INTERVAL for what they are elsewhere";
+
+/// Whether a type of times has a time zone.
+fn has_zone(of: &DataType) -> bool {
+    match of {
+        DataType::Timestamp(_, zone) | DataType::Time(_, zone) => {
+            matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz)
+        }
+        DataType::Array(ArrayElemTypeDef::SquareBracket(of, _) | ArrayElemTypeDef::AngleBracket(of)) => has_zone(of),
+        _ => false,
+    }
+}
+
+fn has_no_columns(query: &Query) -> bool {
+    matches!(query.body.as_ref(), SetExpr::Select(select) if select.projection.is_empty())
 }
 
 fn refuse(what: &str, remedy: &str) -> Found {

@@ -3,6 +3,7 @@
 pub(super) mod alike;
 mod ctes;
 mod defaults;
+pub(super) mod distinct;
 mod groups;
 mod known_types;
 mod lengths;
@@ -88,6 +89,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.windows.enter_select(select);
+        distinct::on_columns(select);
         rows::in_group_by(select);
         tables::group_of_all(select);
         groups::spell_sets_out(select);
@@ -114,6 +116,7 @@ impl VisitorMut for Rewrite {
     fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         // As it is written, before its parts are spelled in another way.
         known_types::name(expression);
+        tables::column_of_existence(expression);
         ControlFlow::Continue(())
     }
 

@@ -118,6 +118,28 @@ fn an_expression_may_be_named_twice() {
 }
 
 #[test]
+fn distinct_on_is_read_as_an_order_is() {
+    let shell = shell();
+    for (query, expected) in [
+        ("SELECT DISTINCT ON (1) w, n FROM b ORDER BY 1, 2 DESC", "1|2, 2|3"),
+        ("SELECT DISTINCT ON (2) w, n FROM b ORDER BY 2, 1", "1|1, 1|2, 2|3"),
+        ("SELECT DISTINCT ON ((1), 2) n, w FROM b ORDER BY n, w", "1|1, 2|1, 3|2"),
+        ("SELECT count(*) FROM (SELECT DISTINCT ON (1) w, n FROM b) AS d", "2"),
+        // A name of the result stands before one of FROM.
+        ("SELECT count(*) FROM (SELECT DISTINCT ON (n) w AS n FROM b) AS d", "2"),
+        ("SELECT DISTINCT ON (half) n / 2 AS half, n FROM b ORDER BY half, n", "0|1, 1|2"),
+        ("SELECT DISTINCT ON (n + 0) w AS n FROM b ORDER BY b.n + 0", "1, 1, 2"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+    for query in
+        ["SELECT DISTINCT ON (1) * FROM b", "SELECT DISTINCT ON (3) w, n FROM b", "SELECT DISTINCT ON (0) w FROM b"]
+    {
+        shell.refuses(query, &["DISTINCT ON of a column by its place", "name the column"]);
+    }
+}
+
+#[test]
 fn aggregates_of_casts_of_one_column_are_told_apart() {
     let shell = Shell::with(
         "CREATE TABLE q (n DECIMAL(10,2), f DOUBLE PRECISION); INSERT INTO q VALUES (1.5, 1.25), (2.75, 2.5)",

@@ -148,6 +148,80 @@ fn a_scalar_subquery_of_two_rows_is_an_error_also_in_pieces() {
 }
 
 #[test]
+fn a_scalar_subquery_without_a_row_is_null_whatever_its_column_is() {
+    let shell = Shell::with(
+        "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2); CREATE TABLE e (a INTEGER); \
+         CREATE VIEW five AS SELECT 5 AS x FROM e LIMIT 1",
+    );
+    for query in [
+        "SELECT 5 FROM e LIMIT 1",
+        "SELECT 5 FROM t LIMIT 0",
+        "SELECT 5 FROM t LIMIT 1 OFFSET 2",
+        "SELECT 5 FROM t ORDER BY 1 LIMIT 1 OFFSET 2",
+        "SELECT 1 WHERE false",
+        "SELECT count(*) FROM t HAVING false",
+        "SELECT 1 FROM e UNION ALL SELECT 2 FROM e LIMIT 1",
+        "SELECT row_number() OVER () FROM e LIMIT 1",
+        "SELECT x FROM five",
+        "SELECT x FROM (SELECT 5 AS x FROM e LIMIT 1) AS d",
+        "WITH c AS (SELECT 5 AS x FROM e LIMIT 1) SELECT x FROM c",
+        "SELECT 5 FROM e FETCH FIRST ROW ONLY",
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT ({query}) IS NULL, ({query}) IS NOT NULL")), ["true|false"], "{query}");
+        assert_eq!(shell.rows(&format!("SELECT coalesce(({query}), 7)")), ["7"], "{query}");
+        assert_eq!(shell.rows(&format!("SELECT ({query})")), ["NULL"], "{query}");
+        let kept = format!("SELECT a FROM t WHERE CASE WHEN ({query}) = 5 THEN false ELSE true END ORDER BY a");
+        assert_eq!(shell.rows(&kept), ["1", "2"], "{query}");
+        assert_eq!(shell.rows(&format!("SELECT a FROM t WHERE NOT (({query}) = 5)")), [""; 0], "{query}");
+        shell.run(&format!("DELETE FROM t WHERE ({query}) IS NOT NULL"));
+        shell.run(&format!("UPDATE t SET a = 9 WHERE ({query}) IS NOT NULL"));
+        assert_eq!(shell.rows("SELECT a FROM t ORDER BY a"), ["1", "2"], "{query}");
+    }
+    // One that has a row is what it was.
+    for (query, value) in [("SELECT count(*) FROM e", "0"), ("SELECT 5 FROM t LIMIT 1", "5"), ("SELECT 5", "5")] {
+        assert_eq!(shell.rows(&format!("SELECT ({query}), ({query}) IS NULL")), [format!("{value}|false")], "{query}");
+    }
+}
+
+#[test]
+fn rows_without_columns_exist_and_are_no_values() {
+    let shell = Shell::with("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2); CREATE TABLE e (a INTEGER)");
+    assert_eq!(
+        shell.rows("SELECT EXISTS (SELECT FROM t), EXISTS (SELECT FROM e), NOT EXISTS (SELECT FROM t)"),
+        ["true|false|false"]
+    );
+    assert_eq!(shell.rows("SELECT a FROM t WHERE EXISTS (SELECT FROM t AS o WHERE o.a > t.a)"), ["1"]);
+    assert_eq!(shell.rows("SELECT EXISTS (SELECT FROM t LIMIT 0)"), ["false"]);
+    for query in [
+        "SELECT (SELECT FROM t)",
+        "SELECT a FROM t WHERE a IN (SELECT FROM t)",
+        "SELECT a FROM t WHERE a = (SELECT FROM e)",
+    ] {
+        shell.refuses(query, &["without columns", "EXISTS"]);
+    }
+}
+
+#[test]
+fn a_case_of_truths_computes_what_it_needs_alone() {
+    let shell = Shell::with(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, b INTEGER, s TEXT); INSERT INTO t VALUES (1, 1, '7'), (2, 0, 'x'), (3, 20, NULL)",
+    );
+    for (case, expected) in [
+        ("CASE WHEN b <> 0 THEN 10 / b > 5 ELSE false END", "true, false, false"),
+        ("CASE WHEN b <> 0 THEN 10 / b > 5 END", "true, NULL, false"),
+        ("CASE WHEN b = 0 THEN true ELSE 10 / b > 5 END", "true, true, false"),
+        ("CASE WHEN b = 0 THEN NULL WHEN b = 1 THEN true ELSE 10 / b > 5 END", "true, NULL, false"),
+        ("CASE WHEN s <> 'x' THEN s::INTEGER = 7 ELSE false END", "true, false, false"),
+        ("NOT CASE WHEN b <> 0 THEN 10 % b = 0 ELSE true END", "false, false, true"),
+        ("CASE WHEN b = 0 THEN false WHEN 10 / b > 5 THEN true ELSE false END", "true, false, false"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {case} FROM t ORDER BY id")).join(", "), expected, "{case}");
+        let count = expected.split(", ").filter(|value| *value == "true").count().to_string();
+        assert_eq!(shell.rows(&format!("SELECT count(*) FROM t WHERE {case}")), [count], "{case}");
+    }
+}
+
+#[test]
 fn a_condition_without_columns_takes_the_row_of_an_aggregate_away_and_not_the_rows_below_it() {
     let shell = tables();
     for nothing in [

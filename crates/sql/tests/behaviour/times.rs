@@ -188,6 +188,25 @@ fn texts_are_read_as_times_without_their_zone_and_rounded_at_the_sixth_digit() {
 }
 
 #[test]
+fn time_zones_are_refused_wherever_they_stand() {
+    let shell = times();
+    for expression in [
+        "TIMESTAMPTZ '2024-01-01 00:00:00+05'",
+        "TIMESTAMP WITH TIME ZONE '2024-01-01 00:00:00+05'",
+        "'2024-01-01 00:00:00+05'::timestamptz = '2023-12-31 19:00:00+00'::timestamptz",
+        "CAST(x AS TIMESTAMP WITH TIME ZONE)",
+        "EXTRACT(epoch FROM TIMESTAMPTZ '2024-01-01 00:00:00+05')",
+        "x AT TIME ZONE 'Europe/Berlin'",
+        "TIME WITH TIME ZONE '10:00+01'",
+        "ARRAY['2024-01-01']::TIMESTAMPTZ[]",
+    ] {
+        let query = format!("SELECT {expression} FROM (SELECT TIMESTAMP '2024-01-01' AS x) AS t");
+        shell.refuses(&query, &["TIME ZONE", "UTC"]);
+        shell.refuses(&format!("CREATE TABLE zoned AS {query}"), &["TIME ZONE", "UTC"]);
+    }
+}
+
+#[test]
 fn a_day_beyond_those_that_there_are_is_an_error() {
     let shell = Shell::with("CREATE TABLE d (d DATE); INSERT INTO d VALUES ('2024-01-01')");
     assert_eq!(shell.rows("SELECT d - 2460310 + 0 = DATE '2024-01-01' - 2460310 FROM d"), ["true"]);

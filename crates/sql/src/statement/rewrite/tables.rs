@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    Statement, Table, TableFactor, visit_expressions,
+    Statement, Table, TableFactor, Value, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -17,6 +17,16 @@ pub(super) fn alias_of_join(table: &mut TableFactor) {
     let SetExpr::Select(select) = subquery.body.as_mut() else { return };
     select.from = vec![table_with_joins.as_ref().clone()];
     *table = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+}
+
+/// `EXISTS (SELECT FROM t)` asks for rows, which need no columns; DataFusion takes that it has one.
+pub(super) fn column_of_existence(expression: &mut Expr) {
+    let Expr::Exists { subquery, .. } = expression else { return };
+    if let SetExpr::Select(select) = subquery.body.as_mut()
+        && select.projection.is_empty()
+    {
+        select.projection.push(SelectItem::UnnamedExpr(Expr::value(Value::Number("1".into(), false))));
+    }
 }
 
 /// `x IN (VALUES (1), (2))` is `x IN (SELECT * FROM (VALUES (1), (2)) AS v)`.
