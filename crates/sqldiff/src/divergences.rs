@@ -126,7 +126,46 @@ pub const KEPT: &[Kept] = &[
             seen.rows_differ() && (seen.says(&divides) || in_views())
         },
     },
+    Kept {
+        what: "a decimal that becomes a text has as many digits behind the point as its column, in VALUES and set operations those of the row that has most",
+        reason: "a column has one scale; PostgreSQL keeps for each value how it was written",
+        applies: |seen| match (seen.ours, seen.theirs) {
+            (Answer::Rows(ours), Answer::Rows(theirs)) => short_decimals(ours) == short_decimals(theirs),
+            _ => false,
+        },
+    },
 ];
+
+/// Rows in an order, with the decimals in their texts without zeros at the end.
+fn short_decimals(rows: &[Vec<Value>]) -> Vec<Vec<String>> {
+    let short = |value: &Value| match value {
+        Value::Text(text) => short_decimals_of(text),
+        other => other.to_string(),
+    };
+    let mut rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(short).collect()).collect();
+    rows.sort();
+    rows
+}
+
+fn short_decimals_of(text: &str) -> String {
+    let mut short = String::new();
+    // Whether what comes next is behind the point of a number.
+    let mut is_behind = false;
+    for part in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+        if is_behind {
+            short.push_str(digits.trim_end_matches('0'));
+            if !digits.is_empty() && short.ends_with('.') {
+                short.pop();
+            }
+        } else {
+            short.push_str(digits);
+        }
+        is_behind = !is_behind && !digits.is_empty() && part.ends_with('.');
+        short.push_str(&part[digits.len()..]);
+    }
+    short
+}
 
 /// Differences that are known faults: they are counted and told with every run, and are to be mended.
 pub const OPEN: &[Kept] = &[
@@ -149,4 +188,23 @@ pub const OPEN: &[Kept] = &[
 pub(crate) fn known(seen: &Seen<'_>) -> Option<(&'static Kept, bool)> {
     let of = |list: &'static [Kept], open| list.iter().find(|kept| (kept.applies)(seen)).map(|kept| (kept, open));
     of(KEPT, false).or_else(|| of(OPEN, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_in_texts_are_alike_without_their_zeros() {
+        for (text, short) in [
+            ("ab-0.010ab", "ab-0.01ab"),
+            ("Z-0.000", "Z-0"),
+            ("10", "10"),
+            ("1.50|2.0 x", "1.5|2 x"),
+            ("a.b0", "a.b0"),
+            ("é1.0", "é1"),
+        ] {
+            assert_eq!(short_decimals_of(text), short, "{text}");
+        }
+    }
 }

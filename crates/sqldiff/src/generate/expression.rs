@@ -243,6 +243,9 @@ impl Generator<'_> {
         if self.scopes.len() > 2 {
             return None;
         }
+        if self.chance(20) {
+            return Some(self.constant_of_rows(family));
+        }
         let (tables, scope) = self.one_table();
         self.scopes.push(scope);
         // Now and then one that may have several rows, which is an error.
@@ -263,6 +266,18 @@ impl Generator<'_> {
         });
         self.scopes.pop();
         Some(nested(family, clause?))
+    }
+
+    /// A subquery that gives one value if a table has any row of a kind, and else no row, which is NULL.
+    fn constant_of_rows(&mut self, family: Family) -> Tree {
+        let around = std::mem::take(&mut self.scopes);
+        let (tables, scope) = self.one_table();
+        self.scopes.push(scope);
+        let value = self.constant(family, false);
+        let filter = self.where_clause(1);
+        self.scopes = around;
+        let end = self.pick(&[" LIMIT 1", " LIMIT 1", " LIMIT 1 OFFSET 1", " FETCH FIRST ROW ONLY", " LIMIT 0"]);
+        nested(family, tree!(Sort::Query(1); "SELECT ", value, " FROM ", tables, filter, end))
     }
 }
 

@@ -105,10 +105,14 @@ impl Generator<'_> {
         let mut scope = Scope { sources: vec![first], merged: Vec::new() };
         let (clause, _) = self.join(right, second, &mut scope);
         let from = tree!(Sort::Words; " FROM ", left, clause);
-        let query = if self.chance(50) {
-            tree!(Sort::Query(columns.len()); "SELECT DISTINCT ", list, from)
-        } else {
-            tree!(Sort::Query(columns.len()); "SELECT ", list.clone(), from, " GROUP BY ", list)
+        let query = match self.random.u8(..4) {
+            0 => tree!(Sort::Query(columns.len()); "SELECT DISTINCT ", list, from),
+            1 => {
+                // By all columns, which is the same.
+                let places = (1..=columns.len()).map(|place| place.to_string()).collect::<Vec<_>>().join(", ");
+                tree!(Sort::Query(columns.len()); format!("SELECT DISTINCT ON ({places}) "), list, from)
+            }
+            _ => tree!(Sort::Query(columns.len()); "SELECT ", list.clone(), from, " GROUP BY ", list),
         };
         (query, families)
     }
