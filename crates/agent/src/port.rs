@@ -35,7 +35,7 @@ pub(crate) fn converse(path: &Path, line: &[u8], patience: Duration) -> io::Resu
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") && answer.len() < ANSWER {
         match or_none(port.read(&mut piece))? {
-            Some(0) => return Err(nobody()),
+            Some(0) => return Err(unconnected()),
             Some(length) => answer.extend_from_slice(&piece[..length]),
             None => wait(&port, PollFlags::IN, until)?,
         }
@@ -52,7 +52,7 @@ fn or_none(done: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-fn nobody() -> io::Error {
+fn unconnected() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the host is not connected to this port")
 }
 
@@ -62,7 +62,7 @@ fn wait(port: &File, what: PollFlags, until: Instant) -> io::Result<()> {
     let mut ready = [PollFd::new(port, what)];
     match poll(&mut ready, Some(&timeout)) {
         Ok(0) => Err(io::ErrorKind::TimedOut.into()),
-        Ok(_) if !ready[0].revents().intersects(what) => Err(nobody()),
+        Ok(_) if !ready[0].revents().intersects(what) => Err(unconnected()),
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(errno) => Err(errno.into()),
     }

@@ -347,7 +347,7 @@ fn prepare(path: &Path) -> Result<Found> {
 }
 
 fn not_unmounted(path: &Path, errno: Errno) -> Error {
-    let reason = format!("nobody answers for what is mounted there, and it could not be unmounted ({errno})");
+    let reason = format!("no process answers for what is mounted there, and it could not be unmounted ({errno})");
     Error::Folder { path: path.to_owned(), reason }
 }
 
@@ -357,10 +357,10 @@ fn is_dead(path: &Path) -> bool {
     rustix::fs::statfs(path).err() == Some(Errno::NOTCONN)
 }
 
-/// Unmounts what nobody answers for.
+/// Unmounts what no process answers for.
 fn take_away_if_dead(path: &Path) -> rustix::io::Result<()> {
     while is_dead(path) {
-        tracing::info!(path = %path.display(), "a mount that nobody answers for is taken away");
+        tracing::info!(path = %path.display(), "a mount that no process answers for is taken away");
         unmount(path, UnmountFlags::DETACH)?;
     }
     Ok(())

@@ -76,6 +76,11 @@ pub struct Capabilities {
     pub parallel: usize,
 }
 
+/// What comes of a call for each of so many: what it gives, or for each why it could not be made.
+pub(crate) fn of_each<T>(many: usize, results: Result<Vec<Result<T>>>) -> Vec<Result<T>> {
+    results.unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
+}
+
 /// What takes requests of its own, and what the object said of itself behind that.
 pub type ToldExtras = (Extras, Option<Attributes>);
 

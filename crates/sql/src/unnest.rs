@@ -38,6 +38,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use crate::Error;
 use attach::Attach;
 pub(crate) use joins::same;
+pub(crate) use single::exactly_one_row;
 
 /// The rule. To be run behind the coercion of types.
 #[derive(Debug)]

@@ -7,8 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ishigaki_base::ErrorKind;
 use ishigaki_service::asking::{kind_of, until_taken};
@@ -17,7 +16,7 @@ use ishigaki_service::socket::{gone, through};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::core::{self, Core};
+use crate::core::{Core, until_free};
 use crate::status::{Status, VolumeStatus};
 use crate::{Error, Result};
 
@@ -157,18 +156,10 @@ pub(crate) fn serve(mut stream: UnixStream, core: &Core) {
 ///
 /// [`Error::NoPool`] where there is none, [`Error::Refused`] with the service's reason, those of devices and pool.
 pub fn ask(config: &Config, request: &Request) -> Result<Reply> {
-    let until = Instant::now() + core::PATIENCE;
-    loop {
-        match converse(&config.map, request) {
-            Err(Error::NotServed(_)) => {}
-            answered => return answered,
-        }
-        match Core::of_pool(config, false) {
-            // Another command has it, or a service that is about to listen.
-            Err(error) if error.is_locked() && Instant::now() < until => sleep(core::NAP),
-            opened => return opened?.answer(request.clone()),
-        }
-    }
+    until_free(|| match converse(&config.map, request) {
+        Err(Error::NotServed(_)) => Core::of_pool(config, false)?.answer(request.clone()),
+        answered => answered,
+    })
 }
 
 fn converse(map: &Path, request: &Request) -> Result<Reply> {

@@ -26,10 +26,10 @@ use crate::{Error, Result};
 use self::doors::Doors;
 
 /// How long another process may have the pool, and another command a volume.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How long the slow device's directory may take to be opened.
 const OPENING: Duration = Duration::from_secs(4);
-pub(crate) const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(50);
 
 /// A file system in memory, which is lost with the power alone.
 const MEMORY: &str = "/dev/shm";
@@ -101,7 +101,7 @@ pub fn make(config: &Config, fast_size: Option<ByteSize>) -> Result<Status> {
             });
         }
     }
-    let core = Core::open(config, false).inspect_err(|_| {
+    let core = until_free(|| Core::open(config, false)).inspect_err(|_| {
         // What was made for it would be in the way of the next try.
         if !exists && let Err(error) = fs::remove_file(&config.fast) {
             tracing::warn!(path = %config.fast.display(), %error, "the file of the fast device could not be removed");
@@ -125,6 +125,20 @@ fn reserve(path: &Path, size: u64) -> Result<()> {
     Ok(directory.sync()?)
 }
 
+/// What comes of using a pool, as soon as no other process has it. A command that asks a pool which is not served has it for a moment, and a service before
+/// it listens.
+pub(crate) fn until_free<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match work() {
+            Err(Error::Device(ishigaki_device::Error::Locked { .. })) if Instant::now() < until => {
+                std::thread::sleep(NAP);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 impl Core {
     /// Opens a pool that was [made](make), unless another process has it.
     pub(crate) fn of_pool(config: &Config, is_served: bool) -> Result<Self> {
@@ -132,17 +146,6 @@ impl Core {
             return Err(Error::NoPool(config.map.clone()));
         }
         Self::open(config, is_served)
-    }
-
-    /// The same. A command that asks a pool which is not served has it for a moment, and is waited for.
-    pub(crate) fn of_pool_soon(config: &Config, is_served: bool) -> Result<Self> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match Self::of_pool(config, is_served) {
-                Err(error) if error.is_locked() && Instant::now() < until => std::thread::sleep(NAP),
-                outcome => return outcome,
-            }
-        }
     }
 
     fn open(config: &Config, is_served: bool) -> Result<Self> {

@@ -166,11 +166,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether another process has the pool.
-    pub(crate) fn is_locked(&self) -> bool {
-        matches!(self, Self::Device(ishigaki_device::Error::Locked { .. }))
-    }
-
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -9,7 +9,7 @@ use ishigaki_service::door::Door as Visitors;
 use ishigaki_service::http;
 
 use crate::config::Config;
-use crate::core::{Core, Devices};
+use crate::core::{Core, Devices, until_free};
 use crate::door::make as make_folder;
 use crate::status::Status;
 use crate::{Error, Result, agents, control, metrics};
@@ -36,7 +36,7 @@ impl Serving {
     ///
     /// [`Error::NoPool`], those of devices and pool, and those of the control socket and of metrics.
     pub fn start(config: &Config) -> Result<Self> {
-        Self::of(config, Core::of_pool_soon(config, true)?)
+        Self::of(config, until_free(|| Core::of_pool(config, true))?)
     }
 
     /// Opens the pool on these devices, or makes one there, and its doors. Of the configuration's places, the directory of the map has the control socket and the tokens.

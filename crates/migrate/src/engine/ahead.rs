@@ -88,7 +88,7 @@ impl<D: Destination> Engine<D> {
         }
         if !is_file {
             // Nothing is believed of a directory: it is listed anew, whatever its times are.
-            if [old.stamp.id, record.stamp.id].iter().all(|id| *id != 0) && old.stamp.id != record.stamp.id {
+            if !old.stamp.is_of_one_object(&record.stamp) {
                 return Ok(None);
             }
             if old != *record {

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::roots::KnownRoot;
 use super::{Engine, Error, Result};
 use crate::destination::Destination;
 use crate::source::{Cancel, ErrorKind, Source};
@@ -185,15 +184,14 @@ impl<D: Destination> Engine<D> {
         cancel: &Cancel,
         mut what: impl FnMut(&dyn Source) -> crate::source::Result<T>,
     ) -> Result<T> {
-        let origin = self.origins.get(number as usize).ok_or_else(|| self.unknown_source(number))?;
+        let (origin, root) = self.source(number)?;
         let _call = self.calls.begin(number, path);
         let began = Instant::now();
         let mut pause = self.settings.pause;
         let mut waiting = None;
-        let known = self.roots.get(number as usize);
         loop {
-            let others = known.map_or(0, KnownRoot::others);
-            let asked = self.has_its_root(number, origin, cancel).and_then(|()| what(&*origin.source));
+            let others = root.others();
+            let asked = root.is_that_of(&*origin.source, cancel).and_then(|()| what(&*origin.source));
             let mut error = match asked {
                 Ok(answer) => {
                     self.absences.answered(number, &*origin.source, waiting.is_some());
@@ -205,8 +203,8 @@ impl<D: Destination> Engine<D> {
             if !matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Unavailable) {
                 // What is refused or makes no sense of any object comes from no old server: something else answers in its place, or it is starting, or has lost
                 // what it exports.
-                let Err(of_root) = self.look_at_root(number, origin, cancel) else {
-                    if known.is_some_and(|known| known.others() != others) {
+                let Err(of_root) = root.look_at(&*origin.source, cancel) else {
+                    if root.others() != others {
                         continue;
                     }
                     self.absences.answered(number, &*origin.source, waiting.is_some());
@@ -217,7 +215,7 @@ impl<D: Destination> Engine<D> {
             if error.kind == ErrorKind::Cancelled {
                 return Err(Error::Cancelled);
             }
-            known.into_iter().for_each(KnownRoot::doubt);
+            root.doubt();
             let (waiter, _) = waiting.get_or_insert_with(|| {
                 let name = origin.source.name();
                 (self.absences.waits(number, &name, &path, &error.message), self.counters.waiting())

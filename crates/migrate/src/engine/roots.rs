@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Engine, Error, Origin, Result};
 use crate::destination::Destination;
-use crate::source::{self, Attributes, Cancel, ErrorKind, Identity, Location};
+use crate::source::{self, Attributes, Cancel, ErrorKind, Identity, Location, Source};
 
 /// Bytes of a line of the file.
 pub(super) const LINE: usize = 2 * 21;
@@ -69,8 +69,24 @@ impl KnownRoot {
         self.root.get().copied()
     }
 
-    fn check(&self, attributes: &Attributes) -> source::Result<()> {
-        if self.get().is_none_or(|root| root.is_same(Identity::of(attributes))) { Ok(()) } else { Err(another()) }
+    /// Whether a source is known to be the one with which the migration began.
+    pub(super) fn is_that_of(&self, source: &dyn Source, cancel: &Cancel) -> source::Result<()> {
+        if !self.is_seen.load(Ordering::Acquire) {
+            self.look_at(source, cancel)?;
+            self.is_seen.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Whether it is, looked at now. Where it is not, its name may have come to lead elsewhere.
+    pub(super) fn look_at(&self, source: &dyn Source, cancel: &Cancel) -> source::Result<()> {
+        let (_, attributes) = source.root(cancel)?;
+        if check(self.get(), &attributes).is_ok() {
+            return Ok(());
+        }
+        self.others.fetch_add(1, Ordering::AcqRel);
+        source.reopen(cancel)?;
+        check(self.get(), &source.root(cancel)?.1)
     }
 }
 
@@ -88,7 +104,7 @@ impl Roots {
     ///
     /// [`ErrorKind::Unavailable`] if it is another directory.
     pub fn check(&self, number: usize, attributes: &Attributes) -> source::Result<()> {
-        KnownRoot::new(self.0.get(number).copied().flatten()).check(attributes)
+        check(self.0.get(number).copied().flatten(), attributes)
     }
 
     /// One for each source.
@@ -98,53 +114,32 @@ impl Roots {
     }
 }
 
-fn another() -> source::Error {
+/// Whether a root that says this of itself is the one that is known, if one is.
+fn check(known: Option<Identity>, attributes: &Attributes) -> source::Result<()> {
+    if known.is_none_or(|known| known.is_same(Identity::of(attributes))) {
+        return Ok(());
+    }
     let message = "its root is another directory than before: is its disk mounted? If it was replaced on purpose, remove `.ishigaki-migrate/roots` from the \
                    destination, and start again";
-    source::Error::new(ErrorKind::Unavailable, message)
+    Err(source::Error::new(ErrorKind::Unavailable, message))
 }
 
 impl<D: Destination> Engine<D> {
+    /// A source, and its root.
+    pub(super) fn source(&self, number: u32) -> Result<(&Origin, &KnownRoot)> {
+        let unknown = || Error::UnknownSource { node: 0, source_number: number, known: self.origins.len() };
+        self.origins.iter().zip(&self.roots).nth(number as usize).ok_or_else(unknown)
+    }
+
     /// Asks a source for its root, with which it begins. It is not waited for to be that from which files were copied ahead.
     pub(super) fn learn_root(&self, number: u32, cancel: &Cancel) -> Result<(Location, Attributes)> {
-        let known = self.roots.get(number as usize).ok_or_else(|| self.unknown_source(number))?;
+        let (origin, known) = self.source(number)?;
         known.is_seen.store(true, Ordering::Release);
         let (location, attributes) =
             self.ask(number, Path::new(""), cancel, |source| self.distances.timed(number, || source.root(cancel)))?;
-        known
-            .check(&attributes)
-            .map_err(|error| Error::Source { path: self.origins[number as usize].source.name().into(), error })?;
+        check(known.get(), &attributes).map_err(|error| Error::Source { path: origin.source.name().into(), error })?;
         _ = known.root.set(Identity::of(&attributes));
         Ok((location, attributes))
-    }
-
-    /// Whether the source is known to be the one with which the migration began.
-    pub(super) fn has_its_root(&self, number: u32, origin: &Origin, cancel: &Cancel) -> source::Result<()> {
-        let Some(known) = self.roots.get(number as usize).filter(|known| !known.is_seen.load(Ordering::Acquire)) else {
-            return Ok(());
-        };
-        self.look_at_root(number, origin, cancel)?;
-        known.is_seen.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// Whether it is, looked at now. Where it is not, its name may have come to lead elsewhere.
-    pub(super) fn look_at_root(&self, number: u32, origin: &Origin, cancel: &Cancel) -> source::Result<()> {
-        let known = self.roots.get(number as usize);
-        let check = |attributes| known.map_or(Ok(()), |known| known.check(&attributes));
-        let (_, attributes) = origin.source.root(cancel)?;
-        if check(attributes).is_ok() {
-            return Ok(());
-        }
-        if let Some(known) = known {
-            known.others.fetch_add(1, Ordering::AcqRel);
-        }
-        origin.source.reopen(cancel)?;
-        check(origin.source.root(cancel)?.1)
-    }
-
-    pub(super) fn unknown_source(&self, number: u32) -> Error {
-        Error::UnknownSource { node: 0, source_number: number, known: self.origins.len() }
     }
 }
 

@@ -31,12 +31,6 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
-impl Timestamp {
-    pub(crate) fn nanos_since_1970(self) -> i64 {
-        self.seconds.saturating_mul(1_000_000_000).saturating_add(self.nanos.into())
-    }
-}
-
 /// The user and the group that own an object, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
@@ -87,10 +81,14 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Whether both may be of one version of one object. A number of 0 is not known, and is as any other.
+    /// Whether both may be of one object. A number of 0 is not known, and is as any other.
+    pub fn is_of_one_object(&self, other: &Self) -> bool {
+        self.id == other.id || self.id == 0 || other.id == 0
+    }
+
+    /// Whether both may be of one version of one object.
     pub fn is_same(&self, other: &Self) -> bool {
-        let is_object = self.id == other.id || self.id == 0 || other.id == 0;
-        is_object && Self { id: 0, ..*self } == Self { id: 0, ..*other }
+        self.is_of_one_object(other) && Self { id: 0, ..*self } == Self { id: 0, ..*other }
     }
 }
 
@@ -104,8 +102,13 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    pub(crate) fn new(number: u64, created: Option<Timestamp>) -> Self {
+        let nanos = |time: Timestamp| time.seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into());
+        Self { number, created: created.map_or(0, nanos) }
+    }
+
     pub(crate) fn of(root: &Attributes) -> Self {
-        Self { number: root.id.1, created: root.created.map_or(0, Timestamp::nanos_since_1970) }
+        Self::new(root.id.1, root.created)
     }
 
     /// Either number may come anew: a server may make them up of what it does not keep.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, FileType, Location, Result, Source, ToldExtras,
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, FileType, Location, Result, Source, ToldExtras, of_each,
 };
 
 /// How often a waiter looks whether its caller has cancelled it.
@@ -95,10 +95,7 @@ impl Deferred {
         cancel: &Cancel,
         ask: impl FnOnce(&dyn Source) -> Vec<Result<T>>,
     ) -> Vec<Result<T>> {
-        match self.source(cancel) {
-            Ok(source) => ask(source),
-            Err(error) => (0..many).map(|_| Err(error.clone())).collect(),
-        }
+        of_each(many, self.source(cancel).map(ask))
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::{
-    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, FileType, Location, Result, Source, ToldExtras,
+    Attributes, Cancel, Capabilities, Entry, Error, ErrorKind, FileType, Location, Result, Source, ToldExtras, of_each,
 };
 
 /// How long a call may bring nothing.
@@ -152,10 +152,7 @@ impl Detached {
         cancel: &Cancel,
         what: impl FnOnce(&dyn Source, &Cancel) -> Vec<Result<T>> + Send + 'static,
     ) -> Vec<Result<T>> {
-        match self.call(cancel, move |source, cancel| Ok(what(source, cancel))) {
-            Ok(results) => results,
-            Err(error) => (0..many).map(|_| Err(error.clone())).collect(),
-        }
+        of_each(many, self.call(cancel, move |source, cancel| Ok(what(source, cancel))))
     }
 }
 

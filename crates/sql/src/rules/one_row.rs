@@ -13,6 +13,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, 
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
 
+use crate::unnest::exactly_one_row;
+
 /// Has each scalar subquery that may give several rows, or none, give one: its only value, of as many as it counts.
 #[derive(Debug)]
 pub(crate) struct OneRow;
@@ -37,7 +39,9 @@ fn only(expression: Expr) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
     }
     let may_be_null = subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
-    if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1) && (may_be_null || has_a_row(&subquery.subquery)) {
+    if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1)
+        && (may_be_null || exactly_one_row(&subquery.subquery))
+    {
         return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
     }
     let Some((value, name)) = subquery
@@ -58,16 +62,4 @@ fn only(expression: Expr) -> Result<Transformed<Expr>> {
         .build()?;
     let subquery = Subquery { subquery: Arc::new(plan), ..subquery };
     Ok(Transformed::yes(Expr::ScalarSubquery(subquery)))
-}
-
-/// Whether a plan gives a row, whatever there is.
-fn has_a_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => has_a_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => has_a_row(&alias.input),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::EmptyRelation(relation) => relation.produce_one_row,
-        LogicalPlan::Values(values) => !values.values.is_empty(),
-        _ => false,
-    }
 }

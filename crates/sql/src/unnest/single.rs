@@ -32,7 +32,7 @@ pub(super) fn at_most_one_row(plan: &LogicalPlan) -> bool {
 }
 
 /// Whether it gives exactly one.
-pub(super) fn exactly_one_row(plan: &LogicalPlan) -> bool {
+pub(crate) fn exactly_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,

@@ -38,11 +38,7 @@ impl Dialer {
     /// Whether the root of a new connection is that of the others.
     fn check_root(&self, connection: &Connection, cancel: &Cancel) -> Result<(), Error> {
         let Some(about) = self.ask_root(connection, cancel)? else { return Ok(()) };
-        let created = about.created != 0;
-        let root = Identity {
-            number: about.id,
-            created: if created { time::here(about.created).nanos_since_1970() } else { 0 },
-        };
+        let root = Identity::new(about.id, (about.created != 0).then(|| time::here(about.created)));
         if root.is_same(*held(&self.root).get_or_insert(root)) {
             return Ok(());
         }

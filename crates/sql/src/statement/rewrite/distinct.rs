@@ -3,7 +3,7 @@
 
 use datafusion::sql::sqlparser::ast::{Distinct, Expr, Ident, Select, SelectItem, Value};
 
-use crate::statement::plain;
+use crate::statement::{identifier, plain};
 
 /// Has them be what they stand for.
 pub(super) fn on_columns(select: &mut Select) {
@@ -39,12 +39,8 @@ fn of_item(item: &SelectItem) -> Option<&Expr> {
 }
 
 fn of_name<'a>(items: &'a [SelectItem], name: &Ident) -> Option<&'a Expr> {
-    let spelled = |name: &Ident| match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    };
     items.iter().find_map(|item| match item {
-        SelectItem::ExprWithAlias { expr, alias } if spelled(alias) == spelled(name) => Some(expr),
+        SelectItem::ExprWithAlias { expr, alias } if identifier(alias) == identifier(name) => Some(expr),
         _ => None,
     })
 }
