@@ -427,9 +427,9 @@ impl Shared {
         let mut seat = None;
         let greeted = arrival.greet(|| {
             seat = Seat::take(self);
-            seat.is_some()
+            // From here on it is no arrival any more.
+            seat.is_some() && step.let_in()
         });
-        // From here on it is no arrival any more, and is not closed in favour of another one.
         drop(step);
         let endpoint = match greeted {
             Ok(endpoint) => endpoint,

@@ -165,6 +165,11 @@ impl<'a> Generator<'a> {
         if self.chance(12) {
             return Tree::value(family, format!("NULL::{}", family.name()));
         }
+        self.present(family, tame)
+    }
+
+    /// A constant that is not NULL.
+    fn present(&mut self, family: Family, tame: bool) -> Tree {
         let kind = match family {
             Family::Integer => [Type::SmallInt, Type::Integer, Type::BigInt][self.random.usize(..3)],
             Family::Decimal => Type::Decimal(5, 2),

@@ -74,11 +74,52 @@ pub(super) struct Step {
     number: u64,
 }
 
+impl Step {
+    /// Takes it off those that are closed in favour of others: before its peer is told that it is welcome, or one that has been
+    /// told so could be closed all the same. False: it has been closed already.
+    pub(super) fn let_in(&self) -> bool {
+        self.door.state.lock().greeting.remove(&self.number).is_some()
+    }
+}
+
 impl Drop for Step {
     fn drop(&mut self) {
         let mut state = self.door.state.lock();
         state.greeting.remove(&self.number);
         state.threads -= 1;
         self.door.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::net::TcpStream;
+
+    use ishigaki_fabric::{Arrival, Listener, Security, Settings};
+
+    use super::*;
+
+    #[test]
+    fn what_is_let_in_is_closed_in_favour_of_none() {
+        let listener = Listener::bind("127.0.0.1:0", Settings::default(), Security::Open).expect("bound");
+        let door = Door::new(1);
+        let arrive = |number| -> (TcpStream, Arrival, Step) {
+            let stream = TcpStream::connect(listener.address()).expect("connected");
+            stream.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+            let arrival = listener.accept().expect("accepted").expect("an arrival");
+            let step = door.enter(number, arrival.closer().expect("a closer")).expect("it is open");
+            (stream, arrival, step)
+        };
+        let is_open = |stream: &mut TcpStream| match stream.read(&mut [0]) {
+            Ok(_) => false,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        };
+        let (mut welcome, _arrival, step) = arrive(0);
+        assert!(step.let_in());
+        let (mut slow, _slow_arrival, late) = arrive(1);
+        let (mut newest, _newest_arrival, _newest_step) = arrive(2);
+        assert!(is_open(&mut welcome) && !is_open(&mut slow) && is_open(&mut newest));
+        assert!(!late.let_in(), "it was closed");
     }
 }

@@ -102,7 +102,8 @@ impl Generator<'_> {
     fn looked_up(&mut self, table: &str, value: &Tree, family: Family) -> Tree {
         match self.random.u8(..4) {
             0 => {
-                let (one, two) = (self.constant(family, false), self.constant(family, false));
+                // Where all are NULL, PostgreSQL does not compute what is looked for.
+                let (one, two) = (self.present(family, false), self.constant(family, false));
                 let case = tree!(Sort::Value(Family::Integer); "CASE ", value.clone(), " WHEN ", one, " THEN 1 WHEN ", two, " THEN 2 ELSE 3 END");
                 tree!(Sort::Query(2); "SELECT id, ", case, format!(" FROM {table}"))
             }
