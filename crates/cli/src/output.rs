@@ -10,9 +10,11 @@ mod table;
 use std::io::Write;
 
 use clap::ValueEnum;
-use ishigaki_sql::arrow::datatypes::SchemaRef;
+use ishigaki_sql::arrow::array::Array;
+use ishigaki_sql::arrow::datatypes::{DataType, SchemaRef};
 use ishigaki_sql::arrow::error::ArrowError;
 use ishigaki_sql::arrow::record_batch::RecordBatch;
+use ishigaki_sql::arrow::util::display::{ArrayFormatter, FormatOptions};
 use ishigaki_sql::spelled;
 
 use crate::failure::Failure;
@@ -78,6 +80,19 @@ impl From<ArrowError> for Failure {
             other => Self::invalid(format!("the result can not be shown: {other}")),
         }
     }
+}
+
+/// Fails at a time that has no date that can be written, beyond the year 262,142: what writes values would put the text of an
+/// error in its place.
+fn check_times(batch: &RecordBatch) -> Result<(), Failure> {
+    let strict = FormatOptions::new().with_display_error(false);
+    for column in batch.columns().iter().filter(|column| matches!(column.data_type(), DataType::Timestamp(..))) {
+        let formatter = ArrayFormatter::try_new(column, &strict)?;
+        for row in 0..column.len() {
+            formatter.value(row).try_to_string()?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ use datafusion::logical_expr::{AggregateUDF, Operator, ReturnFieldArgs, ScalarUD
 pub use arithmetic::{Arithmetic, result_type};
 pub use calendar::Day;
 pub use calls::{
-    difference, double, epoch, microseconds, negation, not_lost, one_nan, one_zero, only_row, real, round_even,
+    difference, double, epoch, lost, microseconds, negation, not_lost, one_nan, one_zero, only_row, real, round_even,
 };
 pub use conversions::{digits, nearest, written};
 pub use extremes::{greatest, least};

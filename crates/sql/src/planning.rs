@@ -28,6 +28,7 @@ use crate::unnest::same;
 
 mod gates;
 mod keys;
+mod lists;
 mod merging;
 mod named;
 mod skipping;
@@ -158,6 +159,7 @@ impl OptimizerRule for Watched<Arc<dyn OptimizerRule + Send + Sync>> {
             ("optimize_projections", _) if keys::are_doubtful(&plan)? => {
                 return self.0.rewrite(keys::sound(plan)?, config);
             }
+            ("simplify_expressions", _) if lists::meet(&plan)? => return lists::simplified(&self.0, plan, config),
             ("replace_distinct_aggregate", _) => return keys::distinct(&self.0, plan, config),
             ("propagate_empty_relation", LogicalPlan::Union(union)) => {
                 if let Some(query) = unions::only_query(union)? {

@@ -14,7 +14,7 @@ use ishigaki_sql::arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::Writer;
 use crate::failure::Failure;
 
-const OPTIONS: FormatOptions<'static> = FormatOptions::new().with_display_error(true);
+const OPTIONS: FormatOptions<'static> = FormatOptions::new().with_display_error(false);
 
 pub(super) struct Csv<'o> {
     out: &'o mut dyn Write,
@@ -47,8 +47,10 @@ impl Writer for Csv<'_> {
                     if matches!(column.data_type(), DataType::Binary | DataType::BinaryView) {
                         value.push_str("\\x");
                     }
-                    // Writing to a string does not fail, and errors of values are shown in their place.
-                    let _ = write!(value, "{}", formatter.value(row));
+                    // Writing to a string does not fail, but a value may be one that can not be written.
+                    if write!(value, "{}", formatter.value(row)).is_err() {
+                        value = formatter.value(row).try_to_string()?;
+                    }
                     self.out.write_all(quoted(&value).as_bytes())?;
                 }
             }

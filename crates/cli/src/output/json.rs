@@ -77,6 +77,7 @@ impl Encoder for Numbers<'_> {
 
 impl Writer for Json<'_> {
     fn batch(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        super::check_times(batch)?;
         Ok(self.writer.write(batch)?)
     }
 

@@ -302,21 +302,29 @@ fn as_float(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         return conversions::nearest(array, to);
     }
     let made = cast_with_options(array, to, &DEFAULT_CAST_OPTIONS)?;
-    let wide = cast_with_options(&made, &DataType::Float64, &DEFAULT_CAST_OPTIONS)?;
+    if let Some(row) = lost(array, &made)? {
+        let what = ArrayFormatter::try_new(array, &FormatOptions::default())?.value(row).to_string();
+        let name = if *to == DataType::Float32 { "real" } else { "double precision" };
+        return Err(ArrowError::ArithmeticOverflow(format!("value out of range for type {name}: {what}")).into());
+    }
+    Ok(with_one_nan(&made))
+}
+
+/// The first row of which a cast to floating-point numbers made infinity or zero, where it was neither.
+pub fn lost(array: &dyn Array, made: &dyn Array) -> Result<Option<usize>> {
+    let wide = cast_with_options(made, &DataType::Float64, &DEFAULT_CAST_OPTIONS)?;
     let suspicious = |value: f64| value == 0.0 || value.is_infinite();
     let rows = wide.as_primitive::<Float64Type>().iter().enumerate();
     for (row, value) in rows.filter_map(|(row, value)| Some((row, value.filter(|value| suspicious(*value))?))) {
-        let lost = match array.data_type() {
+        let is_lost = match array.data_type() {
             DataType::Float64 => array.as_primitive::<Float64Type>().value(row).to_bits() != value.to_bits(),
             _ => is_another(&ArrayFormatter::try_new(array, &FormatOptions::default())?.value(row).to_string(), value),
         };
-        if lost {
-            let what = ArrayFormatter::try_new(array, &FormatOptions::default())?.value(row).to_string();
-            let name = if *to == DataType::Float32 { "real" } else { "double precision" };
-            return Err(ArrowError::ArithmeticOverflow(format!("value out of range for type {name}: {what}")).into());
+        if is_lost {
+            return Ok(Some(row));
         }
     }
-    Ok(with_one_nan(&made))
+    Ok(None)
 }
 
 /// Whether a text that was read as infinity or zero says something else.

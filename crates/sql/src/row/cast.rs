@@ -91,7 +91,10 @@ pub fn cast(table: &TableDefinition, position: usize, array: &ArrayRef) -> Resul
         }
         _ => safely(&rounded(array, column.sql_type)?, &to)?,
     };
-    if let Some(row) = overflow(array, &cast) {
+    // A cast makes infinity of what is too large for a float, and zero of what is too small, and calls it safe.
+    if to.is_floating()
+        && let Some(row) = exact::lost(array, &cast)?
+    {
         return Err(Error::OutOfRange {
             table: table.name().to_owned(),
             column: column.name.clone(),
@@ -146,26 +149,6 @@ pub(crate) fn unhex(digits: &str) -> Option<Vec<u8>> {
         return None;
     }
     pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
-}
-
-/// The first row that a cast made infinite: it does so with numbers that are too large for a float, and calls it safe.
-fn overflow(array: &ArrayRef, cast: &ArrayRef) -> Option<usize> {
-    let infinite: Vec<usize> = match cast.data_type() {
-        DataType::Float32 => infinite(cast.as_primitive::<Float32Type>().iter().map(|value| value.map(f64::from))),
-        DataType::Float64 => infinite(cast.as_primitive::<Float64Type>().iter()),
-        _ => return None,
-    };
-    let was_infinite = |row: usize| match array.data_type() {
-        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).is_infinite(),
-        DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_infinite(),
-        // Text that says so: inf, -Infinity.
-        _ => value_text(array, row).trim_matches(['\'', ' ', '-', '+']).to_ascii_lowercase().starts_with("inf"),
-    };
-    infinite.into_iter().find(|&row| !was_infinite(row))
-}
-
-fn infinite(values: impl Iterator<Item = Option<f64>>) -> Vec<usize> {
-    values.enumerate().filter(|(_, value)| value.is_some_and(f64::is_infinite)).map(|(row, _)| row).collect()
 }
 
 /// Numbers with a fraction rounded to whole ones where an integer column takes them: a cast alone would cut them off.

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Distinct, Expr, GroupByExpr, Query, Select, SetExpr, Statement, TableFactor,
-    TimezoneInfo, TypedString, Visit, Visitor,
+    ArrayElemTypeDef, DataType, Distinct, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor, TimezoneInfo, TypedString, Visit, Visitor,
 };
 
 use super::rewrite::distinct;
@@ -70,6 +70,16 @@ impl Visitor for Check {
     fn pre_visit_select(&mut self, select: &Select) -> Found {
         if select.into.is_some() {
             return refuse("SELECT INTO", "CREATE TABLE first, then INSERT INTO … SELECT");
+        }
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                if alias.quote_style == Some('\'') {
+                    return refuse("a name in single quotes", "write names in double quotes, and join texts by ||");
+                }
+                if alias.quote_style.is_none() && alias.value.eq_ignore_ascii_case("isnull") {
+                    return refuse("ISNULL", "write IS NULL, or the name as \"isnull\"");
+                }
+            }
         }
         if matches!(select.group_by, GroupByExpr::All(_)) {
             return refuse("GROUP BY ALL", "name the columns that are grouped by");

@@ -1,4 +1,4 @@
-//! The dialect that statements are written in: `PostgreSQL`'s, but for five things.
+//! The dialect that statements are written in: `PostgreSQL`'s, but for six things.
 //!
 //! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`. `sqlparser` reads `a IS DISTINCT FROM (b AND c)`.
 //!
@@ -7,6 +7,8 @@
 //! `trim(LEADING FROM a)` and `trim(BOTH a, 'x')` are trims, of which `sqlparser` knows some forms alone.
 //!
 //! `NOT EXISTS (…) = b` is `NOT (EXISTS (…) = b)`, as every other NOT. `sqlparser` reads `(NOT EXISTS (…)) = b`.
+//!
+//! `a>-3` compares with a number, as no operator ends in a sign. `sqlparser` reads an operator `>-`.
 //!
 //! And `sqlparser` lets the name of a function's argument be an expression there (`f(a + b => 1)`), reads every argument for such a
 //! name first, and once more when it was none. Calls within calls are then read 2^depth times: half a minute at a depth of
@@ -89,7 +91,7 @@ impl Dialect for Postgres {
     }
 
     fn is_custom_operator_part(&self, letter: char) -> bool {
-        self.0.is_custom_operator_part(letter)
+        !matches!(letter, '+' | '-') && self.0.is_custom_operator_part(letter)
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {

@@ -10,6 +10,7 @@ mod lengths;
 mod literals;
 pub(super) mod nameless;
 mod parts;
+mod powers;
 mod quantified;
 mod recursion;
 mod regexes;
@@ -121,6 +122,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        powers::take_signs(expression);
         keep_exponent(expression);
         read_bytes(expression);
         plain::escape(expression);

@@ -10,6 +10,7 @@ mod exactness;
 mod groups;
 mod large;
 mod limits;
+mod lists;
 mod merged;
 mod mixed;
 mod numbers;

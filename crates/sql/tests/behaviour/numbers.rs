@@ -325,3 +325,19 @@ fn variances_are_exact_for_whole_numbers_and_nan_for_what_is_not_finite() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn a_number_that_is_too_small_for_its_column_is_an_error_as_one_that_is_too_large() {
+    let shell = Shell::with("CREATE TABLE f (r REAL, d DOUBLE PRECISION); INSERT INTO f VALUES (1, 1e-300)");
+    for statement in [
+        "INSERT INTO f (r) VALUES ('1e-60')",
+        "INSERT INTO f (r) VALUES (CAST(1e-60 AS DOUBLE PRECISION))",
+        "INSERT INTO f (d) VALUES ('1e-400')",
+        "UPDATE f SET r = d",
+        "UPDATE f SET r = d * 2",
+    ] {
+        shell.refuses(statement, &["column"]);
+    }
+    shell.run("UPDATE f SET r = -0.0, d = '0e-999'");
+    assert_eq!(shell.rows("SELECT r, d FROM f"), ["0.0|0.0"]);
+}

@@ -112,3 +112,41 @@ fn a_point_in_a_regular_expression_matches_a_line_break() {
         ["$1 ba a-b $|$&y$&"]
     );
 }
+
+#[test]
+fn a_sign_is_of_its_number_before_a_power_is_taken() {
+    let shell = Shell::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (2), (-3)");
+    for (power, expected) in [
+        ("-2 ^ 2", "4.0"),
+        ("1 + -2 ^ 2", "5.0"),
+        ("-(2 ^ 2)", "-4.0"),
+        ("-(2) ^ 2", "4.0"),
+        ("-2 ^ -2", "0.25"),
+        ("2 ^ -1 ^ 2", "0.25"),
+        ("2 ^ 3 ^ 2", "64.0"),
+        ("2 ^ (3 ^ 2)", "512.0"),
+        ("3 * -2 ^ 3 ^ 2", "192.0"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT CAST({power} AS DOUBLE PRECISION)")), [expected], "{power}");
+    }
+    assert_eq!(shell.rows("SELECT a FROM t WHERE -a ^ 3 > 0"), ["-3"]);
+}
+
+#[test]
+fn a_sign_may_stand_behind_any_operator() {
+    let shell = Shell::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (2), (-3)");
+    for (condition, expected) in
+        [("a>-3", &["2"][..]), ("a>=-3", &["-3", "2"]), ("a<>-3", &["2"]), ("a<=+2 AND 5-+2=3", &["-3", "2"])]
+    {
+        assert_eq!(shell.rows(&format!("SELECT a FROM t WHERE {condition} ORDER BY a")), expected, "{condition}");
+    }
+}
+
+#[test]
+fn what_would_be_read_as_a_name_by_mistake_is_refused() {
+    let shell = Shell::new();
+    shell.refuses("SELECT 1 ISNULL", &["ISNULL", "IS NULL"]);
+    shell.refuses("SELECT 'a'\n'b'", &["single quotes", "||"]);
+    shell.refuses("SELECT 1 AS 'b'", &["single quotes"]);
+    assert_eq!(shell.rows("SELECT 1 AS \"isnull\""), ["1"]);
+}

@@ -101,9 +101,25 @@ impl Generator<'_> {
     fn in_list(&mut self, depth: usize) -> Tree {
         let family = Family::any(self.random);
         let value = self.value(family, depth);
-        let items = (0..self.random.usize(1..7)).map(|_| self.leaf(family, false)).collect();
-        let list = Part::List { separator: ", ", items, least: 1 };
-        tree!(TRUTH; "(", value, self.pick(&[" IN (", " NOT IN ("]), list, "))")
+        let mut list = |value: Tree| {
+            let items = (0..self.random.usize(1..7)).map(|_| self.leaf(family, false)).collect();
+            let list = Part::List { separator: ", ", items, least: 1 };
+            tree!(TRUTH; "(", value, self.pick(&[" IN (", " NOT IN ("]), list, "))")
+        };
+        let first = list(value.clone());
+        // Several lists of one value must not become one, nor alternatives that could be lists.
+        let second = list(value.clone());
+        match self.random.u8(..8) {
+            0 => tree!(TRUTH; "(", first, " AND ", second, ")"),
+            1 => tree!(TRUTH; "(", first, " OR ", second, ")"),
+            2 => tree!(TRUTH; "(NOT (", first, " AND ", second, "))"),
+            3 => {
+                let mut either = || tree!(TRUTH; "(", value.clone(), " = ", self.leaf(family, false), " OR ", value.clone(), " = ", self.leaf(family, false), ")");
+                let (one, two) = (either(), either());
+                tree!(TRUTH; "(NOT (", one, " AND ", two, "))")
+            }
+            _ => first,
+        }
     }
 
     fn between(&mut self, depth: usize) -> Tree {

@@ -198,15 +198,25 @@ impl Generator<'_> {
             8 if self.chance(50) => {
                 let families = [Family::Boolean, Family::Integer, Family::Decimal, Family::Date];
                 let of = families[self.random.usize(..families.len())];
-                tree!(sort; self.pick(&["concat(", "concat_ws('-', "]), text, ", ", self.value(of, 0), ")")
+                tree!(sort; self.pick(&["concat(", "concat_ws('-', "]), text, ", ", self.spelled(of), ")")
             }
             8 => tree!(sort; "concat(", text, ", ", self.value(family, 0), ")"),
             9 => {
                 let families = [Family::Integer, Family::Boolean, Family::Date, Family::Decimal, Family::Timestamp];
                 let from = families[self.random.usize(..families.len())];
-                tree!(sort; "CAST(", self.value(from, 0), " AS TEXT)")
+                tree!(sort; "CAST(", self.spelled(from), " AS TEXT)")
             }
             _ => tree!(sort; "CAST(", text, format!(" AS VARCHAR({}))", self.random.u8(1..5))),
+        }
+    }
+
+    /// What becomes a text. Decimals are of one scale: how many digits those of a row of VALUES have is each side's own choice, and
+    /// a part of their text might hide it.
+    fn spelled(&mut self, family: Family) -> Tree {
+        let value = self.value(family, 0);
+        match family {
+            Family::Decimal => tree!(Sort::Value(family); "CAST(", value, " AS DECIMAL(12,3))"),
+            _ => value,
         }
     }
 
