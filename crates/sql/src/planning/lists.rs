@@ -89,9 +89,10 @@ fn compared(expression: &Expr, by: Operator) -> Option<&Expr> {
         Expr::Not(negated) => return compared(negated, by.negate()?),
         _ => return None,
     };
-    let column = match (uncast(left), uncast(right)) {
-        (column @ Expr::Column(_), Expr::Literal(..)) | (Expr::Literal(..), column @ Expr::Column(_)) => column,
-        _ => return None,
+    let ((column @ Expr::Column(_), Expr::Literal(..)) | (Expr::Literal(..), column @ Expr::Column(_))) =
+        (uncast(left), uncast(right))
+    else {
+        return None;
     };
     (op == by).then_some(column)
 }
