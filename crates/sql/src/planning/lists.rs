@@ -2,8 +2,7 @@
 //!
 //! DataFusion makes one list of two that AND or OR joins, as sets: `n IN (1, 2) AND n NOT IN (1, NULL)` becomes `n IN (2)`, and
 //! `n NOT IN (1) OR n NOT IN (2)` true. A NULL, of the operand or in a list, is lost then. So such lists are out of sight while it
-//! simplifies an expression, and with them the parts of `n = 1 OR n = 2`, of which it makes
-//! a list first.
+//! simplifies an expression, and with them the parts of `n = 1 OR n = 2`, of which it makes a list first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -74,12 +73,11 @@ fn lists_in<'e>(expression: &'e Expr, operands: &mut Vec<&'e Expr>) -> Result<()
         }
         _ => {}
     }
-    let mut children = Vec::new();
     expression.apply_children(|child| {
-        children.push(child);
+        lists_in(child, operands)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    children.into_iter().try_for_each(|child| lists_in(child, operands))
+    Ok(())
 }
 
 /// The column that an expression compares with one value, as a list of one would.

@@ -7,19 +7,12 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 pub(super) fn take_signs(expression: &mut Expr) {
     match expression {
         Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr } if is_power(expr) => {
-            let op = *op;
-            let mut power = std::mem::replace(expr.as_mut(), nothing());
-            let first = first_of(&mut power);
-            *first = Expr::UnaryOp { op, expr: Box::new(std::mem::replace(first, nothing())) };
-            *expression = power;
+            let (op, power) = (*op, taken(expr));
+            *expression = with_first(power, |first| Expr::UnaryOp { op, expr: first });
         }
-        Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } if is_power(right) => {
-            let mut power = std::mem::replace(right.as_mut(), nothing());
-            let first = first_of(&mut power);
-            let base = Box::new(std::mem::replace(left.as_mut(), nothing()));
-            let exponent = Box::new(std::mem::replace(first, nothing()));
-            *first = Expr::BinaryOp { left: base, op: BinaryOperator::PGExp, right: exponent };
-            *expression = power;
+        Expr::BinaryOp { left, op: op @ BinaryOperator::PGExp, right } if is_power(right) => {
+            let (left, op, power) = (Box::new(taken(left)), op.clone(), taken(right));
+            *expression = with_first(power, |right| Expr::BinaryOp { left, op, right });
         }
         _ => {}
     }
@@ -29,14 +22,16 @@ fn is_power(expression: &Expr) -> bool {
     matches!(expression, Expr::BinaryOp { op: BinaryOperator::PGExp, .. })
 }
 
-/// The leftmost operand of a chain of powers.
-fn first_of(power: &mut Expr) -> &mut Expr {
-    match power {
-        Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } => first_of(left),
-        other => other,
+/// A chain of powers with something else in the place of its leftmost operand.
+fn with_first(mut power: Expr, made_of: impl FnOnce(Box<Expr>) -> Expr) -> Expr {
+    let mut first = &mut power;
+    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
+        first = left;
     }
+    *first = made_of(Box::new(taken(first)));
+    power
 }
 
-fn nothing() -> Expr {
-    Expr::Tuple(Vec::new())
+fn taken(expression: &mut Expr) -> Expr {
+    std::mem::replace(expression, Expr::Tuple(Vec::new()))
 }
