@@ -10,11 +10,9 @@ mod table;
 use std::io::Write;
 
 use clap::ValueEnum;
-use ishigaki_sql::arrow::array::Array;
-use ishigaki_sql::arrow::datatypes::{DataType, SchemaRef};
+use ishigaki_sql::arrow::datatypes::SchemaRef;
 use ishigaki_sql::arrow::error::ArrowError;
 use ishigaki_sql::arrow::record_batch::RecordBatch;
-use ishigaki_sql::arrow::util::display::{ArrayFormatter, FormatOptions};
 use ishigaki_sql::spelled;
 
 use crate::failure::Failure;
@@ -82,19 +80,6 @@ impl From<ArrowError> for Failure {
     }
 }
 
-/// Fails at a time that has no date that can be written, beyond the year 262,142: what writes values would put the text of an
-/// error in its place.
-fn check_times(batch: &RecordBatch) -> Result<(), Failure> {
-    let strict = FormatOptions::new().with_display_error(false);
-    for column in batch.columns().iter().filter(|column| matches!(column.data_type(), DataType::Timestamp(..))) {
-        let formatter = ArrayFormatter::try_new(column, &strict)?;
-        for row in 0..column.len() {
-            formatter.value(row).try_to_string()?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 pub(crate) mod trial {
     //! A small result with everything that is hard to show.
@@ -150,6 +135,18 @@ pub(crate) mod trial {
             drop(writer);
             let text = String::from_utf8(out).unwrap();
             assert!(text.contains(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_can_not_be_written_is_an_error_and_no_value() {
+        use ishigaki_sql::arrow::array::{ArrayRef, TimestampMicrosecondArray};
+        let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![i64::MAX]));
+        let batch = RecordBatch::try_from_iter([("t", times)]).unwrap();
+        for format in [Format::Csv, Format::Json] {
+            let mut out = Vec::new();
+            let mut writer = writer(format, &batch.schema(), &mut out).unwrap();
+            assert!(writer.batch(&batch).is_err(), "{format:?}");
         }
     }
 

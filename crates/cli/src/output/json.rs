@@ -9,6 +9,7 @@ use ishigaki_sql::arrow::error::ArrowError;
 use ishigaki_sql::arrow::json::writer::{LineDelimited, NullableEncoder, Writer as JsonWriter, make_encoder};
 use ishigaki_sql::arrow::json::{Encoder, EncoderFactory, EncoderOptions, WriterBuilder};
 use ishigaki_sql::arrow::record_batch::RecordBatch;
+use ishigaki_sql::arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::Writer;
 use crate::failure::Failure;
@@ -77,13 +78,26 @@ impl Encoder for Numbers<'_> {
 
 impl Writer for Json<'_> {
     fn batch(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
-        super::check_times(batch)?;
+        check_times(batch)?;
         Ok(self.writer.write(batch)?)
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
         Ok(self.writer.finish()?)
     }
+}
+
+/// Fails at a time that has no date that can be written, beyond the year 262,142: Arrow's writer puts the text of an error
+/// in its place.
+fn check_times(batch: &RecordBatch) -> Result<(), Failure> {
+    let strict = FormatOptions::new().with_display_error(false);
+    for column in batch.columns().iter().filter(|column| matches!(column.data_type(), DataType::Timestamp(..))) {
+        let formatter = ArrayFormatter::try_new(column, &strict)?;
+        for row in 0..column.len() {
+            formatter.value(row).try_to_string()?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

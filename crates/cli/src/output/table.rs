@@ -52,7 +52,6 @@ impl<'o> Table<'o> {
 
 impl Writer for Table<'_> {
     fn batch(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
-        super::check_times(batch)?;
         let mut from = 0;
         while from < batch.num_rows() {
             let rows = (batch.num_rows() - from).min(ROWS - self.rows);
