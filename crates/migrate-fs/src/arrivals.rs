@@ -67,6 +67,9 @@ pub trait Arrivals: Send + Sync {
     /// A request moves a name by `act`, or gives an object another one.
     fn moving(&self, act: Act<'_>) -> io::Result<()>;
 
+    /// Whether the inode of that number has a name that programs do not see, so that the destination counts one more than they have.
+    fn has_hidden_name(&self, number: u64) -> bool;
+
     /// What programs see of a file's attributes, where it differs from what the destination has.
     fn seen(&self, file: Object<'_>, attributes: &mut Statx) -> io::Result<()>;
 
@@ -119,6 +122,10 @@ impl Arrivals for AllHere {
 
     fn moving(&self, act: Act<'_>) -> io::Result<()> {
         act()
+    }
+
+    fn has_hidden_name(&self, _: u64) -> bool {
+        false
     }
 
     fn seen(&self, _: Object<'_>, _: &mut Statx) -> io::Result<()> {

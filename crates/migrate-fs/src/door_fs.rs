@@ -248,10 +248,10 @@ impl DoorFs {
         }
     }
 
-    /// The same, and that programs see its attributes as the destination has them: a file with one
-    /// name has none that is hidden.
+    /// The same, and that programs see its attributes as the destination has them.
     fn is_seen(&self, number: u64, generation: Option<u64>, found: &Statx) -> bool {
-        self.arrivals.is_over() || (is_directory(found) || found.stx_nlink == 1) && self.was_whole(number, generation)
+        let has_hidden_name = || !is_directory(found) && self.arrivals.has_hidden_name(number);
+        self.arrivals.is_over() || self.was_whole(number, generation) && !has_hidden_name()
     }
 
     fn is_normal(&self, place: &Place<'_>) -> io::Result<bool> {

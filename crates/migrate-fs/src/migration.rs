@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ishigaki_migrate::destination::NodeId;
 use ishigaki_migrate::destination::local::{Held, Local};
 use ishigaki_migrate::engine::{Engine, Error, File};
 use ishigaki_migrate::source::{Cancel, Timestamp};
@@ -88,6 +89,10 @@ impl Arrivals for Migration {
     fn moving(&self, act: Act<'_>) -> io::Result<()> {
         let _moving = self.engine.moving();
         act()
+    }
+
+    fn has_hidden_name(&self, number: u64) -> bool {
+        self.engine.has_temporary_name(NodeId(number))
     }
 
     fn seen(&self, file: Object<'_>, attributes: &mut Statx) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_service::Config;
 use ishigaki_migrate_service::check::{Check, Severity};
+use ishigaki_migrate_service::config::{From, SourceConfig};
 
 struct Place {
     _held: tempfile::TempDir,
@@ -25,9 +26,12 @@ fn place() -> Place {
 }
 
 impl Place {
+    fn config(&self) -> Config {
+        Config::new(self.old.to_str().unwrap(), self.new.clone(), self.at.clone()).unwrap()
+    }
+
     fn check(&self) -> Check {
-        let config = Config::new(self.old.to_str().unwrap(), self.new.clone(), self.at.clone()).unwrap();
-        Check::run(&config, &Cancel::new()).unwrap()
+        Check::run(&self.config(), &Cancel::new()).unwrap()
     }
 
     /// A problem of that setting, with these words, is found.
@@ -100,4 +104,22 @@ fn folders_that_meet_behind_symbolic_links_are_found() {
     std::os::unix::fs::symlink(&place.old, &link).unwrap();
     place.new = link.join("within");
     place.refuses("from", "lie in each other");
+}
+
+#[test]
+fn names_that_other_sources_take_are_told() {
+    let place = place();
+    fs::create_dir_all(place.old.join("media/films")).unwrap();
+    let other = place.old.with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    let mut config = place.config();
+    for (into, is_told) in [("media", true), ("media/films", true), ("films", false)] {
+        config.sources.truncate(1);
+        config.sources.push(SourceConfig { from: From::Path(other.clone()), into: into.into() });
+        let check = Check::run(&config, &Cancel::new()).unwrap();
+        let told = check.findings.iter().any(|finding| {
+            finding.severity == Severity::Warning && finding.message.contains("has a `media`: that is where")
+        });
+        assert_eq!(told, is_told, "{into}: {check:?}");
+    }
 }

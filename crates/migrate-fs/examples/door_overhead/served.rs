@@ -31,6 +31,10 @@ impl Arrivals for OddIsServed {
         act()
     }
 
+    fn has_hidden_name(&self, _: u64) -> bool {
+        false
+    }
+
     fn seen(&self, _: Object<'_>, _: &mut rustix::fs::Statx) -> io::Result<()> {
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Whether the sources answer, and what they can not tell.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_migrate::destination::local::Local;
@@ -7,6 +9,8 @@ use ishigaki_migrate::engine::{Engine, HIDDEN};
 use ishigaki_migrate::source::{Cancel, FileType, Location, Source};
 
 use super::Finding;
+use crate::config::SourceConfig;
+use crate::shown::shown;
 use crate::{Config, Error, Result};
 
 /// Sources that have answered, by their numbers.
@@ -46,11 +50,8 @@ pub(super) fn look(config: &Config, asked: Asked, cancel: &Cancel, findings: &mu
         let (capabilities, attributes) = match asked {
             Ok((opened, attributes)) => {
                 let capabilities = opened.capabilities();
-                let hidden = Location { path: HIDDEN.into(), handle: Box::default() };
-                if source.into.as_os_str().is_empty() && opened.attributes(&hidden, cancel).is_ok() {
-                    let message = format!("{} has a `{HIDDEN}`: the migration keeps that name for itself", source.from);
-                    let remedy = "rename it there; else it is left out, which is to be accepted before the end";
-                    findings.push(Finding::warning("from", message, remedy));
+                if source.into.as_os_str().is_empty() {
+                    hides(config, source, &*opened, cancel, findings);
                 }
                 all.0.resize_with(number, || None);
                 all.0.push(Some(opened));
@@ -85,4 +86,19 @@ pub(super) fn look(config: &Config, asked: Asked, cancel: &Cancel, findings: &mu
         }
     }
     Ok(all)
+}
+
+/// What a source that goes into the destination itself has under names that the destination's root has taken for other things.
+fn hides(config: &Config, source: &SourceConfig, opened: &dyn Source, cancel: &Cancel, findings: &mut Vec<Finding>) {
+    let of_others = config.sources.iter().filter_map(|other| Some((other.into.iter().next()?, other)));
+    let own = [(OsStr::new(HIDDEN), "the migration keeps that name for itself".to_owned())];
+    let others = of_others.map(|(name, other)| (name, format!("that is where {} goes", other.from)));
+    for (name, reason) in own.into_iter().chain(others) {
+        let there = Location { path: name.into(), handle: Box::default() };
+        if opened.attributes(&there, cancel).is_ok() {
+            let message = format!("{} has a `{}`: {reason}", source.from, shown(Path::new(name)));
+            let remedy = "rename it there; else it is left out, which is to be accepted before the end";
+            findings.push(Finding::warning("from", message, remedy));
+        }
+    }
 }

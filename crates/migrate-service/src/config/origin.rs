@@ -1,6 +1,7 @@
 //! A source by a word, and where its files go.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,7 +14,11 @@ use ishigaki_migrate::source::path::PathSource;
 use ishigaki_migrate::source::smb::{self, Credentials, SmbSource};
 use ishigaki_migrate::source::{Cancel, Source};
 
+use crate::shown::shown;
 use crate::{Error, Result};
+
+/// Bytes that a name may have in every directory of a destination.
+const LONGEST_NAME: usize = 255;
 
 /// A source, and the directory of the destination that takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +160,10 @@ impl SourceConfig {
         if into.components().any(|part| !matches!(part, Component::Normal(_))) {
             let reason = format!("`{}` leads out of the destination", into.display());
             return Err(Error::setting("into", reason, "name a directory below the destination, without `..`"));
+        }
+        if let Some(long) = into.iter().find(|name| name.len() > LONGEST_NAME || name.as_bytes().contains(&0)) {
+            let reason = format!("`{}` is no name that a directory can have", shown(Path::new(long)));
+            return Err(Error::setting("into", reason, "choose one of at most 255 bytes, without a NUL"));
         }
         if into.starts_with(HIDDEN) {
             let reason = format!("`{HIDDEN}` is the migration's own directory");

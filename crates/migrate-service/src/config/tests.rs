@@ -107,6 +107,8 @@ fn what_can_not_be_is_told_with_its_line_its_name_and_the_remedy() {
         (sources("into = \"../x\""), vec![":3: `into`", "leads out"]),
         (sources("into = \"/x\""), vec![":3: `into`", "leads out"]),
         (sources("into = \".ishigaki-migrate/x\""), vec![":3: `into`", "own directory"]),
+        (sources(&format!("into = \"{}\"", "n".repeat(256))), vec![":3: `into`", "at most 255 bytes"]),
+        (sources("into = \"x\\u0000y\""), vec![":3: `into`", "`x\\x00y` is no name"]),
         (sources(source), vec![":5: `into`", "directory of its own"]),
         (
             sources(&format!("into = \"x\"\n{source}into = \"x/y\"\n")),

@@ -46,6 +46,11 @@ fn temporary(source: u32, attributes: &Attributes) -> OsString {
 }
 
 impl<D: Destination> Engine<D> {
+    /// Whether the engine keeps a name of that inode for itself.
+    pub fn has_temporary_name(&self, node: NodeId) -> bool {
+        self.links.untold(node).is_some()
+    }
+
     /// How many names clients are told that a file has, of which the destination says that it has `names`: without the one that the engine keeps
     /// for itself, and with those that are still to be listed. Some of them may lie outside of what is migrated, so that when all is listed none
     /// is to come.

@@ -76,8 +76,11 @@ fn bandwidth(text: &str) -> Result<u64, String> {
         return Ok(0);
     }
     match text.parse::<ByteSize>() {
-        Ok(ByteSize(bytes)) => Ok(bytes),
-        Err(_) => Err("write the bytes of a second as 50MiB, or `none`".to_owned()),
+        Ok(ByteSize(bytes)) if bytes > 0 => Ok(bytes),
+        _ => Err(
+            "write the bytes of a second as 50MiB, or `none` for no limit; `ishigaki migrate pause` stops the crawler"
+                .to_owned(),
+        ),
     }
 }
 
