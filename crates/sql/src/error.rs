@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use ishigaki_base::ErrorKind;
 
 use self::kinds::{kind_of, why_not_spilled};
-use self::texts::{mismatched, text_of, text_of_parser, unplanned};
+use self::texts::{mismatched, takes_column_for_table, text_of, text_of_parser, unplanned};
 
 /// The result of SQL work.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -480,6 +480,9 @@ impl From<DataFusionError> for Error {
             DataFusionError::SQL(parser, _) => Self::Syntax { message: text_of_parser(parser) },
             DataFusionError::NotImplemented(text) | DataFusionError::Internal(text) => unplanned(text),
             DataFusionError::Plan(text) if text.contains("Internal error") => unplanned(text),
+            DataFusionError::Plan(text) | DataFusionError::Execution(text) if takes_column_for_table(text) => {
+                unplanned(text)
+            }
             // Columns that are not what the plan said that they would be.
             DataFusionError::ArrowError(inner, _) if mismatched(inner).is_some() => {
                 unplanned(mismatched(inner).unwrap_or_default())

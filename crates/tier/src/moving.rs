@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ishigaki_base::Lsn;
 use ishigaki_device::AlignedBuffer;
@@ -169,34 +170,30 @@ impl Core {
         self.bring_home(slots.iter().filter_map(|&slot| self.set_out(slot)).collect())
     }
 
-    /// Brings all home that is dirty now, whatever thread does it. A volume that can not has the others be brought home all the same.
-    pub(crate) fn clean_all(&self) -> Result<()> {
-        let mut of_volumes: BTreeMap<VolumeId, Vec<SlotId>> = BTreeMap::new();
-        for id in (0..self.slots.len() as u32).map(SlotId) {
-            if let Some((volume, _)) = self.slots[id.0 as usize].lock().owner {
-                of_volumes.entry(volume).or_default().push(id);
-            }
-        }
-        let (mut outcome, mut others) = (Ok(()), Vec::new());
-        // One volume after the other: nothing of one is on its way while another one's slow device is waited for.
-        for slots in of_volumes.into_values() {
-            let mut homeward = Vec::new();
-            for id in slots {
-                match self.set_out(id) {
+    /// Brings all home that a volume has dirty now, whatever thread does it.
+    pub(crate) fn clean_all_of(&self, volume: &volume::Core) -> Result<()> {
+        // A slot may have become another volume's, whose slow device is not waited for.
+        let is_own = |state: &State| state.owner.is_some_and(|(owner, _)| owner == volume.id);
+        let slots = volume.chunks.iter().filter_map(|chunk| chunk.lock().slot);
+        let (mut homeward, mut others) = (Vec::new(), Vec::new());
+        for id in slots {
+            let mut state = self.slots[id.0 as usize].lock();
+            if is_own(&state) {
+                match self.set_out_of(id, &mut state) {
                     Some(one) => homeward.push(one),
                     None => others.push(id),
                 }
             }
-            outcome = outcome.and(self.bring_home(homeward));
         }
+        let mut outcome = self.bring_home(homeward);
         for id in others {
             // What is on its way set out before this, and may have become dirty again since. Nothing of ours is on its way while it is waited for.
             let slot = &self.slots[id.0 as usize];
             let mut state = slot.lock();
-            while state.is_cleaned || state.leaves {
+            while is_own(&state) && (state.is_cleaned || state.leaves) {
                 slot.wait(&mut state);
             }
-            let one = self.set_out_of(id, &mut state);
+            let one = is_own(&state).then(|| self.set_out_of(id, &mut state)).flatten();
             drop(state);
             outcome = outcome.and(one.map_or(Ok(()), |one| self.bring_home(vec![one])));
         }
@@ -250,6 +247,7 @@ impl Core {
             let mut buffer = AlignedBuffer::zeroed(((run.end - run.start) * BLOCK) as usize);
             self.fast.read_at(self.place(one.slot) + run.start * BLOCK, &mut buffer)?;
             one.volume.slow.write_at(u64::from(one.chunk) * self.chunk + run.start * BLOCK, &buffer)?;
+            one.volume.went_home.fetch_add(run.end - run.start, Ordering::Relaxed);
         }
         Ok(())
     }

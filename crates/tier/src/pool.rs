@@ -316,13 +316,17 @@ impl Pool {
         handles
     }
 
-    /// Brings all dirty blocks home that are dirty now. They stay on the fast device, too.
+    /// [Brings home](Volume::clean) what all volumes have, one after the other.
     ///
     /// # Errors
     ///
     /// The first failure; volumes that it does not concern are brought home all the same.
     pub fn clean(&self) -> Result<()> {
-        self.core.clean_all()
+        let mut outcome = Ok(());
+        for volume in self.handles() {
+            outcome = outcome.and(volume.clean());
+        }
+        outcome
     }
 
     /// The number of the time since when nothing that was written is lost but with the power, if there is [`Memory`] for that. When it is another one than

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ishigaki_device::{AlignedBuffer, Device, Promise, SECTOR, check_transfer};
@@ -66,6 +66,8 @@ pub(crate) struct Core {
     stopped: OnceLock<Error>,
     streams: Mutex<Streams>,
     pub(crate) counts: Counts,
+    /// Blocks that were written to the slow device because they were dirty, since the pool was opened.
+    pub(crate) went_home: AtomicU64,
 }
 
 /// Where a chunk is.
@@ -133,6 +135,7 @@ impl Core {
             stopped: OnceLock::new(),
             streams: Mutex::default(),
             counts: Counts::default(),
+            went_home: AtomicU64::new(0),
         }
     }
 
@@ -232,6 +235,20 @@ impl Volume {
             figures.dirty += state.dirty.count() * BLOCK;
         }
         figures
+    }
+
+    /// Brings all dirty blocks home that are dirty now. They stay on the fast device, too.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; it stops the volume.
+    pub fn clean(&self) -> Result<()> {
+        self.pool.clean_all_of(&self.core)
+    }
+
+    /// Bytes that were brought home because they were dirty, since the pool was opened, whatever thread did it.
+    pub fn went_home(&self) -> u64 {
+        self.core.went_home.load(Ordering::Relaxed) * BLOCK
     }
 
     /// What requests have read, since the pool was opened.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,47 @@ pub(crate) fn answered<T: Send + 'static>(
             let reason = format!("its file system has not answered for {:.1} s; see to that", patience.as_secs_f64());
             io::Error::new(io::ErrorKind::TimedOut, reason)
         }
-        RecvTimeoutError::Disconnected => io::Error::other("the thread that asks its file system has panicked"),
+        RecvTimeoutError::Disconnected => panicked(),
     })
+}
+
+/// What has come of something that may take long.
+pub(crate) enum Moving<T> {
+    /// It has ended.
+    Done(T),
+    /// It has not, and stands still. Its thread may tell later.
+    Silent(Receiver<T>),
+}
+
+/// What comes of something that may take long, as long as it goes on: `moved` is how far it is, and changes within `patience`.
+///
+/// # Errors
+///
+/// Where there is no thread, or it has panicked.
+pub(crate) fn answered_while_moving<T: Send + 'static>(
+    patience: Duration,
+    moved: impl Fn() -> u64,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Moving<T>> {
+    let (told, heard) = channel();
+    let work = move || {
+        // It may not be waited for any more.
+        let _ = told.send(work());
+    };
+    Builder::new().name("volume-moving".to_owned()).spawn(work)?;
+    loop {
+        let before = moved();
+        match heard.recv_timeout(patience) {
+            Ok(done) => return Ok(Moving::Done(done)),
+            Err(RecvTimeoutError::Timeout) if moved() != before => {}
+            Err(RecvTimeoutError::Timeout) => return Ok(Moving::Silent(heard)),
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+        }
+    }
+}
+
+fn panicked() -> io::Error {
+    io::Error::other("the thread that asks its file system has panicked")
 }
 
 /// What has come of something that was done with each volume.
@@ -147,6 +186,8 @@ impl Questions {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
@@ -174,6 +215,28 @@ mod tests {
         while ask(Duration::from_mins(1)).len() < 5 {
             assert!(began.elapsed() < Duration::from_mins(1), "they answer, and are still left out");
         }
+    }
+
+    #[test]
+    fn what_goes_on_is_waited_for_and_what_stands_still_is_not() {
+        let (moved, patience) = (Arc::new(AtomicU64::new(0)), Duration::from_millis(200));
+        let (shut, opens) = channel::<()>();
+        let now = || moved.load(Ordering::SeqCst);
+        let counted = moved.clone();
+        let work = move || {
+            while counted.fetch_add(1, Ordering::SeqCst) < 30 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = opens.recv();
+            7
+        };
+        let Moving::Silent(heard) = answered_while_moving(patience, now, work).unwrap() else {
+            panic!("it has not ended")
+        };
+        assert!(now() > 30, "it is waited for as long as it goes on");
+        drop(shut);
+        assert_eq!(heard.recv(), Ok(7));
+        assert!(matches!(answered_while_moving(PATIENCE, || 0, || 8), Ok(Moving::Done(8))));
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What is done with a pool, whether it is served or not; `doors` has those of its volumes where it is.
+//! What is done with a pool, whether it is served or not; `doors` has those of its volumes where it is, `homeward` brings all home.
 
 mod doors;
+mod homeward;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -322,27 +323,10 @@ impl Core {
             }
             Request::Flush {} => {
                 self.look_at_files();
-                let cleaned = self.pool.clean();
-                let left = self.left();
-                if !left.is_empty() {
-                    return Err(Error::NotHome(left.join(", ")));
-                }
-                cleaned?;
+                self.flush()?;
                 Ok(Reply::Done {})
             }
         }
-    }
-
-    /// Volumes that can not be brought home: what they have on the fast device alone stays there.
-    fn left(&self) -> Vec<String> {
-        let away = self.pool.away().into_iter().map(|away| format!("{} (away)", away.name));
-        // Of one that has stopped it is not known what its device has.
-        let volumes = self.pool.handles().into_iter().filter_map(|volume| {
-            volume.failure()?;
-            let dirty = ByteSize(volume.figures().dirty);
-            Some(format!("{} (stopped, {dirty} on the fast device alone)", volume.name()))
-        });
-        volumes.chain(away).collect()
     }
 
     /// Forgets what was kept of a volume that is no more.

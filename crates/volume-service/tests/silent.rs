@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ishigaki_device::{Device, Directory, DirectoryLock, MemoryDirectory, Promise, Result};
+use ishigaki_base::ByteSize;
+use ishigaki_device::{AlignedBuffer, Device, Directory, DirectoryLock, MemoryDirectory, Promise, Result};
+use ishigaki_tier::{Pool, Settings};
 use ishigaki_volume_service::{Config, Devices, Error, Reply, Request, Serving, Status, ask};
 
 const MIB: u64 = 1 << 20;
@@ -241,5 +243,35 @@ fn the_others_are_served_while_a_device_does_not_answer_and_its_volume_is_when_i
     let now = status(&config);
     assert!(now.away.is_empty() && now.volumes.iter().all(|volume| volume.door.is_some()), "{now:?}");
     assert_eq!(now.volumes.len(), 2);
+    serving.stop().unwrap();
+}
+
+#[test]
+fn a_flush_brings_the_others_home_while_a_device_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, gate) = (config(folder.path()), Arc::new(Gate::default()));
+    let devices = devices(&gate);
+    let serving = start(&config, &devices);
+    for name in ["hangs", "well"] {
+        answer(&config, Request::Create { name: name.to_owned(), size: MIB, mode: "write-back".to_owned() }).unwrap();
+    }
+    serving.stop().unwrap();
+    let settings = Settings { chunk: ByteSize(MIB / 4), ..Settings::default() };
+    let pool = Pool::open(devices.map.clone(), devices.fast.clone(), devices.slow.clone(), None, &settings).unwrap();
+    for volume in pool.handles() {
+        volume.write_at(0, &AlignedBuffer::zeroed(8192)).unwrap();
+        volume.sync().unwrap();
+    }
+    drop(pool);
+
+    let serving = start(&config, &devices);
+    gate.shut(true);
+    let error = answer(&config, Request::Flush {}).unwrap_err().to_string();
+    assert!(error.contains("hangs (its device does not answer)") && !error.contains("well"), "{error}");
+    let dirty = || status(&config).volumes.into_iter().map(|volume| volume.dirty_bytes).collect::<Vec<_>>();
+    assert_eq!(dirty(), [8192, 0]);
+    gate.shut(false);
+    assert!(matches!(answer(&config, Request::Flush {}), Ok(Reply::Done {})));
+    assert_eq!(dirty(), [0, 0]);
     serving.stop().unwrap();
 }

@@ -138,6 +138,7 @@ fn a_server_is_replaced_by_commands() {
     site.command("throttle").args(["--parallel", "4"]).succeeds();
     site.command("throttle").args(["--parallel", "3"]).succeeds();
     site.command("throttle").fails_with(2);
+    site.command("throttle").args(["--bandwidth", "0"]).fails_with(2);
     site.command("first").arg("docs/deep").succeeds();
     assert!(
         site.command("first").arg("../old").fails_with(1).stderr.contains("first"),

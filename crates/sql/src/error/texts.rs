@@ -36,6 +36,11 @@ fn no_group(text: &str) -> Option<String> {
 /// The longest part of a planner's own words that is shown.
 const LONGEST_WORDS: usize = 160;
 
+/// Whether `a.b` was read as a part of a column `a`; no type here has such parts.
+pub(super) fn takes_column_for_table(text: &str) -> bool {
+    text.starts_with("Cannot access field at argument") || text.contains("Nested identifiers are not yet supported")
+}
+
 /// What the planner or one of its operators can not do, or thinks a defect of itself, is a part of SQL that is not supported.
 pub(super) fn unplanned(text: &str) -> Error {
     let subquery = ["Exists(", "InSubquery(", "ScalarSubquery(", "OuterReferenceColumn(", "outer_ref("];
@@ -43,6 +48,12 @@ pub(super) fn unplanned(text: &str) -> Error {
         return Error::unsupported(
             "a subquery in this place",
             "write it as a join, or compute it in a subquery of FROM",
+        );
+    }
+    if takes_column_for_table(text) {
+        return Error::unsupported(
+            "a name of two parts whose first one is a table, and a column in a query within that one's",
+            "give that table another alias",
         );
     }
     if let Some((_, function)) = text.split_once("Function '")

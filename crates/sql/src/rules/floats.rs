@@ -12,7 +12,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Case, InList, InSubquery};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, cast, lit,
+    Between, BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr,
+    cast, lit, not,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use ishigaki_scan::exact;
@@ -54,13 +55,9 @@ fn beside_floats(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
                 .and_then(|both| <[Expr; 2]>::try_from(both).ok())
                 .map(|[left, right]| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))))
         }
-        Expr::Between(Between { expr, negated, low, high }) => alike([&**expr, &**low, &**high].into_iter(), schema)
-            .and_then(|all| <[Expr; 3]>::try_from(all).ok())
-            .map(|[expr, low, high]| {
-                Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))
-            }),
+        Expr::Between(between) => bounded(between, schema)?,
         Expr::InList(list) => listed(list, schema),
-        Expr::Case(case) => chosen(case, schema),
+        Expr::Case(case) => chosen(case, schema)?,
         Expr::InSubquery(of) => sought(of, schema)?,
         _ => None,
     };
@@ -146,15 +143,45 @@ fn listed(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<
     }
 }
 
+/// `x BETWEEN 1 AND y` compares.
+fn bounded(Between { expr, negated, low, high }: &Between, schema: &DFSchema) -> Result<Option<Expr>> {
+    if are_apart(expr, &[low, high], schema) {
+        let compared = |operator, bound: &Expr| {
+            beside_floats(binary_expr(expr.as_ref().clone(), operator, bound.clone()), schema).data()
+        };
+        let within = compared(Operator::GtEq, low)?.and(compared(Operator::LtEq, high)?);
+        return Ok(Some(if *negated { not(within) } else { within }));
+    }
+    let all = alike([&**expr, &**low, &**high].into_iter(), schema).and_then(|all| <[Expr; 3]>::try_from(all).ok());
+    Ok(all
+        .map(|[expr, low, high]| Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))))
+}
+
 /// `CASE x WHEN 1 THEN …` compares.
-fn chosen(case: &Case, schema: &DFSchema) -> Option<Expr> {
-    let of = case.expr.as_deref()?;
+fn chosen(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
+    let Some(of) = case.expr.as_deref() else { return Ok(None) };
     let values = case.when_then_expr.iter().map(|(when, _)| when.as_ref());
-    let mut all = alike(std::iter::once(of).chain(values), schema)?.into_iter();
-    let expr = all.next().map(Box::new);
     let thens = case.when_then_expr.iter().map(|(_, then)| then.clone());
+    if !of.is_volatile() && are_apart(of, &values.clone().collect::<Vec<_>>(), schema) {
+        let compared =
+            |value: &Expr| beside_floats(binary_expr(of.clone(), Operator::Eq, value.clone()), schema).data();
+        let whens = values.map(compared).collect::<Result<Vec<_>>>()?;
+        let when_then_expr = whens.into_iter().map(Box::new).zip(thens).collect();
+        return Ok(Some(Expr::Case(Case { expr: None, when_then_expr, else_expr: case.else_expr.clone() })));
+    }
+    let Some(all) = alike(std::iter::once(of).chain(values), schema) else { return Ok(None) };
+    let mut all = all.into_iter();
+    let expr = all.next().map(Box::new);
     let when_then_expr = all.map(Box::new).zip(thens).collect();
-    Some(Expr::Case(Case { expr, when_then_expr, else_expr: case.else_expr.clone() }))
+    Ok(Some(Expr::Case(Case { expr, when_then_expr, else_expr: case.else_expr.clone() })))
+}
+
+/// Whether an exact number is compared with exact and with floating-point ones, with each in its own way.
+fn are_apart(exact: &Expr, others: &[&Expr], schema: &DFSchema) -> bool {
+    let of = |expression: &Expr| exact::type_of(expression, schema).filter(DataType::is_numeric);
+    let is_exact = |expression: &Expr| of(expression).map(|of| !of.is_floating());
+    let others: Vec<_> = others.iter().filter_map(|other| is_exact(other)).collect();
+    is_exact(exact) == Some(true) && others.contains(&true) && others.contains(&false)
 }
 
 /// `x IN (SELECT y …)` compares.

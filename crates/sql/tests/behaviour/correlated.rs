@@ -270,3 +270,15 @@ fn a_membership_in_a_subquery_may_be_of_a_column_further_outside() {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn a_column_of_the_name_of_an_outer_table_is_told_as_such() {
+    let shell = Shell::with("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (k INT PRIMARY KEY, t INT)");
+    let words = ["whose first one is a table", "another alias"];
+    shell.refuses("SELECT id, (SELECT max(k) FROM u WHERE u.t = t.id) FROM t", &words);
+    shell.refuses(
+        "SELECT (SELECT (SELECT max(v.k) FROM u AS v WHERE v.t = z.id) FROM (SELECT t AS z FROM u) AS w) FROM t AS z",
+        &words,
+    );
+    assert_eq!(shell.rows("SELECT id, (SELECT max(k) FROM u WHERE u.t = o.id) FROM t AS o"), [""; 0]);
+}

@@ -289,6 +289,26 @@ fn halves_of_doubles_are_rounded_to_even_and_both_zeros_are_equal_to_nullif() {
 }
 
 #[test]
+fn a_whole_number_is_compared_with_each_number_in_the_way_of_that_one() {
+    let shell = Shell::with("CREATE TABLE t (b BIGINT PRIMARY KEY); INSERT INTO t VALUES (9007199254740993), (3)");
+    for (query, expected) in [
+        ("SELECT b BETWEEN 9007199254740994 AND 1e17::DOUBLE PRECISION FROM t WHERE b > 3", "false"),
+        ("SELECT b NOT BETWEEN 9007199254740994 AND 1e17::DOUBLE PRECISION FROM t WHERE b > 3", "true"),
+        ("SELECT b BETWEEN 1::REAL AND 9007199254740992 FROM t WHERE b > 3", "false"),
+        ("SELECT b BETWEEN SYMMETRIC 1e17::DOUBLE PRECISION AND 9007199254740994 FROM t WHERE b > 3", "false"),
+        ("SELECT b BETWEEN NULL AND 1e17::DOUBLE PRECISION FROM t WHERE b > 3", "NULL"),
+        (
+            "SELECT CASE b WHEN 9007199254740992 THEN 'a' WHEN 0.5::DOUBLE PRECISION THEN 'b' ELSE 'c' END FROM t WHERE b > 3",
+            "c",
+        ),
+        ("SELECT CASE b WHEN 9007199254740992::DOUBLE PRECISION THEN 'a' WHEN 1 THEN 'b' END FROM t WHERE b > 3", "a"),
+        ("SELECT CASE b WHEN NULL THEN 'n' WHEN 3.0::REAL THEN 'a' WHEN 4 THEN 'b' END FROM t WHERE b = 3", "a"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
 fn variances_are_exact_for_whole_numbers_and_nan_for_what_is_not_finite() {
     let shell = Shell::with(
         "CREATE TABLE t (k INT PRIMARY KEY, a BIGINT, d DECIMAL(12, 2), f DOUBLE);
