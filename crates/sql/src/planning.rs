@@ -28,6 +28,7 @@ use crate::unnest::same;
 
 mod gates;
 mod keys;
+mod limits;
 mod lists;
 mod merging;
 mod named;
@@ -116,8 +117,12 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 /// DataFusion's rules for physical plans, under watch, and those of ours that come before.
 pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let watched = |rule| Arc::new(Watched(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] =
-        [Arc::new(merging::MergeSortedRows), Arc::new(skipping::SkipInOrder), Arc::new(veil::DrawVeils)];
+    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] = [
+        Arc::new(merging::MergeSortedRows),
+        Arc::new(skipping::SkipInOrder),
+        Arc::new(limits::LimitsApart),
+        Arc::new(veil::DrawVeils),
+    ];
     ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
 }
 

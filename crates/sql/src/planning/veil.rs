@@ -8,7 +8,10 @@
 //! rows. Where only the first rows are wanted, however, all these sorts share how far a row may be from the first ones, by the keys that are left: one query's rows drive out
 //! those of another that come first by the dropped one.
 //!
-//! So a [`Veil`] hides what is known of the rows below.
+//! What an aggregate gives in a window whose beginning moves is taken to go up or down with the order of the rows. A count does not, where rows lie at unlike distances, and NULLs,
+//! which come where nothing is in the window, may come first or last.
+//!
+//! So a [`Veil`] hides what is known of the rows below. Of windows it hides what they add alone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +20,16 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, Result, Statistics, internal_datafusion_err};
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::SetMonotonicity;
+use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, WindowExpr};
 use datafusion::physical_expr::{AcrossPartitions, EquivalenceProperties};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
@@ -64,12 +71,16 @@ impl PhysicalOptimizerRule for DrawVeils {
 
 /// Which of the operators below one show what they must not.
 fn bare(node: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
+    if node.is::<Veil>() {
+        return vec![false];
+    }
     let filled = join_type(node).map_or([false; 2], gives_nulls_for);
     let sorts = node.downcast_ref::<SortExec>().is_some();
     let has_constants =
         |child: &Arc<dyn ExecutionPlan>| !child.properties().equivalence_properties().constants().is_empty();
     let is_bare = |(at, child): (usize, &Arc<dyn ExecutionPlan>)| {
         leaves_groups_out(child)
+            || has_moving_aggregates(child)
             || filled.get(at).is_some_and(|filled| *filled) && has_constants(child)
             || sorts && has_constants_apart(child)
     };
@@ -85,6 +96,21 @@ fn has_constants_apart(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Whether an operator computes grouping sets of the rows below.
 fn leaves_groups_out(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<AggregateExec>().is_some_and(|aggregate| aggregate.group_expr().has_grouping_set())
+}
+
+/// Whether an operator computes aggregates in windows whose beginning moves, of which DataFusion thinks that they have an order.
+fn has_moving_aggregates(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_moving = |window: &Arc<dyn WindowExpr>| {
+        let moving = window.as_any().downcast_ref::<SlidingAggregateWindowExpr>();
+        moving.is_some_and(|it| it.get_aggregate_expr().set_monotonicity() != SetMonotonicity::NotMonotonic)
+    };
+    windows(plan).is_some_and(|windows| windows.iter().any(is_moving))
+}
+
+/// The windows that an operator computes, if that is what it does.
+pub(super) fn windows(plan: &Arc<dyn ExecutionPlan>) -> Option<&[Arc<dyn WindowExpr>]> {
+    let all = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+    all.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr))
 }
 
 fn join_type(plan: &Arc<dyn ExecutionPlan>) -> Option<JoinType> {
@@ -108,9 +134,18 @@ pub(super) struct Veil {
 
 impl Veil {
     pub(super) fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let nothing_known = EquivalenceProperties::new(input.schema());
-        let properties = PlanProperties::clone(input.properties()).with_eq_properties(nothing_known);
+        let known = Self::known(&input).unwrap_or_else(|_| EquivalenceProperties::new(input.schema()));
+        let properties = PlanProperties::clone(input.properties()).with_eq_properties(known);
         Arc::new(Self { input, properties: Arc::new(properties) })
+    }
+
+    /// What may be known of the rows: of those of windows, what was known before these were computed.
+    fn known(input: &Arc<dyn ExecutionPlan>) -> Result<EquivalenceProperties> {
+        let nothing = EquivalenceProperties::new(input.schema());
+        match input.children().as_slice() {
+            [below] if windows(input).is_some() => nothing.extend(below.equivalence_properties().clone()),
+            _ => Ok(nothing),
+        }
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "other operators over one input may refuse another")]

@@ -24,6 +24,9 @@ impl ExprPlanner for Arithmetic {
             Some(operator) => untyped::operands(operator, left, right, schema),
             None => (left, right),
         };
+        if matches!(op, BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight) {
+            (left, right) = of_int(left, right, schema);
+        }
         if op == BinaryOperator::Minus
             && let Some(difference) = of_times(&left, &right, schema)
         {
@@ -75,6 +78,16 @@ impl ExprPlanner for Arithmetic {
         };
         Ok(found.map_or_else(|| PlannerResult::Original(args), PlannerResult::Planned))
     }
+}
+
+/// A number that is shifted, and by how many bits. What is shifted has the type of the result.
+fn of_int(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let is_int =
+        |expression: &Expr| matches!(exact::type_of(expression, schema), Some(DataType::Int16 | DataType::Int32));
+    if !is_int(&left) {
+        return (left, right);
+    }
+    (cast(left, DataType::Int32), cast(right, DataType::Int32))
 }
 
 /// An interval multiplied or divided by a number.

@@ -114,7 +114,7 @@ impl Visitor for Check {
         match expression {
             Expr::Function(function) => calls::check(function),
             Expr::AnyOp { .. } | Expr::AllOp { .. } => refuse(
-                "a comparison with ANY, SOME or ALL of an array that is not written out",
+                "a comparison with ANY, SOME or ALL of an array that is not written out element by element, or by LIKE",
                 "compare with a subquery, or write [NOT] EXISTS (SELECT … WHERE …)",
             ),
             Expr::Tuple(_) if !self.assigned.contains(&std::ptr::from_ref(expression)) => refuse(

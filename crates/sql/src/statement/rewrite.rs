@@ -117,13 +117,14 @@ impl VisitorMut for Rewrite {
     fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         // As it is written, before its parts are spelled in another way.
         known_types::name(expression);
+        literals::least(expression);
         tables::column_of_existence(expression);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         powers::take_signs(expression);
-        keep_exponent(expression);
+        keep_digits(expression);
         read_bytes(expression);
         plain::escape(expression);
         plain::unknown(expression);
@@ -180,12 +181,12 @@ pub(crate) fn called(function: Ident, arguments: impl IntoIterator<Item = Expr>)
     })
 }
 
-/// Numbers are exact decimals here, as in `PostgreSQL`, those with an exponent, too. Those that lie beyond every decimal (`1e308`) are
-/// made doubles.
-fn keep_exponent(expression: &mut Expr) {
+/// Numbers are exact decimals here, as in `PostgreSQL`, those with an exponent, too, and whole ones beyond BIGINT, of which DataFusion takes some for unsigned. Those that
+/// lie beyond every decimal (`1e308`) are made doubles.
+fn keep_digits(expression: &mut Expr) {
     if let Expr::Value(value) = expression
         && let Value::Number(digits, _) = &value.value
-        && digits.contains(['e', 'E'])
+        && (digits.contains(['e', 'E']) || digits.parse::<u64>().is_ok_and(|number| i64::try_from(number).is_err()))
     {
         let (digits, data_type) = match exact::written(digits) {
             Some((digits, all, behind)) => {
@@ -217,10 +218,14 @@ mod tests {
     use crate::statement::rewritten;
 
     #[test]
-    fn a_number_with_an_exponent_becomes_a_decimal_or_a_double() {
+    fn a_number_with_an_exponent_or_beyond_bigint_becomes_a_decimal_or_a_double() {
         assert_eq!(
             rewritten("SELECT 1e300, 1.5, 1.5e3, 25E-3"),
             "SELECT CAST('1e300' AS DOUBLE), 1.5, CAST('1500' AS DECIMAL(4,0)), CAST('0.025' AS DECIMAL(3,3))"
+        );
+        assert_eq!(
+            rewritten("SELECT a + 9223372036854775807, 9223372036854775808 - a, -9223372036854775808 + a"),
+            "SELECT a + 9223372036854775807, CAST('9223372036854775808' AS DECIMAL(19,0)) - a, -9223372036854775808 + a"
         );
     }
 

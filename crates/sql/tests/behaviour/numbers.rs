@@ -361,3 +361,47 @@ fn a_number_that_is_too_small_for_its_column_is_an_error_as_one_that_is_too_larg
     shell.run("UPDATE f SET r = -0.0, d = '0e-999'");
     assert_eq!(shell.rows("SELECT r, d FROM f"), ["0.0|0.0"]);
 }
+
+#[test]
+fn whole_numbers_beyond_bigint_are_decimals_wherever_they_stand() {
+    let shell = Shell::with(
+        "CREATE TABLE t (b BIGINT, d DECIMAL(20, 0)); INSERT INTO t VALUES (-9223372036854775808, 18446744073709551615)",
+    );
+    for (query, expected) in [
+        ("SELECT 12345678901234567890 * 12345678901234567", "152415787532388356514250977776253630"),
+        (
+            "SELECT 18446744073709551615 + 1, 9223372036854775808 - 1, -9223372036854775808 + 1",
+            "18446744073709551616|9223372036854775807|-9223372036854775807",
+        ),
+        (
+            "SELECT coalesce(NULL, 10000000000000000000, -1), greatest(b, 10000000000000000000) FROM t",
+            "10000000000000000000|10000000000000000000",
+        ),
+        ("SELECT CASE WHEN b > 0 THEN 1 ELSE 10000000000000000000 END + 0.5 FROM t", "10000000000000000000.5"),
+        (
+            "SELECT mod(10000000000000000001, 10), round(10000000000000000000), abs(-10000000000000000000)",
+            "1|10000000000000000000|10000000000000000000",
+        ),
+        (
+            "SELECT count(*) FROM t WHERE d = 18446744073709551615 AND d > 9223372036854775808 AND b = -9223372036854775808 AND b < 10000000000000000000",
+            "1",
+        ),
+        ("SELECT sum(x) FROM (VALUES (1), (10000000000000000000)) AS v (x)", "10000000000000000001"),
+        ("SELECT 1 UNION SELECT 10000000000000000000 ORDER BY 1 LIMIT 1", "1"),
+        (
+            "SELECT pg_typeof(-9223372036854775808), pg_typeof(9223372036854775808), -9223372036854775808",
+            "bigint|numeric|-9223372036854775808",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn what_is_shifted_keeps_its_type() {
+    let shell = Shell::with("CREATE TABLE t (s SMALLINT, i INT, b BIGINT); INSERT INTO t VALUES (3, -1, 1)");
+    assert_eq!(
+        shell.rows("SELECT s << 4, i << 1, i << 31, i >> 1, i << 33, b << 33, pg_typeof(i << 1) FROM t"),
+        ["48|-2|-2147483648|-1|-2|8589934592|integer"]
+    );
+}

@@ -160,3 +160,46 @@ fn an_offset_of_a_range_is_not_rounded_to_the_type_of_the_order() {
         shell.refuses(&sql, &["as an offset", "a RANGE frame over"]);
     }
 }
+
+#[test]
+fn a_limit_and_an_order_above_windows_stay_whatever_order_the_windows_take() {
+    let shell = Shell::with(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, c INT);
+         INSERT INTO t VALUES (1, 5, 0), (2, 5, NULL), (3, 5, 0), (10, 5, NULL), (11, NULL, 0)",
+    );
+    let counts = "count(*) OVER (ORDER BY id DESC RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING)";
+    for (query, expected) in [
+        (format!("SELECT {counts}, id FROM t ORDER BY 1, 2"), "0|1, 0|10, 1|2, 1|11, 2|3"),
+        (format!("SELECT {counts}, id FROM t WHERE a IS DISTINCT FROM c ORDER BY 1, 2 LIMIT 3"), "0|1, 0|10, 1|2"),
+        (format!("SELECT true, {counts}, id FROM t ORDER BY 1 DESC, 2 DESC, 3 LIMIT 2"), "true|2|3, true|1|2"),
+        (format!("SELECT {counts}, id FROM t ORDER BY 2 LIMIT 2 OFFSET 1"), "1|2, 2|3"),
+        (
+            "SELECT sum(a) OVER (ORDER BY id RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING), id FROM t
+             WHERE a IS DISTINCT FROM c ORDER BY 2 LIMIT 2"
+                .to_owned(),
+            "10|1, 5|2",
+        ),
+        (
+            "SELECT max(a) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), id FROM t ORDER BY 1 DESC, 2"
+                .to_owned(),
+            "NULL|11, 5|1, 5|2, 5|3, 5|10",
+        ),
+        (
+            "SELECT count(c) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), id FROM t ORDER BY 1, 2".to_owned(),
+            "1|1, 1|2, 1|3, 1|10, 1|11",
+        ),
+        (
+            "SELECT count(*) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW), id FROM t ORDER BY 1 DESC, 2 LIMIT 4"
+                .to_owned(),
+            "2|2, 2|3, 2|11, 1|1",
+        ),
+        (
+            "SELECT n, id FROM (SELECT id, min(a) OVER (ORDER BY id DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM t
+             WHERE a IS DISTINCT FROM c LIMIT 5) AS x ORDER BY n NULLS FIRST, id LIMIT 2"
+                .to_owned(),
+            "NULL|11, 5|1",
+        ),
+    ] {
+        assert_eq!(shell.rows(&query).join(", "), expected, "{query}");
+    }
+}

@@ -15,6 +15,17 @@ use crate::statement::{function_name, has_no_type};
 /// Functions whose result has the type of their arguments.
 const SAME: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
 
+/// The least BIGINT, whose digits without the sign are none.
+pub(super) fn least(expression: &mut Expr) {
+    let least = i64::MIN.unsigned_abs();
+    if let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = expression
+        && let Expr::Value(value) = expr.as_ref()
+        && matches!(&value.value, Value::Number(digits, _) if digits.parse() == Ok(least))
+    {
+        *expression = Expr::Value(Value::Number(i64::MIN.to_string(), false).with_span(value.span));
+    }
+}
+
 /// What is selected.
 pub(super) fn selected(select: &mut Select) {
     for item in &mut select.projection {

@@ -6,6 +6,7 @@
 //! ```text
 //! x < ANY (q)   CASE WHEN EXISTS (SELECT 1 FROM (q) AS v(c) WHERE x < c) THEN true
 //!                    WHEN EXISTS (SELECT 1 FROM (q) AS v(c) WHERE (x < c) IS NULL) THEN NULL ELSE false END
+//! x < ANY (ARRAY[a, b])   x < a OR x < b
 //! x < ALL (q)   NOT (CASE … NOT (x < c) …)
 //! ```
 
@@ -51,6 +52,9 @@ pub(super) fn to_existence(expression: &mut Expr) {
 }
 
 fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Option<Expr> {
+    if let Expr::Array(array) = right {
+        return one_by_one(left, op, &array.elem, all);
+    }
     let Expr::Subquery(subquery) = right else { return None };
     let left = rows::row(left).unwrap_or(std::slice::from_ref(left));
     if !all {
@@ -67,6 +71,18 @@ fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Option
         _ => return None,
     };
     exists(left, &opposite, subquery, true)
+}
+
+/// `x < ANY (ARRAY[a, b])` is `x < a OR x < b`.
+fn one_by_one(left: &Expr, op: &BinaryOperator, elements: &[Expr], all: bool) -> Option<Expr> {
+    if !is_comparison(op) {
+        return None;
+    }
+    let operand = |operand: &Expr| Box::new(Expr::Nested(Box::new(operand.clone())));
+    let compared =
+        elements.iter().map(|right| Expr::BinaryOp { left: operand(left), op: op.clone(), right: operand(right) });
+    let joined = if all { BinaryOperator::And } else { BinaryOperator::Or };
+    compared.reduce(|one, other| Expr::BinaryOp { left: Box::new(one), op: joined.clone(), right: Box::new(other) })
 }
 
 /// Whether there is a row that a comparison is true for, with the NULL of SQL.
@@ -99,6 +115,11 @@ fn exists(left: &[Expr], op: &BinaryOperator, subquery: &Query, negated: bool) -
     } else {
         case
     })
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
 /// `SELECT 1 FROM (…) AS v (names)`, to be filled in.
