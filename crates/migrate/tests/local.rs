@@ -364,6 +364,30 @@ fn a_directory_whose_disk_comes_later_is_found_without_a_restart() {
     assert_eq!(fs::read(new.join("letters/first")).unwrap(), b"Dear reader");
 }
 
+#[test]
+fn what_both_file_systems_bring_along_is_one_directory() {
+    let [old, new, also] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let lost = |root: &Path| root.join("lost+found");
+    for root in [&old, &new, &also] {
+        fs::create_dir(lost(root.path())).unwrap();
+    }
+    fs::write(lost(old.path()).join("#12"), "found").unwrap();
+    fs::set_permissions(lost(old.path()), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(lost(also.path()).join("#34"), "found here").unwrap();
+    for (to, problems) in [(new.path(), 0), (also.path(), 1)] {
+        for _ in 0..2 {
+            let origin = Origin { source: Arc::new(PathSource::open(old.path()).unwrap()), at: PathBuf::new() };
+            let engine =
+                Engine::open(Local::open(to).unwrap(), vec![origin], Settings::default(), &Cancel::new()).unwrap();
+            engine.crawl(&Crawl::default(), &Cancel::new()).unwrap();
+            assert_eq!(engine.problems().len(), problems, "{:?}", engine.problems());
+        }
+    }
+    assert_eq!(fs::read(lost(new.path()).join("#12")).unwrap(), b"found");
+    assert_eq!(fs::metadata(lost(new.path())).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(lost(also.path()).join("#34")).unwrap(), b"found here");
+}
+
 /// Made in many directories, for [`files_that_come_faster_than_they_are_made_durable_do_not_take_all_descriptors`].
 const FILES: usize = 24_000;
 

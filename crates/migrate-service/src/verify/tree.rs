@@ -178,7 +178,7 @@ impl Comparison<'_> {
                 self.tell(Difference::new(&path, Kind::Hidden, kind_of(&entry), ""));
             } else if let Some(counterpart) = counterpart {
                 self.entry(folder, &path, entry, counterpart, work)?;
-            } else if !self.is_own(&path) {
+            } else {
                 self.tell(Difference::new(&path, Kind::OnlyAtSource, kind_of(&entry), ""));
             }
         }
@@ -193,9 +193,6 @@ impl Comparison<'_> {
 
     /// A name that both sides have.
     fn entry(&self, folder: &Folder, path: &Path, old: Entry, new: Entry, work: &Work) -> Result<()> {
-        if self.is_own(path) {
-            return Ok(());
-        }
         let source = folder.source;
         let old = match self.see(&*self.old[source], &folder.old, old) {
             Ok(old) => old,

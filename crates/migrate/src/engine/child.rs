@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::hidden::LOST_AND_FOUND;
 use super::listing::Listing;
 use super::{Doing, Engine, Error, HIDDEN, Problem, Result};
 use crate::access_list::mapped;
@@ -93,6 +94,15 @@ impl<D: Destination> Engine<D> {
         attributes: &Attributes,
     ) -> Result<()> {
         let existing = listing.existing.remove(name);
+        let own = self.own_of_name(listing.directory, name)?;
+        if let Some(own) = &own
+            && !self.takes(own, attributes)?
+        {
+            let message = "the destination has a lost+found of its own with files in it; it is left out".to_owned();
+            let problem = Problem { path: location.path, message, conflict: false, left_out: true };
+            self.problem(listing.record.source, problem);
+            return Ok(());
+        }
         let source = listing.record.source;
         let extras = self.origins.get(source as usize).is_some_and(|origin| origin.source.capabilities().extras);
         let record = Record {
@@ -192,6 +202,10 @@ impl<D: Destination> Engine<D> {
                 self.discard(directory, &existing)?;
             }
         }
+        if let (None, Some(own)) = (&stub, self.own_of_name(directory, name)?) {
+            self.store(&own, record)?;
+            stub = Some(own);
+        }
         let is_left = stub.is_some();
         let stub = if let Some(stub) = stub {
             stub
@@ -214,6 +228,22 @@ impl<D: Destination> Engine<D> {
             false => put(),
         };
         done.map(|()| stub)
+    }
+
+    /// What the destination has under a name from its beginning on.
+    fn own_of_name(&self, directory: &D::Object, name: &OsString) -> Result<Option<D::Object>> {
+        if name == LOST_AND_FOUND { self.lost_and_found(directory) } else { Ok(None) }
+    }
+
+    /// Whether what the destination has of its own can become a directory of the source.
+    fn takes(&self, own: &D::Object, attributes: &Attributes) -> Result<bool> {
+        if attributes.file_type != FileType::Directory {
+            return Ok(false);
+        }
+        match self.destination.names(own) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+            names => Ok(names.doing("looking at lost+found")?.is_empty()),
+        }
     }
 
     /// What a listing tells: owner, mode and times.

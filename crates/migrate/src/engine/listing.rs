@@ -243,9 +243,21 @@ impl<D: Destination> Engine<D> {
     fn existing(&self, directory: &D::Object, node: NodeId) -> Result<HashMap<OsString, Name>> {
         let names = self.destination.names(directory).doing("reading a directory")?;
         let root = node == self.destination.id(&self.destination.root());
-        let own =
-            |name: &Name| root && (name.name == HIDDEN || name.name == LOST_AND_FOUND || self.is_origin(&name.name));
+        let found = self.lost_and_found(directory)?.map(|_| OsStr::new(LOST_AND_FOUND));
+        let own = |name: &Name| {
+            root && (name.name == HIDDEN || self.is_origin(&name.name)) || Some(name.name.as_os_str()) == found
+        };
         Ok(names.into_iter().filter(|name| !own(name)).map(|name| (name.name.clone(), name)).collect())
+    }
+
+    /// The directory that a file system brings along, of the destination's root, unless it came from a source.
+    pub(super) fn lost_and_found(&self, directory: &D::Object) -> Result<Option<D::Object>> {
+        const DOING: &str = "looking at lost+found";
+        if self.destination.id(directory) != self.destination.id(&self.destination.root()) {
+            return Ok(None);
+        }
+        let found = self.destination.lookup(directory, OsStr::new(LOST_AND_FOUND)).doing(DOING)?;
+        found.map_or(Ok(None), |found| Ok((!self.has_record(&found)?).then_some(found)))
     }
 
     /// Whether a source goes into the directory of that name, or below it.
