@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -108,6 +109,16 @@ impl BlockDevice {
     pub fn new(device: Arc<dyn Device>, at: &Path) -> Result<Self> {
         check_root()?;
         Self::attach(DiskFs::of_device(device), at, None)
+    }
+
+    /// Has what block devices take of the process made now. To be called before the process opens files whose `close` may have to wait, as those on file systems
+    /// of a server: it may be kept waiting by them otherwise when it attaches its first device.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where there is no thread for it. The first device tries again.
+    pub fn prepare() -> io::Result<()> {
+        loop_device::prepare()
     }
 
     /// Takes away the block device that a process that died has left with that folder, also where another program has unmounted the folder. Whether there was one.

@@ -18,6 +18,8 @@ mod apart;
 mod dead;
 mod ioctl;
 
+pub(crate) use apart::prepare;
+
 pub(crate) use dead::detach_dead;
 
 /// Others may take a free device before we do.
@@ -37,7 +39,8 @@ pub(crate) struct LoopDevice {
 impl LoopDevice {
     /// Attaches that file to a free device whose blocks have that many bytes.
     pub(crate) fn attach(file: &Path, block_size: usize) -> Result<Self> {
-        let outcome = apart(|| Ok(Self::attach_here(file, block_size)));
+        let of = file.to_owned();
+        let outcome = apart(move || Ok(Self::attach_here(&of, block_size)));
         outcome.map_err(|cause| Error::Loop { path: file.to_owned(), step: "starting a thread", cause })?
     }
 
@@ -83,8 +86,8 @@ impl LoopDevice {
         if !self.is_attached() {
             return false;
         }
-        let alone =
-            apart(|| OpenOptions::new().read(true).custom_flags(flags(OFlags::EXCL)).open(&self.path).map(drop));
+        let path = self.path.clone();
+        let alone = apart(|| OpenOptions::new().read(true).custom_flags(flags(OFlags::EXCL)).open(path).map(drop));
         alone.is_err_and(|error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error()))
     }
 
@@ -93,7 +96,8 @@ impl LoopDevice {
         if !self.is_attached() {
             return Ok(());
         }
-        let synced = apart(|| open(&self.path)?.sync_all());
+        let path = self.path.clone();
+        let synced = apart(move || open(&path)?.sync_all());
         synced.map_err(|cause| Error::NotSynced { path: self.path.clone(), cause })
     }
 
@@ -106,7 +110,8 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        detach(&self.path, || self.is_attached());
+        let (path, attached) = (self.path.clone(), self.attached.clone());
+        detach(&self.path, move || attachment(&path) == attached);
     }
 }
 
@@ -127,10 +132,11 @@ fn flags(flags: OFlags) -> i32 {
 }
 
 /// Detaches a device if it is the one that is meant.
-fn detach(path: &Path, is_meant: impl FnOnce() -> bool + Send) {
-    // While it is open it stays what it is, whoever detaches it.
-    let detached = apart(|| {
-        let device = open(path)?;
+fn detach(path: &Path, is_meant: impl FnOnce() -> bool + Send + 'static) {
+    let of = path.to_owned();
+    // While it is open it stays what it is, whatever program detaches it.
+    let detached = apart(move || {
+        let device = open(&of)?;
         let is_meant = is_meant();
         if is_meant {
             ioctl::clear(device.as_fd())?;

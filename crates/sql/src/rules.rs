@@ -2,6 +2,7 @@
 //!
 //! - [`Arithmetic`] has operators planned as exact ones; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 //! - [`LateBranches`] has a CASE compute what it needs alone.
+//! - [`OuterTypes`] has subqueries take columns of the queries around them as these have them.
 //! - [`OneRow`] has a scalar subquery fail on its second row.
 //! - [`Recursion`] refuses recursive terms of other types than the first.
 //! - [`WrittenGroups`] has rows grouped by what a statement says, [`SetsOfColumns`] grouping sets be of columns.
@@ -25,6 +26,7 @@ mod intervals;
 mod moments;
 mod one_row;
 mod orders;
+mod outer;
 mod recursion;
 mod sets;
 mod truths;
@@ -48,6 +50,7 @@ pub(crate) use intervals::Intervals;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 pub(crate) use orders::OrdersOfAggregates;
+pub(crate) use outer::OuterTypes;
 pub(crate) use recursion::Recursion;
 pub(crate) use sets::SetsOfColumns;
 pub(crate) use truths::TruthsAsLetters;

@@ -167,19 +167,33 @@ impl Core {
     /// Brings the dirty blocks of slots home, but for those that another thread is bringing home. They stay where they are, too. The first failure is told, and stops the
     /// volume that it is for.
     pub(crate) fn clean(&self, slots: &[SlotId]) -> Result<()> {
-        self.bring_home(slots.iter().filter_map(|&slot| self.set_out(slot)).collect())
+        let mut of_volumes: BTreeMap<VolumeId, Vec<SlotId>> = BTreeMap::new();
+        for &id in slots {
+            if let Some((volume, _)) = self.slots[id.0 as usize].lock().owner {
+                of_volumes.entry(volume).or_default().push(id);
+            }
+        }
+        let mut outcome = Ok(());
+        // One volume after the other: nothing of one is on its way while another one's slow device is waited for.
+        for (volume, slots) in of_volumes {
+            let set_out = |id: SlotId| {
+                let mut state = self.slots[id.0 as usize].lock();
+                state.belongs_to(volume).then(|| self.set_out(id, &mut state)).flatten()
+            };
+            outcome = outcome.and(self.bring_home(slots.into_iter().filter_map(set_out).collect()));
+        }
+        outcome
     }
 
     /// Brings all home that a volume has dirty now, whatever thread does it.
     pub(crate) fn clean_all_of(&self, volume: &volume::Core) -> Result<()> {
         // A slot may have become another volume's, whose slow device is not waited for.
-        let is_own = |state: &State| state.owner.is_some_and(|(owner, _)| owner == volume.id);
         let slots = volume.chunks.iter().filter_map(|chunk| chunk.lock().slot);
         let (mut homeward, mut others) = (Vec::new(), Vec::new());
         for id in slots {
             let mut state = self.slots[id.0 as usize].lock();
-            if is_own(&state) {
-                match self.set_out_of(id, &mut state) {
+            if state.belongs_to(volume.id) {
+                match self.set_out(id, &mut state) {
                     Some(one) => homeward.push(one),
                     None => others.push(id),
                 }
@@ -190,10 +204,10 @@ impl Core {
             // What is on its way set out before this, and may have become dirty again since. Nothing of ours is on its way while it is waited for.
             let slot = &self.slots[id.0 as usize];
             let mut state = slot.lock();
-            while is_own(&state) && (state.is_cleaned || state.leaves) {
+            while state.belongs_to(volume.id) && (state.is_cleaned || state.leaves) {
                 slot.wait(&mut state);
             }
-            let one = is_own(&state).then(|| self.set_out_of(id, &mut state)).flatten();
+            let one = state.belongs_to(volume.id).then(|| self.set_out(id, &mut state)).flatten();
             drop(state);
             outcome = outcome.and(one.map_or(Ok(()), |one| self.bring_home(vec![one])));
         }
@@ -225,11 +239,7 @@ impl Core {
     }
 
     /// What of a slot is to go home, if anything.
-    fn set_out(&self, slot: SlotId) -> Option<Homeward> {
-        self.set_out_of(slot, &mut self.slots[slot.0 as usize].lock())
-    }
-
-    fn set_out_of(&self, slot: SlotId, state: &mut State) -> Option<Homeward> {
+    fn set_out(&self, slot: SlotId, state: &mut State) -> Option<Homeward> {
         let (id, chunk) = state.owner?;
         let volume = self.volume(id)?;
         if state.leaves || state.is_cleaned || state.dirty.is_empty() || volume.check().is_err() {

@@ -136,6 +136,11 @@ impl State {
         }
     }
 
+    /// Whether it is that of a chunk of that volume.
+    pub(crate) fn belongs_to(&self, volume: VolumeId) -> bool {
+        self.owner.is_some_and(|(owner, _)| owner == volume)
+    }
+
     /// These blocks are here, and nowhere else.
     pub(crate) fn written(&mut self, range: Range<u64>) {
         for blocks in [&mut self.valid, &mut self.rewritten, &mut self.since] {

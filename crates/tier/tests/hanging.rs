@@ -199,6 +199,41 @@ fn requests_of_another_volume_go_on_while_a_slow_device_does_not_answer() {
     pool.clean().expect("all is home");
 }
 
+#[test]
+fn discards_of_another_volume_go_on_while_a_slow_device_does_not_answer() {
+    let (pool, _, gate) = pool(16);
+    let hangs = pool.create("hangs", 64 * MIB, Mode::WriteBack).expect("makes");
+    let goes = pool.create("goes", 64 * MIB, Mode::WriteBack).expect("makes");
+    gate.shut(true);
+    // What goes home together is of both.
+    for chunk in 0..7 {
+        hangs.write_at(chunk * MIB, &block(1)).expect("writes");
+        goes.write_at(chunk * MIB, &block(2)).expect("writes");
+    }
+    let (told, done) = channel();
+    let (works, waits) = (goes.clone(), gate.clone());
+    let work = thread::spawn(move || {
+        // The thread that keeps slots free is asked for some, until it brings some of `hangs` home.
+        let mut chunks = 7;
+        while !waits.has_waited.load(Ordering::SeqCst) && chunks < 40 {
+            works.write_at(chunks * MIB, &block(2)).expect("writes");
+            chunks += 1;
+        }
+        for chunk in 0..chunks {
+            works.zero(chunk * MIB, MIB).expect("discards");
+            works.write_at(chunk * MIB + 4096, &block(3)).expect("writes");
+        }
+        works.sync().expect("syncs");
+        told.send(()).expect("is heard");
+    });
+    let ended = done.recv_timeout(Duration::from_secs(10)).is_ok();
+    gate.shut(false);
+    work.join().expect("ends");
+    assert!(ended, "it waits for another volume's device");
+    pool.clean().expect("all is home");
+    assert_eq!([first(&goes), first(&hangs)], [0, 1]);
+}
+
 /// A pool of these volumes, each with a first block of its own number, which was closed; and how it is opened.
 struct Closed {
     map: MemoryDirectory,

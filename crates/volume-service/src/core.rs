@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_base::ByteSize;
 use ishigaki_device::{Device, Directory, DirectoryLock, FileDevice, FileDirectory, Place};
+use ishigaki_emulate::BlockDevice;
 use ishigaki_tier::{BLOCK, Memory, Mode, Pool, Volume};
 
 use crate::agents;
@@ -150,6 +151,10 @@ impl Core {
     }
 
     fn open(config: &Config, is_served: bool) -> Result<Self> {
+        // Before there is a file on the slow device, which may not answer.
+        if is_served && let Err(error) = BlockDevice::prepare() {
+            tracing::warn!(%error, "block devices will be attached by threads that may wait for slow devices");
+        }
         let map = Arc::new(FileDirectory::open(&config.map)?);
         let locked = map.lock()?;
         let place = config.slow.clone();

@@ -49,10 +49,11 @@ pub(crate) fn detach_dead(at: &Path, is_mounted: bool) -> usize {
     let mut found = 0;
     for entry in devices.flatten() {
         let path = Path::new("/dev").join(entry.file_name());
-        let is_dead = || {
+        let (of, file, unmounted) = (path.clone(), file.clone(), unmounted.clone());
+        let is_dead = move || {
             let told = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
             let told = Path::new(told.trim_end());
-            if told == unmounted { is_named(&path, &file) && is_silent(&path) } else { is_mounted && told == file }
+            if told == unmounted { is_named(&of, &file) && is_silent(&of) } else { is_mounted && told == file }
         };
         if is_dead() {
             found += 1;

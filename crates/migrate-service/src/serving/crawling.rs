@@ -201,6 +201,11 @@ impl Crawling {
         true
     }
 
+    /// Whether it has stopped for a hand-over.
+    pub(super) fn is_held(&self) -> bool {
+        self.state.lock().stage == Stage::Held
+    }
+
     pub(super) fn is_paused(&self) -> bool {
         self.state.lock().paused
     }

@@ -29,7 +29,11 @@ impl Core {
             return refused("it is at work on something that must end first; try again");
         };
         if !self.crawling.suspend() {
-            return refused("the migration is finished; stop that service, and start this one");
+            return refused(if self.crawling.is_held() {
+                "another process takes its place just now; ask that one"
+            } else {
+                "the migration is finished; stop that service, and start this one"
+            });
         }
         // What is durable already need not be made so while clients wait.
         if let Err(error) = self.engine().settle() {

@@ -175,7 +175,7 @@ impl<D: Destination> Engine<D> {
         let read = if record.conflict {
             Err(Error::Conflict(record.location.path.clone()))
         } else {
-            self.fetch(&record, piece.clone(), cancel)
+            self.fetch(&record, piece.clone(), cancel).map_err(|error| self.of_another(&record, error, cancel))
         };
         let mut stub = node.lock();
         let done = read.and_then(|read| {
@@ -195,6 +195,18 @@ impl<D: Destination> Engine<D> {
             None => self.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel))?,
         };
         same(record, &now)
+    }
+
+    /// A conflict, if what the source refused is of an object that is another one by now, as a symbolic link in the file's place.
+    fn of_another(&self, record: &Record, error: Error, cancel: &Cancel) -> Error {
+        match &error {
+            Error::Source { error: refused, .. } if refused.kind != ErrorKind::Gone => {}
+            _ => return error,
+        }
+        match self.is_same(record, None, cancel) {
+            Err(conflict @ Error::Conflict(_)) => conflict,
+            _ => error,
+        }
     }
 
     /// Reads a piece, of the file that the record speaks of.

@@ -17,7 +17,7 @@ pub enum Error {
     /// The source's object is another one than when the migration began.
     #[error(
         "{}: it changed at the source after the migration began, or was removed there; what is here stays, what is not yet here is not \
-         mixed into it. Decide on it by `ishigaki migrate conflicts`", .0.display()
+         mixed into it. Decide on it by `ishigaki migrate resolve`", .0.display()
     )]
     Conflict(PathBuf),
     /// The source's version was to be taken, and there is none.

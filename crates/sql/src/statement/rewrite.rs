@@ -96,6 +96,7 @@ impl VisitorMut for Rewrite {
         groups::spell_sets_out(select);
         groups::mark_end(select);
         lengths::keep_names(select);
+        literals::without_plus(select);
         alike::tell_apart(&mut select.projection, self.queries.last().is_some_and(|(is_derived, _)| *is_derived));
         ControlFlow::Continue(())
     }

@@ -282,3 +282,72 @@ fn a_column_of_the_name_of_an_outer_table_is_told_as_such() {
     );
     assert_eq!(shell.rows("SELECT id, (SELECT max(k) FROM u WHERE u.t = o.id) FROM t AS o"), [""; 0]);
 }
+
+#[test]
+fn columns_from_outside_have_the_type_that_they_have_there() {
+    let shell = Shell::with(
+        "CREATE TABLE t (id INT PRIMARY KEY, n DECIMAL(10, 2), m DECIMAL(18, 5), i SMALLINT, k INT, r REAL, f DOUBLE PRECISION, d DATE, s TIMESTAMP);
+         CREATE TABLE z (a INT);
+         INSERT INTO t VALUES (1, 1.5, 0.0015, 1, 150, 0.5, 0.25, '2024-01-01', '2024-01-01 10:00:00'),
+                              (2, 2, 7, 3, 2, 2, 2, '2024-01-02', '2024-01-02 00:00:00');
+         INSERT INTO z VALUES (1)",
+    );
+    let of = |one: &str, other: &str, condition: &str, of_t: &str| {
+        [
+            format!(
+                "SELECT t.id, w.x FROM t, (SELECT {one} AS x FROM t UNION ALL SELECT {other} FROM t) AS w WHERE EXISTS (SELECT 1 FROM z WHERE {condition})"
+            ),
+            format!(
+                "SELECT t.id, w.x FROM t, (SELECT {one} AS x FROM t UNION SELECT {other} FROM t) AS w WHERE (SELECT max(a) FROM z WHERE {condition}) = 1"
+            ),
+            format!(
+                "WITH w AS (SELECT CASE WHEN p = 1 THEN {one} ELSE {other} END AS x FROM t, (VALUES (1), (2)) AS v (p)) SELECT t.id, w.x FROM t, w WHERE (SELECT count(*) FROM z WHERE {condition}) > 0"
+            ),
+            format!(
+                "SELECT t.id, w.x FROM t, (SELECT {one} AS x FROM t UNION ALL SELECT {other} FROM t) AS w, LATERAL (SELECT a FROM z WHERE {condition}) AS l"
+            ),
+            format!(
+                "SELECT t.id, w.x FROM t, (SELECT {one} AS x FROM t UNION ALL SELECT {other} FROM t) AS w WHERE {of_t} IN (SELECT w.x FROM z) AND {condition}"
+            ),
+            format!(
+                "SELECT t.id, w.x FROM t, (SELECT {one} AS x FROM t UNION ALL SELECT {other} FROM t) AS w WHERE {condition}"
+            ),
+        ]
+    };
+    for (one, other, of_t) in [
+        ("n", "m", "t.n"),
+        ("i", "n", "t.i"),
+        ("i", "f", "t.i"),
+        ("k", "m", "t.k"),
+        ("r", "f", "t.r"),
+        ("d", "s", "t.d"),
+        ("k", "i", "t.n"),
+    ] {
+        let mut answers = of(one, other, &format!("w.x = {of_t}"), of_t).map(|query| {
+            let mut rows = shell.rows(&format!("{query} ORDER BY 1, 2"));
+            rows.dedup();
+            (rows, query)
+        });
+        let (plain, _) = answers[5].clone();
+        assert!(!plain.is_empty(), "{one} {other}");
+        for (rows, query) in &mut answers {
+            assert_eq!(*rows, plain, "{query}");
+        }
+    }
+    for operator in ["<", "<>", ">=", "IS DISTINCT FROM"] {
+        for (one, other, of_t) in [("n", "m", "t.n"), ("i", "n", "t.i"), ("i", "f", "t.i"), ("d", "s", "t.d")] {
+            let [exists, .., plain] = of(one, other, &format!("w.x {operator} {of_t}"), of_t);
+            let rows = shell.rows(&format!("{exists} ORDER BY 1, 2"));
+            assert_eq!(rows, shell.rows(&format!("{plain} ORDER BY 1, 2")), "{exists}");
+        }
+    }
+    let removed = "DELETE FROM t WHERE id IN (SELECT t.id FROM (SELECT n AS x FROM t UNION ALL SELECT m FROM t) AS w WHERE EXISTS (SELECT 1 FROM z WHERE w.x = t.n))";
+    assert_eq!(shell.run(removed), 2);
+}
+
+#[test]
+fn a_plus_before_a_column_stands_beside_an_alias_of_its_name() {
+    let shell = Shell::with("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 2)");
+    assert_eq!(shell.rows("SELECT -a AS b, +b FROM t"), ["-1|2"]);
+    assert_eq!(shell.rows("SELECT count(*) a, +a FROM t GROUP BY a"), ["1|1"]);
+}

@@ -31,7 +31,7 @@ fn equal_to_any_is_in_and_unequal_to_all_is_not_in() {
 #[test]
 fn any_and_all_of_an_array_that_is_not_written_out_are_refused() {
     let shell = tables();
-    for condition in ["a = ANY('{1}')", "a < ALL('{1}')", "a LIKE ANY(ARRAY[a])"] {
+    for condition in ["a = ANY('{1}')", "a < ALL('{1}')"] {
         shell.refuses(&format!("DELETE FROM t WHERE {condition}"), &["ANY", "EXISTS"]);
         shell.refuses(&format!("SELECT {condition} FROM t"), &["ANY", "EXISTS"]);
     }

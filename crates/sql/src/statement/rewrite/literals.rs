@@ -26,6 +26,18 @@ pub(super) fn least(expression: &mut Expr) {
     }
 }
 
+/// Columns that are selected with a plus before them, which changes nothing, have the column's name as those without one.
+pub(super) fn without_plus(select: &mut Select) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expression) = item
+            && let Expr::UnaryOp { op: UnaryOperator::Plus, expr } = expression
+            && matches!(expr.as_ref(), Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        {
+            *expression = expr.as_ref().clone();
+        }
+    }
+}
+
 /// What is selected.
 pub(super) fn selected(select: &mut Select) {
     for item in &mut select.projection {
