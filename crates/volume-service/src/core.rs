@@ -346,7 +346,9 @@ impl Core {
 
     fn made(&self, volume: &Volume) -> Reply {
         self.look_at_files();
-        self.look_at_doors();
+        if let Some(doors) = &self.doors {
+            doors.open(self, volume.name());
+        }
         Reply::Made(Made { served: self.doors.is_some(), volume: self.status_of(volume) })
     }
 

@@ -228,6 +228,40 @@ fn a_block_device_is_one_services_and_keeps_its_name_and_what_was_written_to_it(
 }
 
 #[test]
+fn commands_on_several_volumes_at_a_time_leave_each_its_own_door() {
+    if !can_attach() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = pool(folder.path(), "door = \"block\"");
+    let serving = Serving::start(&config).unwrap();
+    let life = |volume: &str| {
+        let (name, mode) = (volume.to_owned(), "write-back".to_owned());
+        let link = folder.path().join("blocks").join(volume);
+        let is_served = |said: Reply| {
+            let Reply::Made(made) = said else { panic!("another answer") };
+            assert!(made.volume.door.is_some() && made.volume.trouble.is_none(), "{made:?}");
+            fs::read(&link).unwrap_or_else(|error| panic!("{volume}: {error}")).len()
+        };
+        let ask = |request| ask(&config, &request).unwrap_or_else(|error| panic!("{volume}: {error}"));
+        for _ in 0..12 {
+            let made = ask(Request::Create { name: name.clone(), size: SIZE, mode: mode.clone() });
+            assert_eq!(is_served(made), SIZE as usize);
+            let resized = ask(Request::Resize { name: name.clone(), size: 2 * SIZE });
+            assert_eq!(is_served(resized), 2 * SIZE as usize);
+            ask(Request::Detach { name: name.clone() });
+            is_served(ask(Request::Attach { name: name.clone(), mode: mode.clone() }));
+            ask(Request::Remove { name: name.clone(), force: true });
+            assert!(!link.exists(), "{volume}");
+        }
+    };
+    std::thread::scope(|scope| {
+        ["a", "b", "c", "d"].map(|volume| scope.spawn(|| life(volume))).map(|one| one.join().unwrap())
+    });
+    serving.stop().unwrap();
+}
+
+#[test]
 fn a_guest_speaks_for_its_own_volume_alone_and_says_only_what_can_be() {
     let folder = tempfile::tempdir().unwrap();
     let config = pool(folder.path(), "agents = \"127.0.0.1:0\"");

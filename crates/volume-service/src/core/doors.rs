@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use ishigaki_tier::Volume;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Core, PATIENCE};
@@ -51,16 +50,26 @@ impl Doors {
 
     /// Opens those that are not open, and those that another process has taken away. Those of volumes that a command has are left to it.
     pub(super) fn look(&self, core: &Core) {
-        for volume in core.pool.handles() {
-            if let Some(_one) = self.claim(volume.name(), Duration::ZERO) {
-                self.look_at(core, &volume);
+        for name in core.pool.volumes() {
+            if let Some(_one) = self.claim(&name, Duration::ZERO) {
+                self.look_at(core, &name);
             }
         }
         self.look_at_ports();
     }
 
-    fn look_at(&self, core: &Core, volume: &Volume) {
-        let name = volume.name().to_owned();
+    /// Opens that of a volume, as soon as no other thread is at it.
+    pub(super) fn open(&self, core: &Core, name: &str) {
+        if let Some(_one) = self.claim(name, PATIENCE) {
+            self.look_at(core, name);
+        }
+        self.look_at_ports();
+    }
+
+    /// Opens that of a volume whose door the caller has claimed. No command puts another volume in its place meanwhile, or removes it.
+    fn look_at(&self, core: &Core, name: &str) {
+        let Ok(volume) = core.pool.volume(name) else { return };
+        let name = name.to_owned();
         let is_well = |door: &Opened| matches!(door, Ok(door) if door.as_ref().is_none_or(Door::is_alive));
         if let Some(door) = self.all.lock().get(&name).filter(|door| is_well(door)) {
             if let Ok(Some(door)) = door {
@@ -78,7 +87,7 @@ impl Doors {
             }
             None => None,
         };
-        let opened = Door::open(&core.config, volume, core.pool.session()).map_err(|error| error.to_string());
+        let opened = Door::open(&core.config, &volume, core.pool.session()).map_err(|error| error.to_string());
         if let Err(reason) = &opened
             && told.as_ref() != Some(reason)
         {
@@ -149,8 +158,9 @@ impl Doors {
         let one = self.claim(name, PATIENCE).ok_or_else(|| Error::InUse { name: name.to_owned(), by })?;
         self.close(core, name)?;
         let done = work();
+        self.look_at(core, name);
         drop(one);
-        self.look(core);
+        self.look_at_ports();
         Ok(done?)
     }
 
