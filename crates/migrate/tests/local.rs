@@ -365,6 +365,31 @@ fn a_directory_whose_disk_comes_later_is_found_without_a_restart() {
 }
 
 #[test]
+fn a_file_that_became_something_else_is_in_conflict() {
+    let [old, new] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for name in ["link", "folder", "pipe"] {
+        fs::write(old.path().join(name), "as it was").unwrap();
+    }
+    let origin = Origin { source: Arc::new(PathSource::open(old.path()).unwrap()), at: PathBuf::new() };
+    let (cancel, destination) = (Cancel::new(), Local::open(new.path()).unwrap());
+    let engine = Engine::open(destination, vec![origin], Settings::default(), &cancel).unwrap();
+    let destination = Local::open(new.path()).unwrap();
+    engine.look_into(&destination.root(), &cancel).unwrap();
+    for name in ["link", "folder", "pipe"] {
+        fs::remove_file(old.path().join(name)).unwrap();
+    }
+    symlink("elsewhere", old.path().join("link")).unwrap();
+    fs::create_dir(old.path().join("folder")).unwrap();
+    run(Command::new("mkfifo").arg(old.path().join("pipe"))).unwrap();
+    for name in ["link", "folder", "pipe"] {
+        let held = destination.lookup(&destination.root(), name.as_ref()).unwrap().unwrap();
+        let read = engine.file(&held).unwrap().expect("a stub").read_needed(0..9, &cancel);
+        assert!(matches!(read, Err(Error::Conflict(_))), "{name}: {read:?}");
+    }
+    assert_eq!(engine.problems().iter().filter(|problem| problem.conflict).count(), 3);
+}
+
+#[test]
 fn what_both_file_systems_bring_along_is_one_directory() {
     let [old, new, also] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let lost = |root: &Path| root.join("lost+found");

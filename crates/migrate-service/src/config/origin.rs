@@ -158,8 +158,8 @@ impl SourceConfig {
         }
         let into = &self.into;
         if into.components().any(|part| !matches!(part, Component::Normal(_))) {
-            let reason = format!("`{}` leads out of the destination", into.display());
-            return Err(Error::setting("into", reason, "name a directory below the destination, without `..`"));
+            let reason = format!("`{}` does not simply lead to a directory below the destination", into.display());
+            return Err(Error::setting("into", reason, "write it as a/b, without `.`, `..` and a slash before it"));
         }
         if let Some(long) = into.iter().find(|name| name.len() > LONGEST_NAME || name.as_bytes().contains(&0)) {
             let reason = format!("`{}` is no name that a directory can have", shown(Path::new(long)));

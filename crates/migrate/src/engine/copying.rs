@@ -199,9 +199,9 @@ impl<D: Destination> Engine<D> {
 
     /// A conflict, if what the source refused is of an object that is another one by now, as a symbolic link in the file's place.
     fn of_another(&self, record: &Record, error: Error, cancel: &Cancel) -> Error {
-        match &error {
-            Error::Source { error: refused, .. } if refused.kind != ErrorKind::Gone => {}
-            _ => return error,
+        // One that does not answer was waited for as long as it may be.
+        if !matches!(&error, Error::Source { error, .. } if error.kind != ErrorKind::Unavailable) {
+            return error;
         }
         match self.is_same(record, None, cancel) {
             Err(conflict @ Error::Conflict(_)) => conflict,

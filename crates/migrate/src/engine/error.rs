@@ -116,7 +116,7 @@ pub enum Error {
     },
     /// A further source can not join the migration, since something lies in its place.
     #[error(
-        "source {number} can not join the migration: `{}` is there already, and what lies in it would be lost; give the source another \
+        "the source behind {number} others can not join the migration: `{}` is there already, and what lies in it would be lost; give the source another \
          directory (`into`)", .at.display()
     )]
     Taken {
