@@ -38,6 +38,8 @@ pub(crate) fn compare(ours: &Answer, theirs: &Answer, terms: Terms) -> Verdict {
                 Verdict::Different("errors of different classes")
             }
         }
+        // The rival has nothing to compare with.
+        (_, Answer::Failed(Class::Time, _)) => Verdict::Doubtful,
         (Answer::Failed(class, _), _) if class.is_of_evaluation() && !terms.strict => Verdict::Doubtful,
         // Where nothing comes of a statement, its subqueries need not be looked at.
         (Answer::Rows(none), Answer::Failed(Class::Cardinality, _)) if none.is_empty() && !terms.strict => {
@@ -166,6 +168,8 @@ mod tests {
         assert_eq!(compare(&rows(&[]), &failed(Class::Cardinality), Terms::default()), Verdict::Doubtful);
         assert!(differ(&rows(&["1"]), &failed(Class::Cardinality), Terms::default()));
         assert!(differ(&failed(Class::Other), &rows(&["1"]), Terms::default()));
+        assert_eq!(compare(&rows(&["1"]), &failed(Class::Time), strict), Verdict::Doubtful);
+        assert!(differ(&failed(Class::Time), &rows(&["1"]), strict));
         assert!(differ(&failed(Class::Overflow), &failed(Class::DivisionByZero), strict));
         assert!(!differ(&failed(Class::Overflow), &failed(Class::DivisionByZero), Terms::default()));
     }

@@ -38,10 +38,8 @@ fn only(expression: Expr) -> Result<Transformed<Expr>> {
     if !subquery.outer_ref_columns.is_empty() {
         return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
     }
-    let may_be_null = subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
-    if subquery.subquery.max_rows().is_some_and(|rows| rows <= 1)
-        && (may_be_null || exactly_one_row(&subquery.subquery))
-    {
+    // What may be NULL as it is written may turn out to be a value that is not, when constants are computed.
+    if exactly_one_row(&subquery.subquery) {
         return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
     }
     let Some((value, name)) = subquery

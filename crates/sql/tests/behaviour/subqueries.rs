@@ -287,3 +287,26 @@ fn comparisons_with_the_elements_of_an_array_are_made_one_by_one() {
         assert_eq!(shell.rows(&format!("SELECT {condition} FROM t ORDER BY a")).join(", "), expected, "{condition}");
     }
 }
+
+#[test]
+fn a_subquery_of_no_row_is_null_whatever_its_constants_come_to() {
+    let shell = Shell::with("CREATE TABLE e (a INT)");
+    for value in [
+        "greatest(12.34, -2.25)",
+        "greatest(1.5, 2)",
+        "coalesce(NULL, 5)",
+        "12.34",
+        "CAST(1.5 AS DECIMAL(5, 3))",
+        "abs(-3)",
+        "a",
+    ] {
+        for (rest, expected) in
+            [("FROM e LIMIT 1", true), ("FROM e", true), ("FROM (VALUES (1)) AS v (a) LIMIT 1", false)]
+        {
+            let query = format!("SELECT (SELECT {value} {rest}) IS NULL");
+            assert_eq!(shell.rows(&query), [expected.to_string()], "{query}");
+            let query = format!("SELECT (SELECT {value} {rest})");
+            assert_eq!(shell.rows(&query)[0] == "NULL", expected, "{query}");
+        }
+    }
+}

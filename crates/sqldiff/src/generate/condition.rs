@@ -1,6 +1,6 @@
 //! Conditions: comparisons of every family, the logic of NULL, and subqueries.
 
-use super::Generator;
+use super::{Generator, Source};
 use crate::kind::Family;
 use crate::tree::{Part, Sort, Tree, tree};
 
@@ -169,12 +169,38 @@ impl Generator<'_> {
         if self.scopes.len() > 2 {
             return self.comparison(0);
         }
+        let outside = self.outside();
         let (tables, scope) = self.one_table();
         self.scopes.push(scope);
-        let filter = self.where_clause(1);
+        let filter = outside.unwrap_or_else(|| self.where_clause(1));
         self.scopes.pop();
         let query = tree!(Sort::Query(1); "SELECT 1 FROM ", tables, filter);
         tree!(TRUTH; self.pick(&["EXISTS (", "NOT EXISTS ("]), query, ")")
+    }
+
+    /// Sometimes a WHERE for a subquery that compares two columns from outside of it, whose types are those that they have there.
+    fn outside(&mut self) -> Option<Part> {
+        if !self.chance(15) {
+            return None;
+        }
+        let sources = self.scopes.iter().flat_map(|scope| &scope.sources);
+        let of = |source: &'_ Source| {
+            let name = source.name.clone();
+            source
+                .columns
+                .iter()
+                .map(move |column| (format!("{name}.{}", column.name), column.family))
+                .collect::<Vec<_>>()
+        };
+        let columns: Vec<(String, Family)> = sources.flat_map(of).collect();
+        let number = |family: Family| matches!(family, Family::Integer | Family::Decimal | Family::Float);
+        let (left, family) = columns.get(self.random.usize(..columns.len().max(1)))?.clone();
+        let is_like = |other: Family| other == family || number(other) && number(family);
+        let others: Vec<&String> =
+            columns.iter().filter(|(name, other)| *name != left && is_like(*other)).map(|(name, _)| name).collect();
+        let right = (*others.get(self.random.usize(..others.len().max(1)))?).clone();
+        let op = self.pick(&["=", "=", "<>", "<", ">=", "IS DISTINCT FROM"]);
+        Some(Part::Maybe(Tree::words(format!(" WHERE {left} {op} {right}"))))
     }
 
     /// IN (subquery), = ANY, <> ALL and their kin.
@@ -184,10 +210,11 @@ impl Generator<'_> {
         }
         let family = Family::any(self.random);
         let value = self.value(family, 1);
+        let outside = self.outside();
         let (tables, scope) = self.one_table();
         self.scopes.push(scope);
         let column = self.value(family, 1);
-        let filter = self.where_clause(1);
+        let filter = outside.unwrap_or_else(|| self.where_clause(1));
         self.scopes.pop();
         let query = tree!(Sort::Query(1); "SELECT ", column, " FROM ", tables, filter);
         // The last ones are refused mostly.
