@@ -236,7 +236,7 @@ fn commands_on_several_volumes_at_a_time_leave_each_its_own_door() {
     let config = pool(folder.path(), "door = \"block\"");
     let serving = Serving::start(&config).unwrap();
     let life = |volume: &str| {
-        let (name, mode) = (volume.to_owned(), "write-back".to_owned());
+        let (name, kept) = (volume.to_owned(), "write-back".to_owned());
         let link = folder.path().join("blocks").join(volume);
         let is_served = |said: Reply| {
             let Reply::Made(made) = said else { panic!("another answer") };
@@ -245,12 +245,12 @@ fn commands_on_several_volumes_at_a_time_leave_each_its_own_door() {
         };
         let ask = |request| ask(&config, &request).unwrap_or_else(|error| panic!("{volume}: {error}"));
         for _ in 0..12 {
-            let made = ask(Request::Create { name: name.clone(), size: SIZE, mode: mode.clone() });
+            let made = ask(Request::Create { name: name.clone(), size: SIZE, mode: kept.clone() });
             assert_eq!(is_served(made), SIZE as usize);
             let resized = ask(Request::Resize { name: name.clone(), size: 2 * SIZE });
             assert_eq!(is_served(resized), 2 * SIZE as usize);
             ask(Request::Detach { name: name.clone() });
-            is_served(ask(Request::Attach { name: name.clone(), mode: mode.clone() }));
+            is_served(ask(Request::Attach { name: name.clone(), mode: kept.clone() }));
             ask(Request::Remove { name: name.clone(), force: true });
             assert!(!link.exists(), "{volume}");
         }

@@ -197,17 +197,21 @@ fn a_command_that_waits_for_a_device_keeps_no_other_waiting_nor_the_end() {
     serving.stop().unwrap();
 }
 
+/// Makes the volumes `hangs` and `well`.
+fn make_two(config: &Config, devices: &Devices) {
+    let serving = start(config, devices);
+    for name in ["hangs", "well"] {
+        answer(config, Request::Create { name: name.to_owned(), size: MIB, mode: "write-back".to_owned() }).unwrap();
+    }
+    serving.stop().unwrap();
+}
+
 #[test]
 fn the_others_are_served_while_a_device_does_not_answer_and_its_volume_is_when_it_does() {
     let folder = tempfile::tempdir().unwrap();
     let (config, gate) = (config(folder.path()), Arc::new(Gate::default()));
     let devices = devices(&gate);
-    let serving = start(&config, &devices);
-    for name in ["hangs", "well"] {
-        answer(&config, Request::Create { name: name.to_owned(), size: MIB, mode: "write-back".to_owned() }).unwrap();
-    }
-    serving.stop().unwrap();
-
+    make_two(&config, &devices);
     gate.shut(true);
     let serving = start(&config, &devices);
     let now = status(&config);
@@ -251,11 +255,7 @@ fn a_flush_brings_the_others_home_while_a_device_does_not_answer() {
     let folder = tempfile::tempdir().unwrap();
     let (config, gate) = (config(folder.path()), Arc::new(Gate::default()));
     let devices = devices(&gate);
-    let serving = start(&config, &devices);
-    for name in ["hangs", "well"] {
-        answer(&config, Request::Create { name: name.to_owned(), size: MIB, mode: "write-back".to_owned() }).unwrap();
-    }
-    serving.stop().unwrap();
+    make_two(&config, &devices);
     let settings = Settings { chunk: ByteSize(MIB / 4), ..Settings::default() };
     let pool = Pool::open(devices.map.clone(), devices.fast.clone(), devices.slow.clone(), None, &settings).unwrap();
     for volume in pool.handles() {
