@@ -63,7 +63,7 @@ pub use calls::{
 pub use conversions::{digits, nearest, written};
 pub use extremes::{greatest, least};
 pub use forms::{has, rewrite_in};
-pub use mixed::{COMMON_TYPE, MixedTypes, alternatives};
+pub use mixed::{COMMON_TYPE, MixedTypes, alternatives, settle};
 pub use plain::Moment;
 pub use plan::{ExactNumbers, as_day, binary, literal, type_of, unsettled};
 pub use spans::{moment_texts, plain_spelling, plain_text, plain_texts, span};

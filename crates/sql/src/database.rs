@@ -28,8 +28,9 @@ use crate::names::Planner;
 use crate::paged::{Store, remove_noted, settle};
 use crate::pool::SharedPool;
 use crate::rules::{
-    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, LateBranches, OneRow, OneZero, OuterTypes,
-    Recursion, SetsOfColumns, TextsAsBytes, TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames, WrittenGroups,
+    Arithmetic, Barrier, BytesAsTexts, FloatsStayFloats, Intervals, LateBranches, ListsOfConstants, OneRow, OneZero,
+    OuterTypes, Recursion, SetsOfColumns, TextsAsBytes, TextsAsTimes, TruthsAsLetters, UntypedTexts, WideFrames,
+    WrittenGroups,
 };
 use crate::spill::{SpillFiles, SpillHold, Spilled};
 use crate::statement::{CATALOG, SCHEMA, STACK};
@@ -259,15 +260,15 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
         Arc::new(WrittenGroups),
         Arc::new(SetsOfColumns),
         // A text is of the type that is found for the others, and then all of them have one.
-        Arc::new(MixedTypes),
         Arc::new(OuterTypes::Take),
+        Arc::new(MixedTypes),
         Arc::new(UntypedTexts),
         Arc::new(BytesAsTexts),
         Arc::new(Recursion),
         Arc::new(OneRow),
         Arc::new(Barrier),
-        Arc::new(MixedTypes),
         Arc::new(OuterTypes::Take),
+        Arc::new(MixedTypes),
         Arc::new(ExactNumbers),
         Arc::new(FloatsStayFloats),
         Arc::new(WideFrames),
@@ -277,6 +278,7 @@ fn state(settings: &Settings, threads: usize, spill: Option<&Arc<SpillFiles>>) -
     analyzers.extend(Analyzer::new().rules);
     analyzers.push(Arc::new(OuterTypes::Check));
     analyzers.push(Arc::new(LateBranches));
+    analyzers.push(Arc::new(ListsOfConstants));
     analyzers.push(Arc::new(TextsAsBytes));
     analyzers.push(Arc::new(TextsAsTimes));
     analyzers.push(Arc::new(Intervals));

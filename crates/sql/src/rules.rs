@@ -2,6 +2,7 @@
 //!
 //! - [`Arithmetic`] has operators planned as exact ones; that no other arithmetic is left in a plan, `ishigaki_scan::exact` sees to.
 //! - [`LateBranches`] has a CASE compute what it needs alone.
+//! - [`ListsOfConstants`] has values that are computed of the row stand beside lists.
 //! - [`OuterTypes`] has subqueries take columns of the queries around them as these have them.
 //! - [`OneRow`] has a scalar subquery fail on its second row.
 //! - [`Recursion`] refuses recursive terms of other types than the first.
@@ -23,6 +24,7 @@ mod floats;
 mod frames;
 mod groups;
 mod intervals;
+mod members;
 mod moments;
 mod one_row;
 mod orders;
@@ -47,6 +49,7 @@ pub(crate) use floats::FloatsStayFloats;
 pub(crate) use frames::WideFrames;
 pub(crate) use groups::WrittenGroups;
 pub(crate) use intervals::Intervals;
+pub(crate) use members::ListsOfConstants;
 pub(crate) use moments::TextsAsTimes;
 pub(crate) use one_row::OneRow;
 pub(crate) use orders::OrdersOfAggregates;

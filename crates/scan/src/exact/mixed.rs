@@ -16,7 +16,7 @@ use datafusion::common::{Column, DFSchema, NullEquality, Result, ScalarValue, pl
 use datafusion::logical_expr::expr::{Case, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Distinct, Expr, Join, LogicalPlan, Operator, Projection, Union, Values, cast,
+    BinaryExpr, Distinct, Expr, Join, LogicalPlan, Operator, Projection, Union, Values, cast, lit, when,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
@@ -44,10 +44,22 @@ impl AnalyzerRule for MixedTypes {
     }
 }
 
+/// Gives values that come together in one operator one type. What is below it has its types already.
+pub fn settle(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    settled(plan, &Cell::new(true))
+}
+
 fn settled(plan: LogicalPlan, changes: &Cell<bool>) -> Result<Transformed<LogicalPlan>> {
     let of_set = match plan {
         LogicalPlan::Union(union) => united(union)?,
-        LogicalPlan::Values(values) => listed(values)?,
+        LogicalPlan::Values(mut values) => {
+            // Of no columns, and without names that they must keep.
+            for cell in values.values.iter_mut().flatten() {
+                let own = std::mem::replace(cell, lit(ScalarValue::Null));
+                *cell = own.transform_up(|part| of_one_type(part, &DFSchema::empty())).data()?;
+            }
+            listed(values)?
+        }
         LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => compared(join)?,
         plan => {
             let has_parts =
@@ -222,6 +234,12 @@ fn of_one_type(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
             if let (Some(wider), Some(value)) = (wider, args.first_mut()) {
                 *value = wider;
             }
+            if func.name() == "nullif"
+                && let [value, other] = args.as_slice()
+                && let Some(case) = of_first_type(value, other, schema)
+            {
+                return Ok(Transformed::yes(case));
+            }
             let call = Expr::ScalarFunction(ScalarFunction { func, args });
             if is_wider { Transformed::yes(call) } else { Transformed::no(call) }
         }
@@ -295,6 +313,17 @@ fn as_compared(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
         _ => Number::Double,
     };
     (wider != own).then(|| of_type(value, &of, wider))
+}
+
+/// `nullif` of two types of numbers or times, as a CASE of the first one's type. DataFusion takes it for one that both have in common.
+fn of_first_type(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let (of, beside) = (type_of(value, schema)?, type_of(other, schema)?);
+    let is_one = |of: &DataType| of.is_numeric() || matches!(of, DataType::Date32 | DataType::Timestamp(_, None));
+    if of == beside || !is_one(&of) || !is_one(&beside) || value.is_volatile() {
+        return None;
+    }
+    let is_same = Expr::BinaryExpr(BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(other.clone())));
+    when(is_same, lit(ScalarValue::Null)).otherwise(value.clone()).ok()
 }
 
 /// The argument of `round` as the DOUBLE that it is taken for, if it is a whole number.

@@ -27,6 +27,13 @@ impl ExprPlanner for Arithmetic {
         if matches!(op, BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight) {
             (left, right) = of_int(left, right, schema);
         }
+        // DataFusion takes it for 0 where it may be NULL.
+        if op == BinaryOperator::PGBitwiseXor
+            && left == right
+            && let Some(nothing) = exact::unsettled(Operator::Minus, &left, &right, schema)
+        {
+            return Ok(PlannerResult::Planned(nothing));
+        }
         if op == BinaryOperator::Minus
             && let Some(difference) = of_times(&left, &right, schema)
         {

@@ -13,14 +13,17 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use ishigaki_scan::exact;
+
 use super::has_node;
 use crate::Error;
 
-/// The rule. To be run whenever columns have got other types, before anything goes by those of a subquery; and once behind the coercion of types, where it refuses what
-/// came too late.
+/// The rule.
 #[derive(Debug)]
 pub(crate) enum OuterTypes {
+    /// Has values that come together get [one type](exact::MixedTypes), from the outer queries to the inner ones where these take columns from those. To be run before that rule.
     Take,
+    /// Refuses what came too late. To be run behind the coercion of types.
     Check,
 }
 
@@ -54,12 +57,11 @@ impl OuterTypes {
         let mut before: Option<DFSchema> = None;
         let below = plan.map_children(|child| {
             // A lateral subquery is on the right of what it takes columns from.
-            let is_right = before.as_ref().filter(|_| joins).is_some_and(|left| {
-                around.push(left.clone());
-                true
-            });
+            let left = before.take().filter(|_| joins && is_lateral(&child));
+            let is_lateral = left.is_some();
+            around.extend(left);
             let child = self.within(child, around)?;
-            if is_right {
+            if is_lateral {
                 around.pop();
             }
             before = Some(child.data.schema().as_ref().clone());
@@ -71,12 +73,11 @@ impl OuterTypes {
             around.pop();
             nested?.transform_data(|plan| self.own(plan, around))
         })?;
-        // A UNION finds its own types.
-        Ok(if own.transformed && !matches!(own.data, LogicalPlan::Union(_)) {
-            own.map_data(LogicalPlan::recompute_schema)?
-        } else {
-            own
-        })
+        // What is taken from here has its type then.
+        match self {
+            Self::Take => own.transform_data(exact::settle),
+            Self::Check => Ok(own),
+        }
     }
 
     /// The columns from outside that a node names itself.
@@ -97,14 +98,29 @@ impl OuterTypes {
         if found.data_type() == written.data_type() {
             return Ok(Transformed::no(Expr::OuterReferenceColumn(written, column)));
         }
+        let are_texts = found.data_type().is_string() && written.data_type().is_string();
         match self {
-            Self::Take => Ok(Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(found), column))),
-            Self::Check => Err(Error::unsupported(
-                format!("the column {} of values of several types in a subquery", column.name),
+            Self::Check if !are_texts => Err(Error::unsupported(
+                format!(
+                    "the column {} in a subquery, which is {} where it comes from, and {} where it is named,",
+                    column.name,
+                    found.data_type(),
+                    written.data_type()
+                ),
                 "CAST the values to one type in the query that gives the column",
             )
             .into()),
+            _ => Ok(Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(found), column))),
         }
+    }
+}
+
+/// Whether a side of a join is a lateral subquery, under the names that it was given.
+fn is_lateral(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Subquery(_) => true,
+        LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => plan.inputs().into_iter().all(is_lateral),
+        _ => false,
     }
 }
 

@@ -351,3 +351,47 @@ fn a_plus_before_a_column_stands_beside_an_alias_of_its_name() {
     assert_eq!(shell.rows("SELECT -a AS b, +b FROM t"), ["-1|2"]);
     assert_eq!(shell.rows("SELECT count(*) a, +a FROM t GROUP BY a"), ["1|1"]);
 }
+
+#[test]
+fn what_is_computed_of_columns_from_outside_is_of_the_type_that_they_have_there() {
+    let shell = Shell::with(
+        "CREATE TABLE t (id INT PRIMARY KEY, i SMALLINT, f DOUBLE PRECISION, n DECIMAL(10, 2), m DECIMAL(18, 5), b BIGINT);
+         INSERT INTO t VALUES (1, 1, 0.125, 3, 7.12345, 5000000000), (2, NULL, 7.5, 1, 1.5, 1)",
+    );
+    for (pair, computed, expected) in [
+        ("i AS x FROM t UNION ALL SELECT f", "coalesce(u.x, 0)", "0.0, 0.125, 1.0, 7.5"),
+        ("i AS x FROM t UNION SELECT f", "u.x + 1", "1.125, 2.0, 8.5, NULL"),
+        ("i AS x FROM t UNION ALL SELECT f", "CASE WHEN u.x > 0 THEN u.x ELSE 0 END", "0.0, 0.125, 1.0, 7.5"),
+        ("n AS x FROM t UNION ALL SELECT m", "greatest(u.x, 0)", "1.00000, 1.50000, 3.00000, 7.12345"),
+        ("i AS x FROM t UNION ALL SELECT b", "u.x * 2", "2, 2, 10000000000, NULL"),
+    ] {
+        let query = format!(
+            "WITH u AS (SELECT {pair} FROM t) SELECT w.x FROM u CROSS JOIN LATERAL (SELECT {computed} AS x) AS w ORDER BY 1"
+        );
+        assert_eq!(shell.rows(&query).join(", "), expected, "{query}");
+    }
+    for (query, expected) in [
+        (
+            "WITH u AS (SELECT i AS x FROM t UNION ALL SELECT f FROM t) SELECT u.x FROM u WHERE EXISTS (SELECT 1 FROM t WHERE coalesce(u.x, 0) = t.f) ORDER BY 1",
+            "0.125, 7.5",
+        ),
+        (
+            "WITH u AS (SELECT i AS x FROM t UNION ALL SELECT f FROM t) SELECT u.x FROM u WHERE 8.5 IN (SELECT u.x + 1 FROM t)",
+            "7.5",
+        ),
+        (
+            "SELECT u.x FROM (SELECT nullif(n, 0) AS x FROM t) AS u WHERE EXISTS (SELECT 1 FROM t WHERE u.x = t.n) ORDER BY 1",
+            "1.00, 3.00",
+        ),
+        (
+            "SELECT u.x FROM (SELECT nullif(id, 0::BIGINT) AS x FROM t) AS u WHERE EXISTS (SELECT 1 FROM t WHERE u.x = t.n) ORDER BY 1",
+            "1",
+        ),
+        (
+            "SELECT u.x FROM (SELECT nullif(id, 0.5) AS x FROM t) AS u WHERE (SELECT max(m) FROM t WHERE u.x <= t.i) > 1",
+            "1",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

@@ -39,3 +39,26 @@ fn no_row_is_deleted_by_lists_that_are_not_surely_true() {
     assert_eq!(shell.run("UPDATE t SET n = 9 WHERE NOT (n IN (1, 2) AND n IN (3, 4))"), 2);
     assert_eq!(shell.rows("SELECT id, n FROM t ORDER BY id"), ["1|9", "2|9", "3|NULL"]);
 }
+
+#[test]
+fn what_is_computed_of_the_row_is_no_constant_of_a_list() {
+    let shell = Shell::with(
+        "CREATE TABLE t (id INT PRIMARY KEY, k INT, n DECIMAL(10, 2), f REAL, b BIGINT);
+         INSERT INTO t VALUES (1, 2, 2, 0.5, 1), (2, 4, 4, 1.5, 9)",
+    );
+    for (condition, expected) in [
+        ("k IN (0, CASE WHEN id = 77 THEN 2 END)", "NULL, NULL"),
+        ("k IN (0, CASE WHEN id = 77 THEN 2 WHEN id = 2 THEN 4 END)", "NULL, true"),
+        ("n IN (nullif(n, 1), 5)", "true, true"),
+        ("k NOT IN (0, CASE WHEN id = 77 THEN 2.5 END)", "NULL, NULL"),
+        ("f IN (nullif(f, 1), 5)", "true, true"),
+        ("id IN (nullif(b, 3), 5)", "true, false"),
+        ("k = ANY (ARRAY[0, CASE WHEN id = 1 THEN 2 END])", "true, NULL"),
+        ("k <> ALL (ARRAY[0, nullif(k, b)])", "false, false"),
+        ("k IN (id, b, 4)", "false, true"),
+        ("k IN (1, CASE WHEN id = 1 THEN k ELSE 0 END, b - 5)", "true, true"),
+    ] {
+        assert_eq!(shell.rows(&format!("SELECT {condition} FROM t ORDER BY id")).join(", "), expected, "{condition}");
+    }
+    assert_eq!(shell.run("DELETE FROM t WHERE k IN (0, CASE WHEN id = 77 THEN 2 END)"), 0);
+}

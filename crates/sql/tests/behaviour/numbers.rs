@@ -405,3 +405,17 @@ fn what_is_shifted_keeps_its_type() {
         ["48|-2|-2147483648|-1|-2|8589934592|integer"]
     );
 }
+
+#[test]
+fn nullif_has_its_own_type_among_values() {
+    let shell = Shell::with("CREATE TABLE t (k INT); INSERT INTO t VALUES (NULL), (3)");
+    for (query, expected) in [
+        ("SELECT x FROM (VALUES (0.1), (nullif(10000000000000000000, 0.1))) AS q (x)", "0.1, 10000000000000000000.0"),
+        ("SELECT y FROM (VALUES (1), (nullif(0.1, 1.5::DOUBLE PRECISION))) AS q (y)", "1.0, 0.1"),
+        ("SELECT x FROM (VALUES (nullif(12345, 0.1)), (0.1)) AS q (x)", "12345.0, 0.1"),
+        ("SELECT x FROM (VALUES (32768), (0.1), (nullif(-5, 0.1))) AS q (x)", "32768.0, 0.1, -5.0"),
+        ("SELECT k # k FROM t ORDER BY k", "0, NULL"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}

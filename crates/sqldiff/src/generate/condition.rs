@@ -102,7 +102,10 @@ impl Generator<'_> {
         let family = Family::any(self.random);
         let value = self.value(family, depth);
         let mut list = |value: Tree| {
-            let items = (0..self.random.usize(1..7)).map(|_| self.leaf(family, false)).collect();
+            let count = self.random.usize(1..7);
+            // What is computed of the row, among constants.
+            let item = |_| if self.chance(12) { self.value(family, 1) } else { self.leaf(family, false) };
+            let items = (0..count).map(item).collect();
             let list = Part::List { separator: ", ", items, least: 1 };
             tree!(TRUTH; "(", value, self.pick(&[" IN (", " NOT IN ("]), list, "))")
         };
