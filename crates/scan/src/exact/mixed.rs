@@ -53,10 +53,9 @@ fn settled(plan: LogicalPlan, changes: &Cell<bool>) -> Result<Transformed<Logica
     let of_set = match plan {
         LogicalPlan::Union(union) => united(union)?,
         LogicalPlan::Values(mut values) => {
-            // Of no columns, and without names that they must keep.
             for cell in values.values.iter_mut().flatten() {
                 let own = std::mem::replace(cell, lit(ScalarValue::Null));
-                *cell = own.transform_up(|part| of_one_type(part, &DFSchema::empty())).data()?;
+                *cell = in_values(own)?;
             }
             listed(values)?
         }
@@ -156,7 +155,12 @@ fn listed(values: Values) -> Result<Transformed<LogicalPlan>> {
         if !cells().all(|cell| marked(cell).is_some() || is_null(cell)) {
             continue;
         }
-        let Some(of) = shared(cells().filter_map(marked), &nothing) else { continue };
+        // All may be of one type, which is another one than the column was given.
+        let only = || {
+            type_of(cells().find_map(marked)?, &nothing)
+                .filter(|of| of.is_numeric() && of != schema.field(at).data_type())
+        };
+        let Some(of) = shared(cells().filter_map(marked), &nothing).or_else(only) else { continue };
         for cell in rows.iter_mut().filter_map(|row| row.get_mut(at)) {
             *cell = match marked(cell) {
                 Some(value) => as_one(value, &of, &nothing),
@@ -174,6 +178,19 @@ fn listed(values: Values) -> Result<Transformed<LogicalPlan>> {
     });
     let schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), schema.metadata().clone())?);
     Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values: rows })))
+}
+
+/// A value of VALUES, which has no columns, and no name that it must keep. Where the others do not ask for its type, it is the one that the columns were given.
+fn in_values(cell: Expr) -> Result<Expr> {
+    let nothing = DFSchema::empty();
+    let before = type_of(&cell, &nothing);
+    let cell = cell.transform_up(|part| of_one_type(part, &nothing)).data()?;
+    Ok(match before {
+        Some(before) if marked(&cell).is_none() && type_of(&cell, &nothing).as_ref() != Some(&before) => {
+            cast(cell, before)
+        }
+        _ => cell,
+    })
 }
 
 /// The value that is marked.

@@ -20,6 +20,9 @@ use ishigaki_scan::exact;
 
 use super::in_expressions;
 
+/// The column of a subquery in which something is looked for.
+const SOUGHT: &str = "__sought";
+
 /// The rule. To be run before DataFusion's coercion of types.
 #[derive(Debug)]
 pub(crate) struct FloatsStayFloats;
@@ -184,28 +187,32 @@ fn are_apart(exact: &Expr, others: &[&Expr], schema: &DFSchema) -> bool {
     is_exact(exact) == Some(true) && others.contains(&true) && others.contains(&false)
 }
 
-/// `x IN (SELECT y …)` compares.
+/// `x IN (SELECT y …)` compares. Whole numbers of several types get one here, too.
 fn sought(InSubquery { expr, subquery, negated }: &InSubquery, schema: &DFSchema) -> Result<Option<Expr>> {
     let columns = subquery.subquery.schema().columns();
     let (Some(of), [column]) = (exact::type_of(expr, schema), columns.as_slice()) else { return Ok(None) };
     let found = subquery.subquery.schema().field(0).data_type().clone();
-    if !differ(&[&of, &found].into_iter()) {
+    let common = if differ(&[&of, &found].into_iter()) {
+        DataType::Float64
+    } else if of != found && of.is_integer() && found.is_integer() {
+        match exact::alternatives(&of, &found) {
+            Some(common) => common,
+            None => return Ok(None),
+        }
+    } else {
         return Ok(None);
-    }
-    let double = |value: Expr, of: &DataType| match of {
-        DataType::Float64 => value,
-        _ => cast(value, DataType::Float64),
     };
-    let name = column.name.clone();
+    let as_common = |value: Expr, of: &DataType| if *of == common { value } else { cast(value, common.clone()) };
+    // A name of its own: a condition of the subquery may need the column as it is beside it.
     let plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
-        .project([double(Expr::Column(column.clone()), &found).alias(name)])?
+        .project([as_common(Expr::Column(column.clone()), &found).alias(SOUGHT)])?
         .build()?;
     let subquery = Subquery {
         subquery: Arc::new(plan),
         outer_ref_columns: subquery.outer_ref_columns.clone(),
         spans: subquery.spans.clone(),
     };
-    let expr = Box::new(double(expr.as_ref().clone(), &of));
+    let expr = Box::new(as_common(expr.as_ref().clone(), &of));
     Ok(Some(Expr::InSubquery(InSubquery { expr, subquery, negated: *negated })))
 }
 

@@ -414,8 +414,14 @@ fn nullif_has_its_own_type_among_values() {
         ("SELECT y FROM (VALUES (1), (nullif(0.1, 1.5::DOUBLE PRECISION))) AS q (y)", "1.0, 0.1"),
         ("SELECT x FROM (VALUES (nullif(12345, 0.1)), (0.1)) AS q (x)", "12345.0, 0.1"),
         ("SELECT x FROM (VALUES (32768), (0.1), (nullif(-5, 0.1))) AS q (x)", "32768.0, 0.1, -5.0"),
+        ("SELECT x FROM (VALUES (nullif(5, 0.5))) AS q (x)", "5"),
         ("SELECT k # k FROM t ORDER BY k", "0, NULL"),
     ] {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
+    shell.run("CREATE TABLE d (id INT PRIMARY KEY, n DECIMAL(12, 3), i INT)");
+    shell.run("INSERT INTO d VALUES (1, nullif(2.5, 0.12345), nullif(7, 0.5)), (2, nullif(100, 0.5), nullif(3, 3.0)), (3, 0.125, 9)");
+    assert_eq!(shell.rows("SELECT * FROM d ORDER BY id"), ["1|2.500|7", "2|100.000|NULL", "3|0.125|9"]);
+    shell.run("INSERT INTO d VALUES (4, nullif(2.5, 1), nullif(8, 0::BIGINT))");
+    assert_eq!(shell.rows("SELECT * FROM d WHERE id = 4"), ["4|2.500|8"]);
 }

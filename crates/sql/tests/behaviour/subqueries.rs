@@ -310,3 +310,28 @@ fn a_subquery_of_no_row_is_null_whatever_its_constants_come_to() {
         }
     }
 }
+
+#[test]
+fn numbers_of_another_type_are_found_in_a_subquery_that_needs_them_as_they_are() {
+    let shell = Shell::with(
+        "CREATE TABLE t (a BIGINT, s SMALLINT, f REAL); CREATE TABLE u (k INT);
+         INSERT INTO t VALUES (1, 1, 1), (3, 3, 3), (NULL, NULL, NULL); INSERT INTO u VALUES (1), (2)",
+    );
+    for column in ["a", "s", "f"] {
+        for (condition, expected) in [
+            (format!("{column} IN (SELECT k FROM u WHERE NOT k > {column})"), "true, false, false"),
+            (
+                format!("{column} IN (SELECT u.k FROM u WHERE u.k IS NOT DISTINCT FROM t.{column})"),
+                "true, false, false",
+            ),
+            (format!("{column} NOT IN (SELECT k FROM u WHERE k <= {column})"), "false, true, true"),
+            (format!("{column} IN (SELECT k FROM u)"), "true, false, NULL"),
+        ] {
+            let query = format!("SELECT {condition} FROM t ORDER BY a");
+            assert_eq!(shell.rows(&query).join(", "), expected, "{query}");
+            let query = format!("SELECT count(*) FROM t WHERE {condition}");
+            let count = expected.split(", ").filter(|truth| *truth == "true").count();
+            assert_eq!(shell.rows(&query), [count.to_string()], "{query}");
+        }
+    }
+}
