@@ -25,19 +25,13 @@ pub(crate) fn answered<T: Send + 'static>(
     patience: Duration,
     question: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (told, heard) = channel();
-    let work = move || {
-        // It may not be waited for any more.
-        let _ = told.send(question());
-    };
-    Builder::new().name("volume-question".to_owned()).spawn(work)?;
-    heard.recv_timeout(patience).map_err(|error| match error {
-        RecvTimeoutError::Timeout => {
+    match answered_while_moving(patience, || 0, question)? {
+        Moving::Done(answer) => Ok(answer),
+        Moving::Silent(_) => {
             let reason = format!("its file system has not answered for {:.1} s; see to that", patience.as_secs_f64());
-            io::Error::new(io::ErrorKind::TimedOut, reason)
+            Err(io::Error::new(io::ErrorKind::TimedOut, reason))
         }
-        RecvTimeoutError::Disconnected => panicked(),
-    })
+    }
 }
 
 /// What has come of something that may take long.
@@ -63,20 +57,18 @@ pub(crate) fn answered_while_moving<T: Send + 'static>(
         // It may not be waited for any more.
         let _ = told.send(work());
     };
-    Builder::new().name("volume-moving".to_owned()).spawn(work)?;
+    Builder::new().name("volume-question".to_owned()).spawn(work)?;
     loop {
         let before = moved();
         match heard.recv_timeout(patience) {
             Ok(done) => return Ok(Moving::Done(done)),
             Err(RecvTimeoutError::Timeout) if moved() != before => {}
             Err(RecvTimeoutError::Timeout) => return Ok(Moving::Silent(heard)),
-            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that asks its file system has panicked"));
+            }
         }
     }
-}
-
-fn panicked() -> io::Error {
-    io::Error::other("the thread that asks its file system has panicked")
 }
 
 /// What has come of something that was done with each volume.
