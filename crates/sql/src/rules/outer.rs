@@ -57,14 +57,14 @@ impl OuterTypes {
         let mut before: Option<DFSchema> = None;
         let below = plan.map_children(|child| {
             // A lateral subquery is on the right of what it takes columns from.
-            let left = before.take().filter(|_| joins && is_lateral(&child));
+            let left = before.take().filter(|_| is_lateral(&child));
             let is_lateral = left.is_some();
             around.extend(left);
             let child = self.within(child, around)?;
             if is_lateral {
                 around.pop();
             }
-            before = Some(child.data.schema().as_ref().clone());
+            before = joins.then(|| child.data.schema().as_ref().clone());
             Ok(child)
         })?;
         let own = below.transform_data(|plan| {
