@@ -8,8 +8,8 @@ use door::{BLOCK, Door, Model, Op, no_trace};
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Passes};
-use ishigaki_migrate::source::FileType;
 use ishigaki_migrate::source::simulated::Simulated as Source;
+use ishigaki_migrate::source::{ErrorKind, FileType};
 
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 100 % 251) as u8 + 1).collect()
@@ -104,6 +104,33 @@ fn what_was_cut_off_just_before_a_kill_does_not_come_back_when_the_file_becomes_
         end(&door, &model);
     }
     assert!(cut_off > 0, "some kill came between the size and the record");
+}
+
+/// A power cut takes the listing of the root back, but not that of a directory below, where the file system keeps no order. What makes the root's again
+/// may remove that directory, so nothing below is listed before.
+#[test]
+fn a_directory_is_listed_before_those_below_it_after_a_crash_too() {
+    let (source, destination) = (Source::new(), Simulated::new());
+    for (path, file_type) in [("a", FileType::Directory), ("a/b", FileType::Directory), ("a/b/file", FileType::Regular)]
+    {
+        source.add(Path::new(path), file_type, Vec::new());
+    }
+    let attribute = ishigaki_migrate::engine::Settings::default().attribute;
+    let mark = |destination: &Simulated| destination.xattr(&destination.root(), &attribute).expect("looks");
+    let door = Door::open(&destination, &source).expect("begins");
+    let root = mark(&destination).expect("a stub");
+    door.find(Path::new("a/b")).expect("lists the root and a directory");
+    door.engine.settle().expect("settles");
+    assert_eq!(mark(&destination), None);
+    destination.set_xattr(&destination.root(), &attribute, &root).expect("writes");
+    drop(door);
+    // The crawler ends with an error there.
+    source.change(Path::new("a/b"), |object| object.fails = Some(ErrorKind::Invalid));
+    let door = Door::open(&destination, &source).expect("goes on");
+    door.engine.crawl(&Crawl { threads: 1, ..Crawl::default() }, &door.cancel).expect_err("it is told");
+    assert_eq!(mark(&destination), None, "the root is listed");
+    source.change(Path::new("a/b"), |object| object.fails = None);
+    end(&door, &Model::of(&source));
 }
 
 /// Another directory answers by the source's name than the one with which the migration began, and it is empty.

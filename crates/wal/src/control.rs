@@ -64,7 +64,8 @@ impl ControlBlock {
             let device = directory.open(CONTROL)?;
             let found = find(device.as_ref())?;
             control = found.control;
-            if control.generation > Generation(0) && found.damaged.is_empty() && !found.is_old {
+            let has_numbers = found.sequence <= u64::MAX / 2;
+            if control.generation > Generation(0) && found.damaged.is_empty() && !found.is_old && has_numbers {
                 let contents = Mutex::new(ControlCopy { sequence: found.sequence, control });
                 return Ok(Self { device, contents });
             }
@@ -75,7 +76,7 @@ impl ControlBlock {
                     "a copy of the log's control block is damaged; the other one is used, and both are made anew"
                 );
             }
-            // Or the log was never opened: the sync of this name may have failed, and then no later one helps. It is made
+            // Or there are no numbers for copies that come. Or the log was never opened: the sync of this name may have failed, and then no later one helps. It is made
             // again.
         } else if let Some(segment) = names.iter().find(|name| parse_segment_name(name).is_some()) {
             return Err(Error::Corrupt { stream: None, what: format!("there is {segment} but no {CONTROL}") });
@@ -307,6 +308,21 @@ mod tests {
         log.trim(log.here()).expect("trimmed");
         let [trimmed, other] = both(directory.as_ref());
         assert!(trimmed == other && trimmed.start == log.start() && trimmed.start > killed.start);
+    }
+
+    /// No program writes so many: the numbers of copies that come begin anew.
+    #[test]
+    fn a_control_block_without_numbers_for_more_copies_is_made_anew() {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        live(&directory, 5, true).expect("new");
+        let [control, _] = both(directory.as_ref());
+        for sequence in [u64::MAX - 1, u64::MAX] {
+            let device = directory.open(CONTROL).expect("there");
+            write(device.as_ref(), &ControlCopy { sequence, control }).expect("written");
+        }
+        live(&directory, 5, true).expect("sound");
+        let [after, other] = both(directory.as_ref());
+        assert!(after == other && after.generation > control.generation);
     }
 
     /// A trim takes segments away that the copy from before it would ask for.

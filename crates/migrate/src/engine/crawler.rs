@@ -33,7 +33,7 @@ use self::pace::Pace;
 use super::log::Place;
 use super::{Doing, Engine, Error, Progress, Result};
 use crate::destination::{Destination, NodeId};
-use crate::source::{Cancel, ErrorKind, Location};
+use crate::source::{Cancel, ErrorKind, FileType, Location};
 
 /// The order in which directories are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -241,11 +241,17 @@ impl<D: Destination> Engine<D> {
         origins.max_by_key(|(_, origin)| origin.at.components().count()).map_or(0, |(number, _)| number)
     }
 
-    /// The directory of a place, if it is still there.
-    fn open_place(&self, place: &Place) -> Result<Option<D::Object>> {
+    /// The directory of a place, if it is still there. Those above it are listed first, as they are for a client: a crash may have taken the listing of one of
+    /// them back, and whatever makes that again may remove what lies below.
+    fn open_place(&self, place: &Place, cancel: &Cancel) -> Result<Option<D::Object>> {
         let path = super::sweep::path_of(place);
         let mut directory = self.destination.root();
         for name in &path {
+            // A client may have put a file here meanwhile.
+            let status = self.destination.status(&directory).doing("looking for a directory")?;
+            if status.file_type == FileType::Directory {
+                self.look_into_for_crawler(&directory, cancel)?;
+            }
             match self.destination.lookup(&directory, name) {
                 Ok(Some(next)) => directory = next,
                 Ok(None) => return Ok(None),
@@ -276,7 +282,7 @@ impl<D: Destination> Run<'_, D> {
     /// Lists a directory that may be a stub; `None` if it is not where it was.
     fn list(&self, place: &Place) -> Result<Option<D::Object>> {
         self.give_way();
-        let Some(directory) = self.engine.open_place(place)? else {
+        let Some(directory) = self.engine.open_place(place, self.cancel)? else {
             self.engine.queue.moved();
             return Ok(None);
         };
@@ -287,7 +293,7 @@ impl<D: Destination> Run<'_, D> {
     /// A directory that is to be copied. If a crash has taken its listing back, over a long way, the listers make it again, with others at a time.
     fn open_for_names(&self, place: &Arc<Place>) -> Result<Option<D::Object>> {
         if self.engine.distances.listings() > 1
-            && let Some(directory) = self.engine.open_place(place)?
+            && let Some(directory) = self.engine.open_place(place, self.cancel)?
             && self.engine.is_to_be_listed(&directory)?
         {
             self.engine.queue.again(place.clone(), true);

@@ -13,7 +13,7 @@ use crate::epoch::Epochs;
 use crate::format::Control;
 use crate::herald::Herald;
 use crate::keeper;
-use crate::recovery::{self, Fit, Recovered, Replay};
+use crate::recovery::{self, Fit, Recovered, Replay, Tail};
 use crate::serial::{self, SerialLog};
 use crate::space::{Pool, Spares};
 use crate::stream::State;
@@ -184,7 +184,7 @@ impl Log {
         let mut recovered = recover(directory.as_ref(), &control, start)?;
         recovered.settle(directory.as_ref(), &control, fit, &mut spares)?;
         let Recovered { next, tails, report } = recovered;
-        if next > Position::MAX_LSN {
+        if next > Position::MAX_LSN || tails.iter().any(Tail::is_used_up) {
             return Err(used_up());
         }
 
@@ -267,6 +267,8 @@ impl Log {
 }
 
 fn used_up() -> Error {
-    let reason = "the log has used up its LSNs or generations; copy its data into a new database".to_owned();
+    let reason =
+        "the log has used up its numbers (LSNs, generations, or chunks of a stream); copy its data into a new database"
+            .to_owned();
     Error::Invalid { reason }
 }

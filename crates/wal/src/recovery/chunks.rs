@@ -12,8 +12,8 @@ use super::window::{Pool, Window};
 use crate::format::{CHUNK_HEADER, ChunkHeader, Control, MAX_BATCH, Unfit, longest_chunk};
 use crate::{Error, Result, Start};
 
-/// More chunks than a stream ever has.
-const LAST_SEQUENCE: u64 = u64::MAX / 2;
+/// More chunks than a stream ever has: no log is opened whose streams have used up half of them.
+pub(super) const LAST_SEQUENCE: u64 = u64::MAX / 2;
 
 /// A valid chunk.
 #[derive(Clone, Debug)]

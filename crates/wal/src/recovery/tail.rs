@@ -3,6 +3,7 @@
 use ishigaki_base::{LogId, StreamId};
 use ishigaki_device::{AlignedBuffer, Device, Directory, MAX_BLOCK_SIZE, SECTOR};
 
+use super::chunks::LAST_SEQUENCE;
 use super::segments::Segments;
 use crate::format::{ChunkHeader, MAX_BATCH, longest_chunk};
 use crate::segment::Segment;
@@ -79,6 +80,11 @@ impl Fit {
 }
 
 impl Tail {
+    /// Whether so many chunks are before its end that those that come might have no number.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.sequence > LAST_SEQUENCE / 2
+    }
+
     /// Looks at what lies behind the end: nothing, or the rest of one torn batch. Anything further means that a chunk
     /// which was durable once is gone, since each batch was durable before the next began.
     pub(crate) fn judge(

@@ -93,6 +93,14 @@ fn a_log_that_has_used_up_its_numbers_is_refused() {
         let error = open(&log_of(generation, lsn)).unwrap_err();
         assert!(error.to_string().contains("used up"), "{error}");
     }
+    // Of chunks before those of a trimmed stream; those that come would have numbers that count as damage.
+    let start = Start { generation: Generation(1), lsn: Lsn::FIRST };
+    for sequence in [u64::MAX / 4, u64::MAX / 2] {
+        let directory = log_from(start, Generation(1), Lsn::FIRST, sequence);
+        assert_eq!(inspect(directory.as_ref()).unwrap().problem.map(|problem| problem.to_string()), None);
+        let error = open(&directory).unwrap_err();
+        assert!(error.to_string().contains("used up"), "{error}");
+    }
 }
 
 /// Else what says so would be given free with the start behind it, and the log be refused from then on.
