@@ -71,7 +71,7 @@ pub enum Error {
     #[error("the migration can not be finished: {0}")]
     AtWork(String),
     /// There is nothing to decide on.
-    #[error("`{0}` is no file in conflict; `ishigaki migrate conflicts` lists them")]
+    #[error("`{0}` is not in conflict; `ishigaki migrate conflicts` lists them")]
     NoConflict(String),
     /// The file in conflict is elsewhere by now.
     #[error("`{path}` is where that file was at the source; now it is `{now}`: decide on it by that path")]

@@ -123,3 +123,28 @@ fn names_that_other_sources_take_are_told() {
         assert_eq!(told, is_told, "{into}: {check:?}");
     }
 }
+
+#[test]
+fn a_lost_and_found_that_can_not_be_one_is_told() {
+    for (at_source, at_destination, is_told) in [
+        ("lost+found/a", "lost+found/", false),
+        ("lost+found/a", "lost+found/b", true),
+        ("lost+found", "lost+found/", true),
+        ("c", "lost+found/b", false),
+    ] {
+        let place = place();
+        for (folder, path) in [(&place.old, at_source), (&place.new, at_destination)] {
+            let path = folder.join(path);
+            let is_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+            fs::create_dir_all(if is_directory { &path } else { path.parent().unwrap() }).unwrap();
+            if !is_directory {
+                fs::write(path, "").unwrap();
+            }
+        }
+        let check = place.check();
+        let told = check.findings.iter().any(|finding| {
+            finding.severity == Severity::Warning && finding.message.contains("has a `lost+found`: the destination")
+        });
+        assert_eq!(told, is_told, "{at_source}, {at_destination}: {check:?}");
+    }
+}

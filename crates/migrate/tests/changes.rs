@@ -10,7 +10,7 @@ use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::simulated::Simulated;
 use ishigaki_migrate::engine::{Crawl, Error, Resolution};
 use ishigaki_migrate::source::simulated::Simulated as Source;
-use ishigaki_migrate::source::{FileType, Timestamp};
+use ishigaki_migrate::source::{ErrorKind, FileType, Timestamp};
 
 fn overwrite_at_source(source: &Source) {
     source.change(Path::new("file"), |object| {
@@ -229,4 +229,71 @@ fn what_is_no_file_any_more_is_not_taken_for_one() {
         want[UNIT..].fill(0);
         assert!(door.read(Path::new("file")).expect("reads") == want);
     }
+}
+
+/// A client knows the directory's name, and no more, when the source has no such directory any more.
+#[test]
+fn a_directory_that_can_not_be_listed_any_more_is_left_empty_where_a_person_says_so() {
+    for (other, denies) in [(None, false), (Some(FileType::Regular), false), (Some(FileType::Directory), true)] {
+        let (source, destination) = (Source::new(), Simulated::new());
+        for (path, file_type) in [("d", FileType::Directory), ("d/file", FileType::Regular), ("e", FileType::Directory)]
+        {
+            source.add(Path::new(path), file_type, Vec::new());
+        }
+        let door = Door::open(&destination, &source).expect("begins");
+        let directory = door.find(Path::new("d")).expect("lists the root");
+        let decide = |door: &Door, how| door.engine.resolve(&directory, how, &door.cancel);
+        assert!(!decide(&door, Resolution::KeepHere).expect("nothing is wrong yet"));
+        for path in ["d/file", "d"] {
+            source.remove(Path::new(path));
+        }
+        if let Some(other) = other {
+            source.add(Path::new("d"), other, Vec::new());
+        }
+        if denies {
+            source.change(Path::new("d"), |object| object.fails = Some(ErrorKind::Denied));
+        }
+        door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on with others");
+        assert_eq!(door.engine.problems().len(), 1, "{other:?}");
+        assert!(matches!(door.engine.finish(), Err(Error::Unfinished(path)) if path == Path::new("d")));
+        match (decide(&door, Resolution::TakeSource), other) {
+            (Err(Error::NoVersion(_)), None)
+            | (Err(Error::OtherKind { was: "directory", kind: "file", .. }), Some(FileType::Regular))
+            | (Err(Error::Source { .. }), Some(FileType::Directory)) => {}
+            (told, other) => panic!("{other:?}: {told:?}"),
+        }
+        // Another directory in no trouble, and the root.
+        for path in ["e", ""] {
+            let object = door.find(Path::new(path)).expect("there");
+            assert!(!door.engine.resolve(&object, Resolution::KeepHere, &door.cancel).expect("looks"));
+        }
+        assert!(decide(&door, Resolution::KeepHere).expect("keeps"));
+        assert!(!decide(&door, Resolution::KeepHere).expect("it is decided"));
+        assert_eq!(door.engine.problems(), []);
+        // Also in the next process.
+        let door = Door::open(&destination, &source).expect("goes on");
+        door.perform(&Op::Create("d/new".into(), FileType::Regular)).expect("makes");
+        door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+        door.engine.finish().expect("nothing is missing");
+        assert_eq!(destination.names(&directory).expect("reads").len(), 1);
+        no_trace(&destination);
+    }
+}
+
+#[test]
+fn a_directory_that_the_source_has_again_is_taken_in_a_conflict() {
+    let (source, destination) = (Source::new(), Simulated::new());
+    source.add(Path::new("d"), FileType::Directory, Vec::new());
+    let door = Door::open(&destination, &source).expect("begins");
+    let directory = door.find(Path::new("d")).expect("lists the root");
+    source.remove(Path::new("d"));
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on with others");
+    source.add(Path::new("d"), FileType::Directory, Vec::new());
+    source.add(Path::new("d/file"), FileType::Regular, bytes(10));
+    assert!(door.engine.resolve(&directory, Resolution::TakeSource, &door.cancel).expect("takes"));
+    assert!(door.read(Path::new("d/file")).expect("reads") == bytes(10));
+    door.engine.look_again();
+    door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
+    door.engine.finish().expect("nothing is missing");
+    no_trace(&destination);
 }

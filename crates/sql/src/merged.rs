@@ -124,6 +124,8 @@ struct Frame {
     /// Of its SELECT, until that is entered.
     scope: Option<Scope>,
     order_by: Option<OrderBy>,
+    /// What its columns are called, where its SELECT calls some otherwise.
+    names: Option<Vec<(Ident, Ident)>>,
     /// Whether it is a subquery of FROM, or a CTE.
     is_derived: bool,
     /// How many of its CTEs are still to be visited.
@@ -198,7 +200,11 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> Step {
-        query.order_by = self.queries.pop().and_then(|frame| frame.order_by);
+        let Some(frame) = self.queries.pop() else { return ControlFlow::Continue(()) };
+        query.order_by = frame.order_by;
+        if let Some(names) = frame.names {
+            columns::call(query, &names);
+        }
         ControlFlow::Continue(())
     }
 
@@ -235,6 +241,14 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> Step {
+        if let Expr::CompoundIdentifier(parts) = expression {
+            if let Some(name) = parts.last().map(identifier)
+                && self.scopes.iter().any(|scope| matches!(scope, Scope::Columns(side) if side.outputs.contains(&name)))
+            {
+                self.clashes.insert(name);
+            }
+            return ControlFlow::Continue(());
+        }
         let Expr::Identifier(name) = expression else { return ControlFlow::Continue(()) };
         let name = identifier(name);
         let mut scopes = self.scopes.iter().rev();
@@ -271,7 +285,7 @@ impl VisitorMut for Resolver<'_> {
 }
 
 /// A name in an expression of ORDER BY that could be taken for what it is not.
-fn refuse_order(name: &str, what: &str) -> Step {
+fn refuse_order<T>(name: &str, what: &str) -> Step<T> {
     ControlFlow::Break(Box::new(Error::unsupported(
         format!("ORDER BY an expression over {name}, {what}, and a new name of a result's column"),
         "give the result's column another name, or order by its name alone",
@@ -315,7 +329,10 @@ impl<'a> Resolver<'a> {
         if let Some(name) = clashes.iter().next()
             && self.frame().is_derived
         {
-            refuse_order(name, "which is a column of FROM, in a subquery of FROM or a WITH")?;
+            let Some(names) = columns::called(items, &clashes) else {
+                return refuse_order(name, "which is a column of FROM, in a subquery of FROM or a WITH");
+            };
+            self.frame().names = Some(names);
         }
         columns::rename(&clashes, items, orders);
         let mut scope = self.scopes.pop().unwrap_or(Scope::Unknown);

@@ -29,6 +29,7 @@ use crate::{Error, Result, setting, show};
 pub(crate) use rewrite::alike::{marked, shown, tell_apart, without_marks};
 pub(crate) use rewrite::called;
 pub(crate) use rewrite::nameless::name_all;
+pub(crate) use rewrite::tables::wrap;
 pub(crate) use tree::STACK;
 use tree::Tree;
 

@@ -155,7 +155,7 @@ fn a_server_is_replaced_by_commands() {
     let conflicts = site.command("conflicts").succeeds();
     assert_eq!(conflicts.stdout, "0 conflicts.\n");
     let refused = site.command("resolve").args(["docs/file-1", "--keep", "here"]).fails_with(1);
-    assert!(refused.stderr.contains("is no file in conflict"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("is not in conflict"), "{}", refused.stderr);
 
     let report = site.of_both("verify").succeeds();
     assert!(report.stdout.contains("41 files") && report.stdout.contains("nothing differs"), "{}", report.stdout);

@@ -16,7 +16,7 @@ use crate::{Config, Error, control};
 /// File systems that the door serves.
 const KINDS: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
 /// What mkfs puts into a new file system.
-const LOST_AND_FOUND: &str = "lost+found";
+pub(super) const LOST_AND_FOUND: &str = "lost+found";
 /// Any owner that is not this process'.
 const OTHER: u32 = 12_345;
 

@@ -1,14 +1,16 @@
 //! Whether the sources answer, and what they can not tell.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Engine, HIDDEN};
+use ishigaki_migrate::engine::{Engine, HIDDEN, STATE};
 use ishigaki_migrate::source::{Cancel, FileType, Location, Source};
 
 use super::Finding;
+use super::destination::LOST_AND_FOUND;
 use crate::config::SourceConfig;
 use crate::shown::shown;
 use crate::{Config, Error, Result};
@@ -93,12 +95,26 @@ fn hides(config: &Config, source: &SourceConfig, opened: &dyn Source, cancel: &C
     let of_others = config.sources.iter().filter_map(|other| Some((other.into.iter().next()?, other)));
     let own = [(OsStr::new(HIDDEN), "the migration keeps that name for itself".to_owned())];
     let others = of_others.map(|(name, other)| (name, format!("that is where {} goes", other.from)));
+    let mut hide = |name: &OsStr, reason: &str| {
+        let message = format!("{} has a `{}`: {reason}", source.from, shown(Path::new(name)));
+        let remedy = "rename it there; else it is left out, which is to be accepted before the end";
+        findings.push(Finding::warning("from", message, remedy));
+    };
+    let look = |name: &OsStr| opened.attributes(&Location { path: name.into(), handle: Box::default() }, cancel).ok();
     for (name, reason) in own.into_iter().chain(others) {
-        let there = Location { path: name.into(), handle: Box::default() };
-        if opened.attributes(&there, cancel).is_ok() {
-            let message = format!("{} has a `{}`: {reason}", source.from, shown(Path::new(name)));
-            let remedy = "rename it there; else it is left out, which is to be accepted before the end";
-            findings.push(Finding::warning("from", message, remedy));
+        if look(name).is_some() {
+            hide(name, &reason);
         }
+    }
+    let name = OsStr::new(LOST_AND_FOUND);
+    let Some(is_empty) = fs::read_dir(config.to.join(name)).ok().map(|mut names| names.next().is_none()) else {
+        return;
+    };
+    let is_begun = config.to.join(HIDDEN).join(STATE).exists();
+    match look(name).filter(|_| !is_begun).map(|attributes| attributes.file_type) {
+        Some(FileType::Directory) if is_empty => {}
+        Some(FileType::Directory) => hide(name, "the destination has one of its own with files in it"),
+        Some(_) => hide(name, "the destination has a directory of that name of its own"),
+        None => {}
     }
 }

@@ -329,7 +329,7 @@ impl Core {
         Ok(())
     }
 
-    /// Decides on a file that has changed at the source. The crawler then goes on with it.
+    /// Decides on a file that has changed at the source, or a directory that can not be listed there. The crawler then goes on with it.
     pub(super) fn resolve(&self, path: &str, keep: Keep) -> Result<()> {
         let _settling = self.settling.lock();
         if self.is_replaced.load(Ordering::SeqCst) {
@@ -339,50 +339,50 @@ impl Core {
             Keep::Here => Resolution::KeepHere,
             Keep::Source => Resolution::TakeSource,
         };
-        match self.in_conflict(path) {
-            Ok((number, file)) => {
-                file.resolve(how, &self.cancel).map_err(|error| match error {
+        let is_resolved = match self.object_at(path)? {
+            Some(object) => {
+                let resolved = self.engine().resolve(&object, how, &self.cancel).map_err(|error| match error {
                     engine::Error::NoVersion(_) => engine::Error::NoVersion(shown::read(path)),
-                    engine::Error::NoFile { kind, .. } => engine::Error::NoFile { path: shown::read(path), kind },
+                    engine::Error::OtherKind { was, kind, .. } => {
+                        engine::Error::OtherKind { path: shown::read(path), was, kind }
+                    }
                     error => error,
                 })?;
-                if let Some(door) = &*self.door.lock() {
-                    door.has_changed(number);
+                if let Some(door) = &*self.door.lock()
+                    && resolved
+                {
+                    door.has_changed(self.engine().destination().id(&object).0);
                 }
+                resolved
             }
-            Err(Error::NoConflict(_)) if keep == Keep::Here && self.accept(path) => {}
-            Err(error @ Error::NoConflict(_)) => {
-                let moved = self.conflicts()?.into_iter().find(|conflict| conflict.at_source.as_deref() == Some(path));
-                return Err(moved.map_or(error, |now| Error::Moved { path: path.to_owned(), now: now.path }));
-            }
-            Err(error) => return Err(error),
+            None => false,
+        };
+        let is_settled = is_resolved || keep == Keep::Here && self.accept(path);
+        if !is_settled {
+            let moved = self.conflicts()?.into_iter().find(|conflict| conflict.at_source.as_deref() == Some(path));
+            let none = || Error::NoConflict(path.to_owned());
+            return Err(moved.map_or_else(none, |now| Error::Moved { path: path.to_owned(), now: now.path }));
         }
         self.crawling.again();
         Ok(())
     }
 
-    /// The file in conflict that is there now, and its inode's number.
-    fn in_conflict(&self, path: &str) -> Result<(u64, ishigaki_migrate::engine::File<Local>)> {
-        let none = || Error::NoConflict(path.to_owned());
+    /// What is there now, if anything is.
+    fn object_at(&self, path: &str) -> Result<Option<<Local as Destination>::Object>> {
+        let bytes = shown::read(path);
         let engine = self.engine();
         let destination = engine.destination();
-        let bytes = shown::read(path);
-        let failed = |cause: io::Error| Error::Destination { path: self.config.to.join(&bytes), cause };
         let mut object = destination.root();
         for part in bytes.components() {
-            let Component::Normal(name) = part else { return Err(none()) };
+            let Component::Normal(name) = part else { return Ok(None) };
             object = match destination.lookup(&object, name) {
                 Ok(Some(found)) => found,
-                Ok(None) => return Err(none()),
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(none()),
-                Err(error) => return Err(failed(error)),
+                Ok(None) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+                Err(cause) => return Err(Error::Destination { path: self.config.to.join(&bytes), cause }),
             };
         }
-        if destination.status(&object).map_err(failed)?.file_type != ishigaki_migrate::source::FileType::Regular {
-            return Err(none());
-        }
-        let file = engine.file(&object)?.filter(ishigaki_migrate::engine::File::is_in_conflict).ok_or_else(none)?;
-        Ok((destination.id(&object).0, file))
+        Ok(Some(object))
     }
 
     pub(super) fn finish(&self) -> Result<()> {

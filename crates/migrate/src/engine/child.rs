@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::conflict::kind;
 use super::hidden::LOST_AND_FOUND;
 use super::listing::Listing;
 use super::{Doing, Engine, Error, HIDDEN, Problem, Result};
@@ -96,9 +97,9 @@ impl<D: Destination> Engine<D> {
         let existing = listing.existing.remove(name);
         let own = self.own_of_name(listing.directory, name)?;
         if let Some(own) = &own
-            && !self.takes(own, attributes)?
+            && let Some(why) = self.why_not(own, attributes)?
         {
-            let message = "the destination has a lost+found of its own with files in it; it is left out".to_owned();
+            let message = format!("the destination has a lost+found of its own{why}; it is left out");
             let problem = Problem { path: location.path, message, conflict: false, left_out: true };
             self.problem(listing.record.source, problem);
             return Ok(());
@@ -235,15 +236,16 @@ impl<D: Destination> Engine<D> {
         if name == LOST_AND_FOUND { self.lost_and_found(directory) } else { Ok(None) }
     }
 
-    /// Whether what the destination has of its own can become a directory of the source.
-    fn takes(&self, own: &D::Object, attributes: &Attributes) -> Result<bool> {
+    /// Why what the destination has of its own can not become that directory of the source.
+    fn why_not(&self, own: &D::Object, attributes: &Attributes) -> Result<Option<String>> {
         if attributes.file_type != FileType::Directory {
-            return Ok(false);
+            return Ok(Some(format!(", and this is a {}", kind(attributes.file_type))));
         }
-        match self.destination.names(own) {
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
-            names => Ok(names.doing("looking at lost+found")?.is_empty()),
-        }
+        let is_empty = match self.destination.names(own) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => false,
+            names => names.doing("looking at lost+found")?.is_empty(),
+        };
+        Ok((!is_empty).then(|| " with files in it".to_owned()))
     }
 
     /// What a listing tells: owner, mode and times.

@@ -1,8 +1,9 @@
-//! Decides on files that have changed at the source after the migration began.
+//! Decides on files that have changed at the source after the migration began, and on directories that can not be listed there.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::file::File;
 use super::progress::Counters;
@@ -10,8 +11,8 @@ use super::sweep::path_of;
 use super::{Doing, Engine, Error, Result};
 use crate::destination::Destination;
 use crate::ranges::RangeSet;
-use crate::record::State;
-use crate::source::{Cancel, ErrorKind, FileType};
+use crate::record::{Record, State};
+use crate::source::{Attributes, Cancel, ErrorKind, FileType};
 
 /// Which version of a file stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Resolution {
     TakeSource,
 }
 
-fn kind(file_type: FileType) -> &'static str {
+pub(super) fn kind(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Regular => "file",
         FileType::Directory => "directory",
@@ -71,6 +72,51 @@ impl<D: Destination> Engine<D> {
             })?;
         }
         failed.map(|()| found)
+    }
+
+    /// Ends a conflict; whether there was one. A directory is in conflict that could not be listed: it stays here without what the source has in it.
+    ///
+    /// # Errors
+    ///
+    /// Of any kind; then it is still in conflict.
+    pub fn resolve(self: &Arc<Self>, object: &D::Object, how: Resolution, cancel: &Cancel) -> Result<bool> {
+        match self.destination.status(object).doing("looking for a conflict")?.file_type {
+            FileType::Regular => {
+                let file = self.file(object)?.filter(File::is_in_conflict);
+                file.map(|file| file.resolve(how, cancel)).transpose().map(|done| done.is_some())
+            }
+            FileType::Directory => self.resolve_directory(object, how, cancel),
+            _ => Ok(false),
+        }
+    }
+
+    fn resolve_directory(&self, directory: &D::Object, how: Resolution, cancel: &Cancel) -> Result<bool> {
+        let Some((record, _)) = self.record(directory)? else { return Ok(false) };
+        let path = &record.location.path;
+        // The whole of a source is none of its objects.
+        if path.as_os_str().is_empty() || !self.queue.has_problem(record.source, path) {
+            return Ok(false);
+        }
+        match how {
+            Resolution::KeepHere => self.leave_empty(directory, cancel),
+            // It is listed when the crawler comes to it.
+            Resolution::TakeSource => self.version(&record, FileType::Directory, cancel).map(|_| true),
+        }
+    }
+
+    /// The source's version of an object, if it is of that type.
+    fn version(&self, record: &Record, wanted: FileType, cancel: &Cancel) -> Result<Attributes> {
+        let location = &record.location;
+        let asked = self.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel));
+        let now = asked.map_err(|error| match error {
+            Error::Source { path, error } if error.kind == ErrorKind::Gone => Error::NoVersion(path),
+            error => error,
+        })?;
+        if now.file_type != wanted {
+            let (path, was) = (location.path.clone(), kind(wanted));
+            return Err(Error::OtherKind { path, was, kind: kind(now.file_type) });
+        }
+        Ok(now)
     }
 
     /// The file of a path below the destination, if one is there.
@@ -132,15 +178,7 @@ impl<D: Destination> File<D> {
         if !record.conflict {
             return Ok(());
         }
-        let location = &record.location;
-        let asked = engine.ask(record.source, &location.path, cancel, |source| source.attributes(location, cancel));
-        let now = asked.map_err(|error| match error {
-            Error::Source { path, error } if error.kind == ErrorKind::Gone => Error::NoVersion(path),
-            error => error,
-        })?;
-        if now.file_type != FileType::Regular {
-            return Err(Error::NoFile { path: location.path.clone(), kind: kind(now.file_type) });
-        }
+        let now = engine.version(&record, FileType::Regular, cancel)?;
         let size = now.size;
         let extras = engine.origins.get(record.source as usize).is_some_and(|it| it.source.capabilities().extras);
         let mut stub = node.lock();
@@ -169,7 +207,7 @@ impl<D: Destination> File<D> {
         }
         engine.put_attributes(&node.object, &now, record.source)?;
         Counters::add(&engine.counters.bytes, size.saturating_sub(before.0));
-        engine.no_problem(record.source, &location.path);
+        engine.no_problem(record.source, &record.location.path);
         engine.check_complete(node, &mut stub);
         Ok(())
     }

@@ -22,18 +22,20 @@ pub enum Error {
     Conflict(PathBuf),
     /// The source's version was to be taken, and there is none.
     #[error(
-        "{}: it is not at the source any more, so there is no version to take; keep what is here (`ishigaki migrate resolve --keep here`), \
-         or remove the file through the folder", .0.display()
+        "{}: it is not at the source any more, so there is no version to take; keep what is here (`ishigaki migrate resolve --keep here`); \
+         through the folder it can be removed then", .0.display()
     )]
     NoVersion(PathBuf),
-    /// The source's version was to be taken, and that is no file.
+    /// The source's version was to be taken, and that is something else.
     #[error(
-        "{}: it is no file at the source any more but a {kind}, which can not take this file's place; keep what is here \
-         (`ishigaki migrate resolve --keep here`), or remove the file through the folder and copy what the source has", .path.display()
+        "{}: it is no {was} at the source any more but a {kind}, which can not take this {was}'s place; keep what is here \
+         (`ishigaki migrate resolve --keep here`), or remove it through the folder then and copy what the source has", .path.display()
     )]
-    NoFile {
+    OtherKind {
         /// The path.
         path: PathBuf,
+        /// What it was.
+        was: &'static str,
         /// What it is.
         kind: &'static str,
     },
@@ -164,7 +166,7 @@ impl Error {
             | Self::Taken { .. }
             | Self::LeftOut { .. }
             | Self::NoVersion(_)
-            | Self::NoFile { .. }
+            | Self::OtherKind { .. }
             | Self::Unfinished(_) => ErrorKind::Invalid,
         }
     }

@@ -16,8 +16,8 @@ use super::progress::{Counters, Problem};
 use super::settling::Listed;
 use super::{Doing, Engine, Error, Result};
 use crate::destination::{Destination, Name, NodeId};
-use crate::record::{Record, State};
-use crate::source::{self, Cancel, Entry, ErrorKind, Extras, FileType, Location, Source};
+use crate::record::{Record, Reference, State};
+use crate::source::{self, Cancel, Entry, ErrorKind, Extras, FileType, Location, Source, Timestamp};
 
 /// How often a waiter looks whether its caller has cancelled it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -90,6 +90,10 @@ pub(super) struct Listing<'a, D: Destination> {
     pub(super) directory: &'a D::Object,
     pub(super) record: &'a Record,
     pub(super) cancel: &'a Cancel,
+    /// When the directory was accessed before.
+    accessed: Timestamp,
+    /// What it has of its own.
+    own: Extras,
     /// What lies there and was not told of yet.
     pub(super) existing: HashMap<OsString, Name>,
     /// What was told.
@@ -116,6 +120,31 @@ impl<D: Destination> Engine<D> {
 
     /// The same, without telling the crawler to let it go first.
     pub(super) fn look_into_for_crawler(&self, directory: &D::Object, cancel: &Cancel) -> Result<()> {
+        self.list_once(directory, cancel, |record, reference| self.list(directory, record, reference, cancel))
+    }
+
+    /// Leaves out what the source has in a directory that is not listed; whether it was not. Returns when that can not be lost any more.
+    pub(super) fn leave_empty(&self, directory: &D::Object, cancel: &Cancel) -> Result<bool> {
+        let mut is_left = false;
+        self.list_once(directory, cancel, |record, reference| {
+            let listing = self.begin_listing(directory, record, cancel)?;
+            self.end_listing(listing, reference)?;
+            is_left = true;
+            Ok(())
+        })?;
+        if is_left {
+            self.settled(self.destination.id(directory))?;
+        }
+        Ok(is_left)
+    }
+
+    /// Lists a directory, unless that was done, by `list`; one thread at a time.
+    fn list_once(
+        &self,
+        directory: &D::Object,
+        cancel: &Cancel,
+        list: impl FnOnce(&Record, Option<Reference>) -> Result<()>,
+    ) -> Result<()> {
         let node = self.destination.id(directory);
         if self.directories.normal.read().contains(&node) {
             return Ok(());
@@ -140,7 +169,7 @@ impl<D: Destination> Engine<D> {
             stages.insert(node, Stage::Listing);
             found
         };
-        let done = self.list(directory, &record, reference, cancel);
+        let done = list(&record, reference);
         let mut stages = self.directories.stages.lock();
         // A round of the settler may have been faster: then the mark is gone.
         if done.is_ok() && self.has_record(directory).unwrap_or(true) {
@@ -164,7 +193,7 @@ impl<D: Destination> Engine<D> {
         &self,
         directory: &D::Object,
         record: &Record,
-        reference: Option<crate::record::Reference>,
+        reference: Option<Reference>,
         cancel: &Cancel,
     ) -> Result<()> {
         let done = self.list_told(directory, record, reference, cancel);
@@ -186,29 +215,15 @@ impl<D: Destination> Engine<D> {
         &self,
         directory: &D::Object,
         record: &Record,
-        reference: Option<crate::record::Reference>,
+        reference: Option<Reference>,
         cancel: &Cancel,
     ) -> Result<()> {
-        let node = self.destination.id(directory);
         let dummy = record.state == State::Dummy;
         // Over a long way, at the same time as the names.
         let is_far = dummy && self.distances.is_far(record.source);
         let early = if dummy && !is_far { self.ask_extras(record, cancel)?.0 } else { Extras::default() };
-        let status = self.destination.status(directory).doing("looking at a directory")?;
-        let mut listing = Listing {
-            directory,
-            record,
-            cancel,
-            existing: self.existing(directory, node)?,
-            seen: HashSet::new(),
-            extras: HashMap::new(),
-            children: Vec::new(),
-            directories: Vec::new(),
-            files: 0,
-            bytes: 0,
-        };
-        self.drop_extras(directory)?;
-        let extras = if is_far {
+        let mut listing = self.begin_listing(directory, record, cancel)?;
+        listing.own = if is_far {
             thread::scope(|scope| {
                 let extras = scope.spawn(|| self.ask_extras(record, cancel));
                 let taken = self.take_all(&mut listing);
@@ -219,16 +234,48 @@ impl<D: Destination> Engine<D> {
             self.take_all(&mut listing)?;
             early
         };
-        for name in std::mem::take(&mut listing.existing).into_values() {
+        self.end_listing(listing, reference)
+    }
+
+    fn begin_listing<'a>(
+        &self,
+        directory: &'a D::Object,
+        record: &'a Record,
+        cancel: &'a Cancel,
+    ) -> Result<Listing<'a, D>> {
+        let node = self.destination.id(directory);
+        let status = self.destination.status(directory).doing("looking at a directory")?;
+        let existing = self.existing(directory, node)?;
+        self.drop_extras(directory)?;
+        Ok(Listing {
+            directory,
+            record,
+            cancel,
+            accessed: status.accessed,
+            own: Extras::default(),
+            existing,
+            seen: HashSet::new(),
+            extras: HashMap::new(),
+            children: Vec::new(),
+            directories: Vec::new(),
+            files: 0,
+            bytes: 0,
+        })
+    }
+
+    /// All that it has was told.
+    fn end_listing(&self, listing: Listing<'_, D>, reference: Option<Reference>) -> Result<()> {
+        let Listing { directory, record, accessed, own, existing, children, directories, files, bytes, .. } = listing;
+        for name in existing.into_values() {
             self.discard(directory, &name)?;
         }
         // Behind the children: they would inherit a default access control list.
-        self.put_extras(directory, &extras, listing.record);
-        let times = self.destination.set_times(directory, status.accessed, listing.record.stamp.modified);
+        self.put_extras(directory, &own, record);
+        let times = self.destination.set_times(directory, accessed, record.stamp.modified);
         times.doing("setting the times of a directory")?;
-        let Listing { children, directories, files, bytes, .. } = listing;
         self.no_problem(record.source, &record.location.path);
         self.has_listed();
+        let node = self.destination.id(directory);
         let found = directories.len() as u64;
         if self.queue.listed(node, directories, files, bytes) {
             Counters::add(&self.counters.listed, 1);

@@ -200,6 +200,10 @@ impl Source for Simulated {
         cancel: &Cancel,
         take: &mut dyn FnMut(Vec<Entry>) -> Result<()>,
     ) -> Result<()> {
+        let kind = self.look(directory, cancel, |_, object| object.attributes.file_type)?;
+        if kind != FileType::Directory {
+            return Err(Error::new(ErrorKind::Gone, "it is no directory"));
+        }
         let entries: Vec<Entry> = self.look(directory, cancel, |tree, _| {
             let below = tree.names.iter().filter(|(path, _)| path.parent() == Some(&directory.path));
             below

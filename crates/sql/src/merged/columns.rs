@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{Columns, Frame, Resolver};
 use crate::Result;
 use crate::names::TARGETS;
-use crate::statement::{SCHEMA, identifier, marked, shown};
+use crate::statement::{SCHEMA, identifier, marked, shown, wrap};
 use crate::types::SqlType;
 
 /// What the name of a table stands for.
@@ -152,13 +152,41 @@ pub(super) fn new_names(items: &[SelectItem]) -> HashSet<String> {
     items.iter().filter_map(new).collect()
 }
 
-/// Gives columns of a result names that no column of a table has; the client sees the old ones.
+/// A name that no column of a table has; the client sees the old one.
+fn other_name(name: &Ident) -> Ident {
+    Ident::with_quote('"', marked(&identifier(name), 1))
+}
+
+/// The names that the columns of a result have when those are [renamed](rename), and that they have now; nothing where one has no name.
+pub(super) fn called(items: &[SelectItem], names: &HashSet<String>) -> Option<Vec<(Ident, Ident)>> {
+    let call = |item: &SelectItem| {
+        Some(match item {
+            SelectItem::ExprWithAlias { alias, .. } if names.contains(&identifier(alias)) => {
+                (other_name(alias), alias.clone())
+            }
+            SelectItem::ExprWithAlias { alias: name, .. } | SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                (name.clone(), name.clone())
+            }
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => (parts.last()?.clone(), parts.last()?.clone()),
+            _ => return None,
+        })
+    };
+    items.iter().map(call).collect()
+}
+
+/// Calls the columns of a query by other names.
+pub(super) fn call(query: &mut Query, names: &[(Ident, Ident)]) {
+    let items: Vec<String> = names.iter().map(|(name, alias)| format!("{name} AS {alias}")).collect();
+    wrap(query, &format!("SELECT {} FROM (SELECT 1) AS \"__ordered\"", items.join(", ")));
+}
+
+/// Renames columns of a result.
 pub(super) fn rename(names: &HashSet<String>, items: &mut [SelectItem], orders: &mut [OrderByExpr]) {
     for item in items {
         if let SelectItem::ExprWithAlias { alias, .. } = item
             && names.contains(&identifier(alias))
         {
-            *alias = Ident::with_quote('"', marked(&identifier(alias), 1));
+            *alias = other_name(alias);
         }
     }
     for order in orders {
@@ -169,7 +197,7 @@ pub(super) fn rename(names: &HashSet<String>, items: &mut [SelectItem], orders: 
         if let Expr::Identifier(name) = alone
             && names.contains(&identifier(name))
         {
-            *name = Ident::with_quote('"', marked(&identifier(name), 1));
+            *name = other_name(name);
         }
     }
 }

@@ -17,7 +17,7 @@ mod regexes;
 mod rows;
 mod similar;
 mod spans;
-mod tables;
+pub(super) mod tables;
 mod windows;
 
 use std::ops::ControlFlow;

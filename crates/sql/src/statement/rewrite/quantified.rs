@@ -10,13 +10,12 @@
 //! x < ALL (q)   NOT (CASE … NOT (x < c) …)
 //! ```
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, SetExpr, Statement, TableFactor, UnaryOperator,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, Query, SetExpr, TableFactor, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::rows;
+use super::tables::template;
 
 pub(super) fn to_memberships(expression: &mut Expr) {
     let (left, right, negated) = match expression {
@@ -98,7 +97,7 @@ fn exists(left: &[Expr], op: &BinaryOperator, subquery: &Query, negated: bool) -
         (left, right) => rows::comparison(left, op, right)?,
     };
     let exists = |condition: Expr| {
-        let mut exists = template(&names.join(", "))?;
+        let mut exists = template(&format!("SELECT 1 FROM (SELECT 1) AS \"__any\" ({})", names.join(", ")))?;
         let SetExpr::Select(select) = exists.body.as_mut() else { return None };
         select.selection = Some(condition);
         let TableFactor::Derived { subquery: place, .. } = &mut select.from.first_mut()?.relation else { return None };
@@ -120,15 +119,6 @@ fn exists(left: &[Expr], op: &BinaryOperator, subquery: &Query, negated: bool) -
 fn is_comparison(op: &BinaryOperator) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
-}
-
-/// `SELECT 1 FROM (…) AS v (names)`, to be filled in.
-fn template(names: &str) -> Option<Box<Query>> {
-    let text = format!("SELECT 1 FROM (SELECT 1) AS \"__any\" ({names})");
-    match Parser::parse_sql(&PostgreSqlDialect {}, &text).ok()?.pop()? {
-        Statement::Query(query) => Some(query),
-        _ => None,
-    }
 }
 
 /// A CASE of three values, to be filled in.

@@ -35,14 +35,7 @@ pub(super) fn values_of_in(expression: &mut Expr) {
     if !matches!(subquery.body.as_ref(), SetExpr::Values(_)) {
         return;
     }
-    let Some(mut outer) = template("SELECT * FROM (SELECT 1) AS \"__values\"") else { return };
-    if let SetExpr::Select(select) = outer.body.as_mut()
-        && let Some(TableFactor::Derived { subquery: place, .. }) =
-            select.from.first_mut().map(|table| &mut table.relation)
-    {
-        std::mem::swap(place, subquery);
-        *subquery = outer;
-    }
+    wrap(subquery, "SELECT * FROM (SELECT 1) AS \"__values\"");
 }
 
 /// `(SELECT …) ORDER BY x` is `SELECT … ORDER BY x`: what is ordered by may be a column that is not selected.
@@ -156,8 +149,19 @@ fn united(mut parts: Vec<SetExpr>) -> Option<SetExpr> {
     })
 }
 
+/// Puts a query into the place of the subquery in the FROM of another one.
+pub(crate) fn wrap(query: &mut Query, outer: &str) {
+    let Some(mut outer) = template(outer) else { return };
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let Some(TableFactor::Derived { subquery, .. }) = select.from.first_mut().map(|table| &mut table.relation)
+    {
+        std::mem::swap(subquery.as_mut(), query);
+        *query = *outer;
+    }
+}
+
 /// A query to be filled in.
-fn template(text: &str) -> Option<Box<Query>> {
+pub(super) fn template(text: &str) -> Option<Box<Query>> {
     match Parser::parse_sql(&PostgreSqlDialect {}, text).ok()?.pop()? {
         Statement::Query(query) => Some(query),
         _ => None,
