@@ -12,7 +12,7 @@ mod columns;
 mod side;
 mod written_out;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::current::Current;
-use crate::statement::{identifier, tell_apart};
+use crate::statement::{identifier, marked, tell_apart};
 use crate::view::ViewDefinition;
 use crate::{Error, Result};
 use side::{Found, Kind, Side};
@@ -466,8 +466,15 @@ impl<'a> Resolver<'a> {
             return Ok(());
         };
         if let TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } = table {
-            let named = |name| TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None };
-            alias.columns.extend(rest.into_iter().map(named));
+            let mut seen: HashMap<String, usize> = HashMap::new();
+            let names = alias.columns.iter().map(|column| identifier(&column.name)).chain(rest.iter().cloned());
+            names.for_each(|name| *seen.entry(name).or_default() += 1);
+            let named = |(name, at): (String, usize)| {
+                // A name that several have means none of them.
+                let name = if seen[&name] > 1 { marked(&name, at) } else { name };
+                TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None }
+            };
+            alias.columns.extend(rest.into_iter().zip(given + 1..).map(named));
         }
         Ok(())
     }

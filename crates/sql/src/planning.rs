@@ -23,7 +23,7 @@ use ishigaki_scan::exact;
 
 use crate::Error;
 use crate::interrupt::CancelHandle;
-use crate::rules::{OneZeroInJoins, OrdersOfAggregates, has_node};
+use crate::rules::{OneZeroInJoins, OrdersOfAggregates, TruthTests, has_node};
 use crate::unnest::same;
 
 mod gates;
@@ -33,6 +33,7 @@ mod lists;
 mod merging;
 mod named;
 mod skipping;
+mod sorting;
 mod spanning;
 mod totals;
 mod unions;
@@ -108,13 +109,13 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(Bounded));
         }
     }
-    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 3] =
-        [Arc::new(OneZeroInJoins), Arc::new(OrdersOfAggregates), Arc::new(named::NamedKeys)];
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 4] =
+        [Arc::new(OneZeroInJoins), Arc::new(OrdersOfAggregates), Arc::new(TruthTests), Arc::new(named::NamedKeys)];
     rules.extend(ours);
     rules
 }
 
-/// DataFusion's rules for physical plans, under watch, and those of ours that come before.
+/// DataFusion's rules for physical plans, under watch, and those of ours that come before them and before the last one, which checks the plan.
 pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let watched = |rule| Arc::new(Watched(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] = [
@@ -123,7 +124,9 @@ pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send 
         Arc::new(limits::LimitsApart),
         Arc::new(veil::DrawVeils),
     ];
-    ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
+    let mut rules: Vec<_> = ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect();
+    rules.insert(rules.len().saturating_sub(1), watched(Arc::new(sorting::SortAgain)));
+    rules
 }
 
 /// A rule of DataFusion's that looks up before it works.

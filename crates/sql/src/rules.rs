@@ -13,6 +13,7 @@
 //! - [`TextsAsBytes`] has texts become bytes as `PostgreSQL` reads them, [`BytesAsTexts`] bytes texts, [`TextsAsTimes`] texts times, and
 //!   [`TruthsAsLetters`] has BOOLEANs written as there.
 //! - [`FloatsStayFloats`] has floating-point numbers compared as such, and [`Intervals`] intervals as there.
+//! - [`TruthTests`] has logical plans know of `x IS TRUE` what physical ones make of it.
 //! - [`WideFrames`] has bounds of windows computed in types that have room for them.
 //! - [`OneZero`] has zeros that are equal ordered and found as such, and [`OneZeroInJoins`] joined.
 
@@ -31,6 +32,7 @@ mod orders;
 mod outer;
 mod recursion;
 mod sets;
+mod truth_tests;
 mod truths;
 mod untyped;
 mod written_bytes;
@@ -56,6 +58,7 @@ pub(crate) use orders::OrdersOfAggregates;
 pub(crate) use outer::OuterTypes;
 pub(crate) use recursion::Recursion;
 pub(crate) use sets::SetsOfColumns;
+pub(crate) use truth_tests::TruthTests;
 pub(crate) use truths::TruthsAsLetters;
 pub(crate) use untyped::UntypedTexts;
 pub(crate) use written_bytes::BytesAsTexts;

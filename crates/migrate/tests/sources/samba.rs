@@ -69,8 +69,9 @@ fn can_run() -> bool {
 fn free_host() -> Option<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = std::process::id().wrapping_mul(64).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
-    let [_, high, middle, low] = number.to_be_bytes();
-    let host = format!("127.{}.{middle}.{}", high | 0x80, low.clamp(1, 254));
+    // No two have one address: another server's tree would be behind it.
+    let (low, number) = (number % 254 + 1, number / 254);
+    let host = format!("127.{}.{}.{low}", (number / 256 % 128) | 0x80, number % 256);
     match TcpListener::bind((host.as_str(), 445)) {
         Ok(_) => Some(host),
         Err(error) => {

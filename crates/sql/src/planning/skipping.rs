@@ -115,8 +115,9 @@ impl ExecutionPlan for SkipExec {
         vec![Some(OrderingRequirements::from(self.order.clone()))]
     }
 
+    /// It keeps the order, and says that it does not: an order that is wanted above would be put in the place of the one below, by which rows are skipped.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {

@@ -37,13 +37,15 @@ pub(super) fn order(query: &mut Query) {
     }
     expressions.retain(|order| !position(&order.expr).is_some_and(|at| is_constant(&select.projection, at)));
     if matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if !groups.is_empty()) {
+        // Behind the numbers that tell columns of one name apart.
+        let first = select.projection.len() + 1;
         for order in expressions.iter_mut() {
             if let Some(at) = item_at(&select.projection, &order.expr)
                 && let item = &mut select.projection[at]
                 && let SelectItem::UnnamedExpr(expr) = item
                 && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
             {
-                let alias = Ident::with_quote('"', marked(&expr.to_string(), at + 1));
+                let alias = Ident::with_quote('"', marked(&expr.to_string(), first + at));
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: alias.clone() };
                 order.expr = Expr::Identifier(alias);
             }
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(rewritten("SELECT a FROM t OFFSET 2 FETCH NEXT 3 ROWS ONLY"), "SELECT a FROM t LIMIT 3 OFFSET 2");
         assert_eq!(
             rewritten("SELECT -5, max(a) FROM t GROUP BY b ORDER BY 1, 2"),
-            "SELECT CAST(-5 AS INT), max(a) AS \"max(a)\u{2063}:2\" FROM t GROUP BY b, \"end_of_groups ;\"() ORDER BY \"max(a)\u{2063}:2\""
+            "SELECT CAST(-5 AS INT), max(a) AS \"max(a)\u{2063}:4\" FROM t GROUP BY b, \"end_of_groups ;\"() ORDER BY \"max(a)\u{2063}:4\""
         );
         assert_eq!(rewritten("SELECT *, 5 FROM t ORDER BY 2"), "SELECT *, CAST(5 AS INT) FROM t ORDER BY 2");
         assert_eq!(rewritten("SELECT mod(a + 1, b), every(c)"), "SELECT ((a + 1) % (b)), bool_and(c)");

@@ -146,9 +146,48 @@ fn aggregates_of_casts_of_one_column_are_told_apart() {
     );
     for (query, expected) in [
         ("SELECT sum(n), sum(n::INT) FROM q", "4.25|5"),
+        ("SELECT count(*), sum(x.n), sum(x.n::INT) FROM q AS x JOIN q AS y ON x.n = y.n", "2|4.25|5"),
         ("SELECT sum(n) FROM q HAVING sum(n::INT) > 1", "4.25"),
         ("SELECT sum(f) FROM q ORDER BY sum(f::INT)", "3.75"),
         ("SELECT sum(f) OVER (ORDER BY n), sum(f::INT) OVER (ORDER BY n) FROM q ORDER BY n", "1.25|1, 3.75|3"),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
+
+#[test]
+fn tests_of_truth_are_grouped_and_aggregated() {
+    let shell = Shell::with(
+        "CREATE TABLE q (id INT PRIMARY KEY, o BOOLEAN, p BOOLEAN); INSERT INTO q VALUES (1, true, NULL), (2, false, true), (3, NULL, false)",
+    );
+    for (query, expected) in [
+        ("SELECT count(x), count(*) FROM (SELECT o IS TRUE AS x FROM q) AS s", "3|3"),
+        ("SELECT o IS NOT TRUE, count(*) FROM q GROUP BY o IS NOT TRUE ORDER BY 1", "false|1, true|2"),
+        ("SELECT count(DISTINCT o IS NOT FALSE) FROM q", "2"),
+        ("SELECT bool_and(x), bool_or(x) FROM (SELECT NOT (o IS FALSE) AS x FROM q GROUP BY 1) AS s", "false|true"),
+        ("SELECT count(CASE WHEN o IS NOT TRUE THEN o = true ELSE o < true END) FROM q", "2"),
+        ("SELECT count(CASE WHEN o IS NOT TRUE THEN o ELSE NOT o END) FROM q", "2"),
+        (
+            "SELECT x, count(x) FROM (SELECT o IS TRUE AS x FROM q UNION ALL SELECT p FROM q UNION ALL SELECT p IS FALSE FROM q) AS s GROUP BY x ORDER BY x",
+            "false|5, true|3, NULL|0",
+        ),
+        (
+            "SELECT x, max(y) FROM (SELECT o IS TRUE AS x, p IS NOT FALSE AS y FROM q UNION SELECT p IS TRUE, o FROM q) AS s GROUP BY x ORDER BY x",
+            "false|true, true|true",
+        ),
+        ("SELECT max(x) FROM (SELECT DISTINCT ON (id) o IS TRUE AS x FROM q ORDER BY id) AS s", "true"),
+        (
+            "SELECT sum(n) FROM (SELECT o IS TRUE AS x, count(*) OVER (PARTITION BY o IS TRUE) AS n FROM q) AS s GROUP BY x ORDER BY 1",
+            "1, 4",
+        ),
+        (
+            "SELECT count(a.x) FROM (SELECT id, o IS TRUE AS x FROM q WHERE id < 3) AS a RIGHT JOIN q ON q.id = a.id",
+            "2",
+        ),
+        (
+            "SELECT count(*) FROM q WHERE (SELECT max(CASE WHEN r.o IS TRUE THEN 1 ELSE 0 END) FROM q AS r WHERE r.id = q.id) = 1",
+            "1",
+        ),
     ] {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }

@@ -181,6 +181,9 @@ fn an_alias_of_a_join_hides_its_tables_and_has_their_columns() {
         ("SELECT j.a, s.d FROM s, (l JOIN r USING (a)) j WHERE j.a = s.a", "2|8"),
         ("SELECT j.c, k.d FROM (l JOIN r USING (a)) j JOIN (s JOIN l USING (b)) k ON k.b = j.b ORDER BY 2", "x|7, x|8"),
         ("SELECT count(*) FROM (l CROSS JOIN r) j", "9"),
+        ("SELECT x, count(*) FROM (l FULL JOIN s USING (a)) j (x) GROUP BY x ORDER BY x", "1|1, 2|1, 3|1, 5|1, NULL|1"),
+        ("SELECT x, d FROM (l JOIN s USING (a)) j (x)", "2|8"),
+        ("SELECT * FROM (l JOIN s USING (a)) j (x)", "2|20|20|8"),
     ]);
     let shell = tables();
     for query in [
@@ -188,6 +191,7 @@ fn an_alias_of_a_join_hides_its_tables_and_has_their_columns() {
         "SELECT j.a FROM (l JOIN r ON l.a = r.a) j",
         "SELECT l.a FROM (l JOIN r USING (a)) j",
         "SELECT l.b FROM (l JOIN r USING (a)) j",
+        "SELECT b FROM (l JOIN s USING (a)) j (x)",
     ] {
         shell.error(query);
     }

@@ -43,6 +43,19 @@ fn an_expression_orders_by_columns_of_tables_and_a_name_alone_by_that_of_the_res
         ("WITH w AS (SELECT b AS a, a AS c FROM t) SELECT c AS a FROM w ORDER BY -a", "1, 2, 3, 4"),
         ("SELECT a, b AS x FROM t ORDER BY a * 10 - b, x LIMIT 1", "1|30"),
         ("SELECT a FROM t UNION SELECT b FROM t ORDER BY a LIMIT 2", "1, 2"),
+        ("SELECT b AS a FROM t ORDER BY t.a", "30, 20, 10, 5"),
+        ("SELECT b AS a, a AS c FROM t ORDER BY 1, t.a LIMIT 2", "5|4, 10|3"),
+        ("SELECT b AS a FROM t AS x ORDER BY x.a DESC LIMIT 1", "5"),
+        ("SELECT b AS a, count(*) FROM t GROUP BY b, t.a ORDER BY t.a", "30|1, 20|1, 10|1, 5|1"),
+        ("SELECT (SELECT x.b AS a FROM t AS x ORDER BY x.a LIMIT 1) FROM t LIMIT 1", "30"),
+        ("SELECT * FROM (SELECT b AS a FROM t ORDER BY a + 0 LIMIT 2) AS s ORDER BY a", "20, 30"),
+        ("SELECT s.a, s.c FROM (SELECT b AS a, a AS c FROM t ORDER BY t.a LIMIT 2) AS s ORDER BY c", "30|1, 20|2"),
+        ("WITH w AS (SELECT b AS a FROM t ORDER BY t.a DESC LIMIT 1) SELECT a + 1 FROM w", "6"),
+        (
+            "SELECT y.v, s.a FROM (SELECT 1 AS v) AS y, LATERAL (SELECT y.v AS a FROM t ORDER BY t.a LIMIT 1) AS s",
+            "1|1",
+        ),
+        ("SELECT max(a), max(a), max(a) FROM t GROUP BY b ORDER BY 2", "1|1|1, 2|2|2, 3|3|3, 4|4|4"),
     ] {
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
@@ -57,7 +70,7 @@ fn an_expression_over_a_name_that_may_mean_something_else_is_refused() {
         &["ORDER BY an expression over c", "around this one"],
     );
     shell.refuses(
-        "SELECT * FROM (SELECT b AS a FROM t ORDER BY a + 0 LIMIT 2) AS s",
+        "SELECT * FROM (SELECT b AS a, count(*) FROM t GROUP BY b, t.a ORDER BY a + 0 LIMIT 2) AS s",
         &["ORDER BY an expression over a", "in a subquery of FROM"],
     );
     let of_function = "SELECT -value AS value FROM generate_series(1, 3) ORDER BY -value";

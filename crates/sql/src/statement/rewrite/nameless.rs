@@ -20,11 +20,13 @@ impl VisitorMut for Namer {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        for (at, item) in select.projection.iter_mut().enumerate() {
+        // Behind the numbers that tell columns of one name apart.
+        let first = 2 * select.projection.len() + 1;
+        for (item, number) in select.projection.iter_mut().zip(first..) {
             if let SelectItem::UnnamedExpr(expr) = item
                 && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
             {
-                let alias = Ident::with_quote('"', format!("{expr}{MARK}{}", at + 1));
+                let alias = Ident::with_quote('"', format!("{expr}{MARK}{number}"));
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
         }

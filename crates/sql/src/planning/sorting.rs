@@ -1,0 +1,44 @@
+//! Sorts, where rules have moved what a plan's order stood on.
+//!
+//! DataFusion sees to sorts once, and moves projections, limits and other sorts later. Of a column that is known to be the same in all rows, what comes later may forget that
+//! it is; then a plan is refused at its end, since rows do not come in an order that an operator asks for. Such a plan gets the sorts that it lacks.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::output_requirements::OutputRequirements;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// The rule. To be run last, before the plan is checked.
+#[derive(Debug)]
+pub(super) struct SortAgain;
+
+impl PhysicalOptimizerRule for SortAgain {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let check = SanityCheckPlan::new();
+        if check.optimize(Arc::clone(&plan), config).is_ok() {
+            return Ok(plan);
+        }
+        let sorted = OutputRequirements::new_add_mode().optimize(Arc::clone(&plan), config)?;
+        let sorted = EnsureRequirements::new().optimize(sorted, config)?;
+        let sorted = OutputRequirements::new_remove_mode().optimize(sorted, config)?;
+        // What the rows of the whole come in stays; else the plan is refused as it is.
+        let keeps_order = match plan.output_ordering() {
+            Some(order) => sorted.equivalence_properties().ordering_satisfy(order.iter().cloned())?,
+            None => true,
+        };
+        Ok(if keeps_order { sorted } else { plan })
+    }
+
+    fn name(&self) -> &'static str {
+        "sort_again"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
