@@ -1,17 +1,22 @@
 //! Sorts, where rules have moved what a plan's order stood on.
 //!
 //! DataFusion sees to sorts once, and moves projections, limits and other sorts later. Of a column that is known to be the same in all rows, what comes later may forget that
-//! it is; then a plan is refused at its end, since rows do not come in an order that an operator asks for. Such a plan gets the sorts that it lacks.
+//! it is; then a plan is refused at its end, since rows do not come in an order that an operator asks for. Such a plan gets the sorts that it lacks. Where they are lacking, nothing is
+//! taken for known of the rows: what was known has led to no sort.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::output_requirements::OutputRequirements;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use super::veil::Veil;
 
 /// The rule. To be run last, before the plan is checked.
 #[derive(Debug)]
@@ -23,7 +28,8 @@ impl PhysicalOptimizerRule for SortAgain {
         if check.optimize(Arc::clone(&plan), config).is_ok() {
             return Ok(plan);
         }
-        let sorted = OutputRequirements::new_add_mode().optimize(Arc::clone(&plan), config)?;
+        let veiled = Arc::clone(&plan).transform_up(veiled)?.data;
+        let sorted = OutputRequirements::new_add_mode().optimize(veiled, config)?;
         let sorted = EnsureRequirements::new().optimize(sorted, config)?;
         let sorted = OutputRequirements::new_remove_mode().optimize(sorted, config)?;
         // What the rows of the whole come in stays; else the plan is refused as it is.
@@ -41,4 +47,21 @@ impl PhysicalOptimizerRule for SortAgain {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The same, with veils over what does not come in the order that an operator asks for.
+fn veiled(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let (mut children, mut is_changed) = (Vec::new(), false);
+    for (child, wanted) in node.children().into_iter().zip(node.required_input_ordering()) {
+        let is_sorted = match wanted {
+            Some(wanted) => child.equivalence_properties().ordering_satisfy_requirement(wanted.into_single())?,
+            None => true,
+        };
+        is_changed |= !is_sorted;
+        children.push(if is_sorted { Arc::clone(child) } else { Veil::over(Arc::clone(child)) });
+    }
+    if !is_changed {
+        return Ok(Transformed::no(node));
+    }
+    replace_children_if_necessary(node, children).map(Transformed::yes)
 }

@@ -128,3 +128,26 @@ fn the_first_rows_of_a_union_come_by_all_that_they_are_ordered_by() {
         }
     }
 }
+
+#[test]
+fn an_order_that_the_plan_has_lost_is_made_again() {
+    let shell = Shell::with(
+        "CREATE TABLE ta (id INTEGER PRIMARY KEY, k INTEGER, g INTEGER); INSERT INTO ta VALUES (1, 1, 1), (2, 1, 2), (3, NULL, NULL);
+         CREATE VIEW va AS SELECT k, count(*) AS c, max(g) AS g, 'v' AS s FROM ta GROUP BY k",
+    );
+    for (query, expected) in [
+        ("SELECT a1.c, string_agg(a2.s, ',' ORDER BY a2.s) FROM va AS a1 JOIN va AS a2 ON a1.k = a2.c GROUP BY a1.c", "2|v"),
+        (
+            "SELECT id FROM (SELECT id, g, dense_rank() OVER (ORDER BY g, id) AS w, sum(k) OVER (PARTITION BY g ORDER BY k DESC) AS v, k
+             FROM ta WHERE id > 0 ORDER BY k DESC NULLS LAST, g NULLS FIRST, id DESC OFFSET 1) AS q ORDER BY g NULLS FIRST, id DESC LIMIT 24",
+            "3, 2",
+        ),
+        ("SELECT id, x FROM (SELECT id, g AS x FROM ta ORDER BY g DESC, id OFFSET 1) AS q ORDER BY x, id", "1|1, 2|2"),
+        (
+            "SELECT id, row_number() OVER (ORDER BY (SELECT max(b.id) FROM ta AS b WHERE b.id < 0) DESC, g DESC) FROM ta ORDER BY 2",
+            "3|1, 2|2, 1|3",
+        ),
+    ] {
+        assert_eq!(shell.rows(query).join(", "), expected, "{query}");
+    }
+}
