@@ -3,17 +3,19 @@
 //! Everything is looked at, also when something is wrong already: a person mends all of it at once. The check makes nothing that stays: what it tries,
 //! it tries with files that have no name.
 //!
-//! Parts: `finding` is what is found, `sources` asks the servers, `destination` looks at the new file system, `mount` at the folder, `room` compares sizes.
+//! Parts: `finding` is what is found, `sources` asks the servers, `destination` looks at the new file system, `mount` at the folder, `room` compares sizes; `paths` asks directories of this host.
 
 mod destination;
 mod finding;
 mod mount;
+mod paths;
 mod room;
 mod sources;
 
 use ishigaki_migrate::source::Cancel;
 use serde::{Deserialize, Serialize};
 
+use self::paths::Told;
 use self::sources::Asked;
 use crate::serving::opening::lock;
 use crate::{Config, Error, Result};
@@ -67,8 +69,9 @@ impl Check {
 
     fn look(config: &Config, asked: Asked, cancel: &Cancel) -> Result<(Self, Opened)> {
         config.validate()?;
-        let (mut check, opened) = Self::of_sides(config, asked, cancel)?;
-        mount::look(config, &mut check.findings);
+        let told = paths::ask(config);
+        let (mut check, opened) = Self::of_sides(config, &told, asked, cancel)?;
+        mount::look(config, &told, &mut check.findings);
         check.findings.sort_by_key(|finding| finding.severity);
         Ok((check, opened))
     }
@@ -76,14 +79,14 @@ impl Check {
     /// The same, of all but the folder: nothing is to be served yet.
     pub(crate) fn ahead(config: &Config, cancel: &Cancel) -> Result<(Self, Opened)> {
         config.validate_sides()?;
-        Self::of_sides(config, Asked::All, cancel)
+        Self::of_sides(config, &paths::ask(config), Asked::All, cancel)
     }
 
-    fn of_sides(config: &Config, asked: Asked, cancel: &Cancel) -> Result<(Self, Opened)> {
+    fn of_sides(config: &Config, told: &[Option<Told>], asked: Asked, cancel: &Cancel) -> Result<(Self, Opened)> {
         let mut findings = Vec::new();
         let opened = sources::look(config, asked, cancel, &mut findings)?;
-        destination::look(config, &mut findings);
-        room::look(config, &mut findings);
+        destination::look(config, told, &mut findings);
+        room::look(config, told, &mut findings);
         findings.sort_by_key(|finding| finding.severity);
         Ok((Self { findings }, opened))
     }

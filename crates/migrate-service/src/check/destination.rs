@@ -9,7 +9,7 @@ use ishigaki_migrate::engine::{AHEAD, Engine, HIDDEN, STATE};
 use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
-use crate::config::From;
+use super::paths::Told;
 use crate::serving::begun;
 use crate::{Config, Error, control};
 
@@ -20,7 +20,7 @@ pub(super) const LOST_AND_FOUND: &str = "lost+found";
 /// Any owner that is not this process'.
 const OTHER: u32 = 12_345;
 
-pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
+pub(super) fn look(config: &Config, told: &[Option<Told>], findings: &mut Vec<Finding>) {
     let to = &config.to;
     match fs::symlink_metadata(to) {
         Err(error) => {
@@ -33,7 +33,7 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
         }
         Ok(_) => {}
     }
-    apart(config, findings);
+    apart(config, told, findings);
     if let Err(error) = look_into(config, findings) {
         let message = format!("{}: {error}", to.display());
         findings.push(Finding::problem("to", message, "run it as root, on a directory that can be written"));
@@ -41,12 +41,10 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
 }
 
 /// The destination and the sources do not lie in each other, whatever symbolic links their paths go through.
-fn apart(config: &Config, findings: &mut Vec<Finding>) {
+fn apart(config: &Config, told: &[Option<Told>], findings: &mut Vec<Finding>) {
     let Ok(to) = fs::canonicalize(&config.to) else { return };
-    for source in &config.sources {
-        let From::Path(path) = &source.from else { continue };
-        let Ok(path) = fs::canonicalize(path) else { continue };
-        if path.starts_with(&to) || to.starts_with(&path) {
+    for path in told.iter().flatten().map(|told| &told.path) {
+        if path.starts_with(&to) || to.starts_with(path) {
             let message =
                 format!("the source {} and the destination {} lie in each other", path.display(), to.display());
             findings.push(Finding::problem("from", message, "a source lies outside of the destination"));

@@ -7,13 +7,13 @@ use ishigaki_migrate::engine::HIDDEN;
 use rustix::io::Errno;
 
 use super::Finding;
-use crate::config::From;
+use super::paths::Told;
 use crate::{Config, control};
 
 /// Files that are whole keep a descriptor open until they are settled.
 const FEW_FILES: u64 = 16_384;
 
-pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
+pub(super) fn look(config: &Config, told: &[Option<Told>], findings: &mut Vec<Finding>) {
     let at = &config.at;
     match fs::read_dir(at) {
         Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
@@ -36,7 +36,7 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
                 };
                 findings.push(Finding::problem("at", message, remedy));
             }
-            outside(config, at, findings);
+            outside(config, at, told, findings);
         }
     }
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
@@ -51,21 +51,16 @@ pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
 }
 
 /// The folder lies neither in the destination or a source, nor around one, whatever symbolic links their paths go through.
-fn outside(config: &Config, at: &Path, findings: &mut Vec<Finding>) {
+fn outside(config: &Config, at: &Path, told: &[Option<Told>], findings: &mut Vec<Finding>) {
     let Ok(at) = fs::canonicalize(at) else { return };
     let to = fs::canonicalize(&config.to).ok();
-    let paths = config.sources.iter().filter_map(|source| match &source.from {
-        From::Path(path) => fs::canonicalize(path).ok(),
-        From::Nfs(_) | From::Smb { .. } => None,
-    });
-    let sources: Vec<_> = paths.collect();
     let meet = |one: &Path, two: &Path| one.starts_with(two) || two.starts_with(one);
     if let Some(to) = to.as_deref().filter(|to| meet(&at, to)) {
         let message = format!("{} and the destination {} lie in each other", at.display(), to.display());
         findings.push(Finding::problem("at", message, "choose a folder outside of the destination"));
     }
-    for source in sources {
-        if meet(&at, &source) {
+    for source in told.iter().flatten().map(|told| &told.path) {
+        if meet(&at, source) {
             let message = format!("{} and the source {} lie in each other", at.display(), source.display());
             findings.push(Finding::problem("at", message, "choose a folder outside of the source"));
         }

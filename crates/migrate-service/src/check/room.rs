@@ -5,26 +5,24 @@ use ishigaki_migrate::engine::HIDDEN;
 use rustix::fs::statvfs;
 
 use super::Finding;
+use super::paths::Told;
 use crate::Config;
-use crate::config::From;
 
-pub(super) fn look(config: &Config, findings: &mut Vec<Finding>) {
+pub(super) fn look(config: &Config, told: &[Option<Told>], findings: &mut Vec<Finding>) {
     // What is wrong with the destination itself is found elsewhere.
     let Ok(room) = statvfs(&config.to) else { return };
     let is_begun = config.to.join(HIDDEN).exists();
     let (free, nodes) = (room.f_bavail.saturating_mul(room.f_frsize), room.f_favail);
     let (mut bytes, mut files, mut known) = (0_u64, 0_u64, true);
-    for source in &config.sources {
-        let From::Path(path) = &source.from else {
+    for (source, told) in config.sources.iter().zip(told) {
+        let Some(used) = told.as_ref().and_then(|told| told.room.as_ref()) else {
             known = false;
             let message = format!("how much {} holds is not known", source.from);
             findings.push(Finding::warning("from", message, "compare it with the room at the destination yourself"));
             continue;
         };
-        if let Ok(used) = statvfs(path) {
-            bytes = bytes.saturating_add(used.f_blocks.saturating_sub(used.f_bfree).saturating_mul(used.f_frsize));
-            files = files.saturating_add(used.f_files.saturating_sub(used.f_ffree));
-        }
+        bytes = bytes.saturating_add(used.f_blocks.saturating_sub(used.f_bfree).saturating_mul(used.f_frsize));
+        files = files.saturating_add(used.f_files.saturating_sub(used.f_ffree));
     }
     if is_begun {
         findings.push(Finding::note("to", format!("{} are free; a part has arrived already", ByteSize(free))));

@@ -5,6 +5,7 @@ mod devices;
 mod disk;
 mod folder;
 mod full;
+mod hung;
 mod moved;
 mod process;
 mod seed;
