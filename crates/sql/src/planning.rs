@@ -50,7 +50,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// The most parts that the expressions of a plan may have.
 const MOST_PARTS: u64 = 2_000_000;
 
-/// The most operators that a plan with views may have.
+/// The most operators that a plan may have.
 const MOST_NODES: usize = 20_000;
 
 /// The most subqueries that may be nested in expressions.
@@ -351,7 +351,7 @@ fn check_depth(plan: &LogicalPlan, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a plan that views have made too large: of views that name another one twice, each is twice as large as the one
+/// Refuses a plan that views or CTEs have made too large: of those that name another one twice, each is twice as large as the one
 /// before.
 pub(crate) fn check_nodes(plan: &LogicalPlan) -> crate::Result<()> {
     let mut nodes = 0;
@@ -361,8 +361,8 @@ pub(crate) fn check_nodes(plan: &LogicalPlan) -> crate::Result<()> {
     })?;
     if nodes > MOST_NODES {
         return Err(Error::unsupported(
-            format!("a statement with more than {MOST_NODES} operators in its views"),
-            "keep the rows of a view that is named often in a table: CREATE TABLE t AS SELECT * FROM the view",
+            format!("a statement with more than {MOST_NODES} operators, in its views and WITH"),
+            "keep the rows of a query that is named often in a table: CREATE TABLE t AS SELECT …",
         ));
     }
     Ok(())

@@ -68,7 +68,6 @@ fn plan_inside<'a>(context: &'a Context<'_>, ast: &'a Ast, inside: Option<Inside
                 views.insert(name, Arc::new(Planned::new(context, &view, inside).await?));
             }
         }
-        let has_views = !views.is_empty();
         let planned_as = async |statement, one_type| match context.state.statement_to_plan(statement).await {
             Err(error) if query::has_alike_names(&error) => {
                 let (mut named, _) = resolved(one_type)?;
@@ -85,9 +84,7 @@ fn plan_inside<'a>(context: &'a Context<'_>, ast: &'a Ast, inside: Option<Inside
             planned_as(PlannerStatement::Statement(resolved(true)?.0), true).await
         };
         let plan = VIEWS.scope(views, planned).await?;
-        if has_views {
-            planning::check_nodes(&plan)?;
-        }
+        planning::check_nodes(&plan)?;
         Ok(plan)
     })
 }

@@ -250,7 +250,7 @@ fn views_over_views_have_an_end() {
             }
         }
     }
-    assert!(last.contains("operators in its views"), "{last}");
+    assert!(last.contains("operators, in its views"), "{last}");
 }
 
 #[test]
@@ -376,4 +376,16 @@ fn queries_of_every_kind_read_back_as_they_were_written() {
         got.sort();
         assert_eq!(got, expected, "{query}");
     }
+}
+
+#[test]
+fn names_of_with_that_name_one_another_twice_are_limited_as_views_are() {
+    let doubled = (1..=14).map(|at| {
+        let below = at - 1;
+        format!(", c{at} AS (SELECT a.x FROM c{below} AS a JOIN c{below} AS b ON a.x = b.x)")
+    });
+    let with: String = doubled.collect();
+    let shell = Shell::with("CREATE TABLE t (x INT)");
+    let query = format!("WITH c0 AS (SELECT x FROM t){with} SELECT count(*) FROM c14");
+    shell.refuses(&query, &["20000 operators, in its views and WITH"]);
 }
