@@ -1,6 +1,8 @@
 //! The mounted destination, and how it goes from one process to the next.
 
+use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -135,6 +137,16 @@ impl Door {
         if let Some(connection) = self.fs.connection() {
             // It may not know it.
             let _ = connection.forget_node(number);
+        }
+    }
+
+    /// Has the kernel forget that there is no such name in a directory: another one than it has made it.
+    pub fn has_appeared(&self, directory: u64, name: &OsStr) {
+        let directory = self.fs.node_of_directory(directory);
+        if let (Some(connection), Ok(name)) = (self.fs.connection(), CString::new(name.as_bytes())) {
+            // It may know neither.
+            let _ = connection.forget_name(directory, &name);
+            let _ = connection.forget_node(directory);
         }
     }
 }

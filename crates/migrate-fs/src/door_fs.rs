@@ -119,6 +119,11 @@ impl DoorFs {
         if identity == self.volume.root_identity() { ROOT } else { identity.number }
     }
 
+    /// What the kernel knows the directory by that has this inode.
+    pub(crate) fn node_of_directory(&self, number: u64) -> u64 {
+        if number == self.volume.root_identity().number { ROOT } else { number }
+    }
+
     /// Which object a node is, unless it is held as an orphan.
     fn identity(&self, node: u64) -> io::Result<Result<Identity, Arc<OwnedFd>>> {
         if node == ROOT {

@@ -201,7 +201,9 @@ impl Serving {
         if let Some(listener) = scrapers {
             serving.core.let_scrapers_in(listener)?;
         }
-        serving.spawn("migrate-crawler", |core| core.crawling.run(|| core.engine()))?;
+        serving.spawn("migrate-crawler", |core| {
+            core.crawling.run(|| core.engine(), |names| core.have_appeared(names));
+        })?;
         serving.spawn("migrate-keeper", |core| core.keep())?;
         serving.spawn("migrate-control", |core| {
             let reply = |request, stream: &UnixStream| core.answer(request, stream);

@@ -87,6 +87,8 @@ pub trait Destination: Send + Sync + 'static {
     fn remove_directory(&self, directory: &Self::Object, name: &OsStr) -> io::Result<()>;
     /// Moves a name; what had the new name is replaced.
     fn rename(&self, from: (&Self::Object, &OsStr), to: (&Self::Object, &OsStr)) -> io::Result<()>;
+    /// Moves a name. The new name must be free.
+    fn move_to_free(&self, from: (&Self::Object, &OsStr), to: (&Self::Object, &OsStr)) -> io::Result<()>;
 
     /// What the object says of itself.
     fn status(&self, object: &Self::Object) -> io::Result<Attributes>;

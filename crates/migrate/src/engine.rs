@@ -37,7 +37,7 @@
 //! the source tells now decides on each name. A file stays where number, size and times are those of its record, a directory where the number
 //! is; all else is removed and made anew.
 //!
-//! Parts: `ahead` is what that takes, `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `conflict` decides on files that have changed at the source, `links` keeps hard
+//! Parts: `ahead` is what that takes, `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `left_out` those that could not be made at first, `conflict` decides on files that have changed at the source, `links` keeps hard
 //! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `roots` knows whether they are the same ones, `distance` knows how far they are, `hidden` is the
 //! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
@@ -53,6 +53,7 @@ mod distance;
 mod error;
 mod file;
 mod hidden;
+mod left_out;
 mod links;
 mod listing;
 mod log;
@@ -95,6 +96,7 @@ pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};
 pub use hidden::{AHEAD, HIDDEN, STATE};
+pub use left_out::Appeared;
 #[cfg(fuzzing)]
 pub use log::fuzz;
 pub use progress::{Problem, Progress};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{self, Absence, Engine, Resolution};
+use ishigaki_migrate::engine::{self, Absence, Appeared, Engine, Resolution};
 use ishigaki_migrate::source::Cancel;
 use ishigaki_migrate_fs::{Door, Migration};
 use ishigaki_service::door::Door as Scrapers;
@@ -312,6 +312,15 @@ impl Core {
             problem.left_out && shown(&below(*source).unwrap_or_default().join(&problem.path)) == path
         });
         found.is_some_and(|(source, problem)| self.engine().accept(source, &problem.path))
+    }
+
+    /// Names that clients may have asked for when they were not there.
+    pub(super) fn have_appeared(&self, names: &[Appeared]) {
+        if let Some(door) = &*self.door.lock() {
+            for (directory, name) in names {
+                door.has_appeared(directory.0, name);
+            }
+        }
     }
 
     pub(super) fn resume(&self) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Crawl, Engine, Error as EngineError};
+use ishigaki_migrate::engine::{Appeared, Crawl, Engine, Error as EngineError};
 use ishigaki_migrate::source::Cancel;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -76,7 +76,7 @@ impl Crawling {
     }
 
     /// The crawler's thread.
-    pub(super) fn run(&self, engine: impl Fn() -> Arc<Engine<Local>>) {
+    pub(super) fn run(&self, engine: impl Fn() -> Arc<Engine<Local>>, appeared: impl Fn(&[Appeared])) {
         let mut state = self.state.lock();
         loop {
             while !state.ended && !state.may_run() {
@@ -88,7 +88,10 @@ impl Crawling {
             let (how, cancel) = (state.how, Cancel::new());
             (state.run, state.poked) = (Some(cancel.clone()), false);
             let engine = engine();
-            let outcome = MutexGuard::unlocked(&mut state, || engine.crawl(&how, &cancel));
+            let outcome = MutexGuard::unlocked(&mut state, || {
+                appeared(&engine.bring_left_out(&cancel)?);
+                engine.crawl(&how, &cancel)
+            });
             state.run = None;
             self.wake.notify_all();
             let pause = match outcome {

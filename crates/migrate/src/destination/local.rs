@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, XattrFlags};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
 use super::{Destination, Make, Name, NodeId};
@@ -243,6 +243,10 @@ impl Destination for Local {
 
     fn rename(&self, from: (&Held, &OsStr), to: (&Held, &OsStr)) -> io::Result<()> {
         Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?)
+    }
+
+    fn move_to_free(&self, from: (&Held, &OsStr), to: (&Held, &OsStr)) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE)?)
     }
 
     fn status(&self, object: &Held) -> io::Result<Attributes> {

@@ -370,6 +370,16 @@ impl Destination for Simulated {
         })
     }
 
+    fn move_to_free(&self, from: (&NodeId, &OsStr), to: (&NodeId, &OsStr)) -> io::Result<()> {
+        self.change(|medium| {
+            let moved = medium.entry(*from.0, from.1)?.ok_or_else(|| missing(from.1))?;
+            medium.free_name(*to.0, to.1)?;
+            medium.apply(Op::Rename((from.0.0, from.1.to_owned()), (to.0.0, to.1.to_owned()), moved, None));
+            medium.touch(*from.0)?;
+            medium.touch(*to.0)
+        })
+    }
+
     fn status(&self, object: &NodeId) -> io::Result<Attributes> {
         self.look(*object, |_, inode| Ok(inode.attributes(object.0)))
     }

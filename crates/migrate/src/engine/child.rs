@@ -13,7 +13,7 @@ use crate::access_list::mapped;
 use crate::destination::{Destination, Make, Name};
 use crate::ranges::RangeSet;
 use crate::record::{Record, State};
-use crate::source::{Attributes, Entry, ErrorKind, Extras, FileType, Location};
+use crate::source::{Attributes, Entry, Extras, FileType, Location};
 
 /// Why a source must not give a child that name.
 fn wrong(name: &OsStr) -> Option<&'static str> {
@@ -30,7 +30,7 @@ const MAKING: &str = "making an object";
 
 /// Whether the destination refuses an object for what it is: a name or a symbolic link that is too long, a device's number that it has no room for, a
 /// device where none may be made. Nothing of it is there then, and the others can be made.
-fn is_of_the_object(what: &str, kind: io::ErrorKind) -> bool {
+pub(super) fn is_of_the_object(what: &str, kind: io::ErrorKind) -> bool {
     kind == io::ErrorKind::InvalidFilename
         || what == MAKING && matches!(kind, io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied)
 }
@@ -72,7 +72,7 @@ impl<D: Destination> Engine<D> {
         let done =
             attributes.and_then(|attributes| self.make_child(listing, &entry.name, location.clone(), &attributes));
         match done {
-            Err(Error::Source { error, .. }) if error.kind == ErrorKind::Gone => Ok(()),
+            // What has gone since the source told of it, too: that may be true for a moment only.
             Err(Error::Source { path, error }) => {
                 let message = error.to_string();
                 self.problem(record.source, Problem { path, message, conflict: false, left_out: true });
@@ -105,17 +105,7 @@ impl<D: Destination> Engine<D> {
             return Ok(());
         }
         let source = listing.record.source;
-        let extras = self.origins.get(source as usize).is_some_and(|origin| origin.source.capabilities().extras);
-        let record = Record {
-            state: if extras { State::Dummy } else { State::Partial },
-            modified: false,
-            conflict: false,
-            source,
-            location,
-            stamp: attributes.stamp(),
-            minsize: if attributes.file_type == FileType::Regular { attributes.size } else { 0 },
-            holes: RangeSet::default(),
-        };
+        let record = self.first_record(source, location, attributes);
         match attributes.file_type {
             FileType::Directory => {
                 let child = self.make_stub(listing, name, existing, attributes, &record)?;
@@ -155,8 +145,23 @@ impl<D: Destination> Engine<D> {
         }
     }
 
+    /// The record of a stub of which nothing is here but attributes.
+    pub(super) fn first_record(&self, source: u32, location: Location, attributes: &Attributes) -> Record {
+        let extras = self.origins.get(source as usize).is_some_and(|origin| origin.source.capabilities().extras);
+        Record {
+            state: if extras { State::Dummy } else { State::Partial },
+            modified: false,
+            conflict: false,
+            source,
+            location,
+            stamp: attributes.stamp(),
+            minsize: if attributes.file_type == FileType::Regular { attributes.size } else { 0 },
+            holes: RangeSet::default(),
+        }
+    }
+
     /// Anything but a directory.
-    fn make_leaf(
+    pub(super) fn make_leaf(
         &self,
         listing: &mut Listing<'_, D>,
         name: &OsString,
@@ -187,7 +192,7 @@ impl<D: Destination> Engine<D> {
     }
 
     /// A file or directory with its record; one that is there already is taken, if it is the same.
-    fn make_stub(
+    pub(super) fn make_stub(
         &self,
         listing: &Listing<'_, D>,
         name: &OsString,

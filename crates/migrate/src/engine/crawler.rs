@@ -241,12 +241,17 @@ impl<D: Destination> Engine<D> {
         origins.max_by_key(|(_, origin)| origin.at.components().count()).map_or(0, |(number, _)| number)
     }
 
-    /// The directory of a place, if it is still there. Those above it are listed first, as they are for a client: a crash may have taken the listing of one of
-    /// them back, and whatever makes that again may remove what lies below.
+    /// The directory of a place, if it is still there.
     fn open_place(&self, place: &Place, cancel: &Cancel) -> Result<Option<D::Object>> {
-        let path = super::sweep::path_of(place);
+        let found = self.descend(&super::sweep::path_of(place), cancel)?;
+        Ok(found.filter(|directory| self.destination.id(directory) == place.node))
+    }
+
+    /// The object of a path below the destination, if one is there. Directories above it are listed first, as they are for a client: a crash may have taken the listing
+    /// of one of them back, and whatever makes that again may remove what lies below.
+    pub(super) fn descend(&self, path: &std::path::Path, cancel: &Cancel) -> Result<Option<D::Object>> {
         let mut directory = self.destination.root();
-        for name in &path {
+        for name in path {
             // A client may have put a file here meanwhile.
             let status = self.destination.status(&directory).doing("looking for a directory")?;
             if status.file_type == FileType::Directory {
@@ -259,7 +264,7 @@ impl<D: Destination> Engine<D> {
                 Err(error) => return Err(error).doing("looking for a directory"),
             }
         }
-        Ok((self.destination.id(&directory) == place.node).then_some(directory))
+        Ok(Some(directory))
     }
 }
 
@@ -353,7 +358,7 @@ impl<D: Destination> Run<'_, D> {
 }
 
 /// Whether the crawler ends by that, and does not just go on with something else.
-fn ends<T>(done: &Result<T>) -> bool {
+pub(super) fn ends<T>(done: &Result<T>) -> bool {
     match done {
         Ok(_) | Err(Error::Conflict(_) | Error::Damaged { .. } | Error::UnknownSource { .. }) => false,
         Err(Error::Source { error, .. }) => matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Invalid),

@@ -107,6 +107,26 @@ pub(super) struct Listing<'a, D: Destination> {
     pub(super) bytes: u64,
 }
 
+impl<'a, D: Destination> Listing<'a, D> {
+    /// One of a directory in which nothing lies.
+    pub(super) fn new(directory: &'a D::Object, record: &'a Record, cancel: &'a Cancel) -> Self {
+        Self {
+            directory,
+            record,
+            cancel,
+            accessed: Timestamp { seconds: 0, nanos: 0 },
+            own: Extras::default(),
+            existing: HashMap::new(),
+            seen: HashSet::new(),
+            extras: HashMap::new(),
+            children: Vec::new(),
+            directories: Vec::new(),
+            files: 0,
+            bytes: 0,
+        }
+    }
+}
+
 impl<D: Destination> Engine<D> {
     /// Before a client looks at names in a directory, or at its attributes: they are here.
     ///
@@ -247,20 +267,7 @@ impl<D: Destination> Engine<D> {
         let status = self.destination.status(directory).doing("looking at a directory")?;
         let existing = self.existing(directory, node)?;
         self.drop_extras(directory)?;
-        Ok(Listing {
-            directory,
-            record,
-            cancel,
-            accessed: status.accessed,
-            own: Extras::default(),
-            existing,
-            seen: HashSet::new(),
-            extras: HashMap::new(),
-            children: Vec::new(),
-            directories: Vec::new(),
-            files: 0,
-            bytes: 0,
-        })
+        Ok(Listing { accessed: status.accessed, existing, ..Listing::new(directory, record, cancel) })
     }
 
     /// All that it has was told.

@@ -22,12 +22,13 @@ mod beneath;
 pub(crate) mod stat;
 
 use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, OFlags, SeekFrom};
+use rustix::fs::{OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use super::names::Names;
@@ -40,6 +41,8 @@ use stat::failed;
 
 /// Entries that are given at a time.
 const PAGE: usize = 1000;
+/// Bytes of names that one system call reads.
+const NAMES: usize = 64 << 10;
 /// The most bytes that one system call reads.
 const READ_SIZE: usize = 1 << 20;
 /// The number that every root of FUSE has.
@@ -160,12 +163,14 @@ impl Source for PathSource {
     ) -> Result<()> {
         let path = &directory.path;
         let opened = self.root.open_to_read(path, OFlags::DIRECTORY)?;
-        let entries = Dir::read_from(&opened).map_err(|errno| failed("list", path, errno))?;
+        let mut buffer = vec![MaybeUninit::uninit(); NAMES];
+        // `Dir` takes the error of a directory that is removed for the end of its names.
+        let mut entries = RawDir::new(&opened, &mut buffer);
         let (here, _) = stat::of(&opened).map_err(|errno| failed("list", path, errno))?.id;
         let keeps = self.root.keeps_numbers(here, &opened);
         let mut names = Names::new();
         let mut page = Vec::with_capacity(PAGE);
-        for entry in entries {
+        while let Some(entry) = entries.next() {
             let entry = entry.map_err(|errno| failed("list", path, errno))?;
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." || !names.insert(name) {
