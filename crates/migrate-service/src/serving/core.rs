@@ -350,13 +350,15 @@ impl Core {
         };
         let is_resolved = match self.object_at(path)? {
             Some(object) => {
-                let resolved = self.engine().resolve(&object, how, &self.cancel).map_err(|error| match error {
-                    engine::Error::NoVersion(_) => engine::Error::NoVersion(shown::read(path)),
-                    engine::Error::OtherKind { was, kind, .. } => {
-                        engine::Error::OtherKind { path: shown::read(path), was, kind }
-                    }
-                    error => error,
-                })?;
+                let resolved = self.engine().resolve(&object, &shown::read(path), how, &self.cancel).map_err(
+                    |error| match error {
+                        engine::Error::NoVersion(_) => engine::Error::NoVersion(shown::read(path)),
+                        engine::Error::OtherKind { was, kind, .. } => {
+                            engine::Error::OtherKind { path: shown::read(path), was, kind }
+                        }
+                        error => error,
+                    },
+                )?;
                 if let Some(door) = &*self.door.lock()
                     && resolved
                 {

@@ -12,7 +12,7 @@ use super::{Doing, Engine, Error, Result};
 use crate::destination::Destination;
 use crate::ranges::RangeSet;
 use crate::record::{Record, State};
-use crate::source::{Attributes, Cancel, ErrorKind, FileType};
+use crate::source::{Attributes, Cancel, ErrorKind, FileType, Location};
 
 /// Which version of a file stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,20 +74,46 @@ impl<D: Destination> Engine<D> {
         failed.map(|()| found)
     }
 
-    /// Ends a conflict; whether there was one. A directory is in conflict that could not be listed: it stays here without what the source has in it.
+    /// Ends a conflict of what is at that path below the destination; whether there was one. A directory is in conflict that could not be listed: it stays here without what
+    /// the source has in it.
     ///
     /// # Errors
     ///
     /// Of any kind; then it is still in conflict.
-    pub fn resolve(self: &Arc<Self>, object: &D::Object, how: Resolution, cancel: &Cancel) -> Result<bool> {
+    pub fn resolve(
+        self: &Arc<Self>,
+        object: &D::Object,
+        path: &Path,
+        how: Resolution,
+        cancel: &Cancel,
+    ) -> Result<bool> {
         match self.destination.status(object).doing("looking for a conflict")?.file_type {
             FileType::Regular => {
-                let file = self.file(object)?.filter(File::is_in_conflict);
-                file.map(|file| file.resolve(how, cancel)).transpose().map(|done| done.is_some())
+                let Some(file) = self.file(object)?.filter(File::is_in_conflict) else { return Ok(false) };
+                let resolved = match file.resolve(how, cancel) {
+                    Err(Error::NoVersion(_)) if self.takes_name(&file, path, cancel) => file.resolve(how, cancel),
+                    resolved => resolved,
+                };
+                resolved.map(|()| true)
             }
             FileType::Directory => self.resolve_directory(object, how, cancel),
             _ => Ok(false),
         }
+    }
+
+    /// A file with several names is known by the one that was listed first. Where that has gone, it is known by another one from now on, if the source has the file there.
+    fn takes_name(&self, file: &File<D>, path: &Path, cancel: &Cancel) -> bool {
+        let record = file.node.lock().record.clone();
+        let Some(origin) = self.origins.get(record.source as usize) else { return false };
+        let Ok(below) = path.strip_prefix(&origin.at) else { return false };
+        let location = Location { path: below.to_owned(), handle: Box::default() };
+        let asked = self.ask(record.source, below, cancel, |source| source.attributes(&location, cancel));
+        let is_that = asked.is_ok_and(|now| now.id.1 == record.stamp.id && record.stamp.id != 0);
+        if is_that {
+            self.no_problem(record.source, &record.location.path);
+            file.node.lock().record.location = location;
+        }
+        is_that
     }
 
     fn resolve_directory(&self, directory: &D::Object, how: Resolution, cancel: &Cancel) -> Result<bool> {

@@ -3,6 +3,7 @@
 //! Clients have worked in that directory since. So the object is made in the engine's own directory, with its record, and moved to its place when it is
 //! durable, if no other object has taken the name meanwhile: a crash leaves the whole stub or none.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -29,11 +30,11 @@ impl<D: Destination> Engine<D> {
     ///
     /// [`Error::Cancelled`]; errors of the destination.
     pub fn bring_left_out(&self, cancel: &Cancel) -> Result<Vec<Appeared>> {
-        let mut appeared = Vec::new();
+        let (mut appeared, mut silent) = (Vec::new(), HashSet::new());
         if self.queue.problem_count() > 0 {
             for (source, problem) in self.queue.problems() {
-                if problem.left_out {
-                    appeared.extend(self.bring_one(source, &problem.path, cancel)?);
+                if problem.left_out && !silent.contains(&source) {
+                    appeared.extend(self.bring_one(source, &problem.path, &mut silent, cancel)?);
                 }
             }
         }
@@ -43,7 +44,14 @@ impl<D: Destination> Engine<D> {
         Ok(appeared)
     }
 
-    fn bring_one(&self, source: u32, path: &Path, cancel: &Cancel) -> Result<Option<Appeared>> {
+    /// `silent` are sources that do not answer: the others are not to wait for each of their objects.
+    fn bring_one(
+        &self,
+        source: u32,
+        path: &Path,
+        silent: &mut HashSet<u32>,
+        cancel: &Cancel,
+    ) -> Result<Option<Appeared>> {
         let (origin, root) = self.source(source)?;
         let (Some(name), Some(above)) = (path.file_name(), path.parent()) else { return Ok(None) };
         let Some(directory) = self.listed(&origin.at.join(above), cancel)? else { return Ok(None) };
@@ -62,7 +70,12 @@ impl<D: Destination> Engine<D> {
             // One of several names would become a file of its own.
             Ok(attributes) if attributes.file_type == FileType::Directory || attributes.links <= 1 => attributes,
             Err(error) if error.kind == ErrorKind::Cancelled => return Err(Error::Cancelled),
-            _ => return Ok(None),
+            told => {
+                if told.is_err_and(|error| error.kind == ErrorKind::Unavailable) {
+                    silent.insert(source);
+                }
+                return Ok(None);
+            }
         };
         if !self.make_unborn(source, location, &attributes, cancel)? {
             return Ok(None);

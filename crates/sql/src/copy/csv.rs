@@ -269,7 +269,8 @@ impl Column<'_> {
 /// Appends a text, in quotes where it would not come back without them.
 fn push_text(line: &mut String, options: &CsvOptions, text: &str) {
     let special = |byte: u8| byte == options.delimiter || byte == options.quote || byte == b'\n' || byte == b'\r';
-    if text != options.null && !text.is_empty() && !text.bytes().any(special) {
+    // `PostgreSQL` takes a line of nothing but `\.` for the end of a file.
+    if text != options.null && !text.is_empty() && text != "\\." && !text.bytes().any(special) {
         line.push_str(text);
         return;
     }
@@ -350,10 +351,10 @@ mod tests {
     #[test]
     fn what_looks_like_null_is_quoted() {
         let mut line = String::new();
-        for text in ["", "plain", "a,b", "say \"x\""] {
+        for text in ["", "plain", "a,b", "say \"x\"", "\\.", "\\.."] {
             push_text(&mut line, &options(), text);
             line.push(' ');
         }
-        assert_eq!(line, "\"\" plain \"a,b\" \"say \"\"x\"\"\" ");
+        assert_eq!(line, "\"\" plain \"a,b\" \"say \"\"x\"\"\" \"\\.\" \\.. ");
     }
 }

@@ -205,7 +205,13 @@ impl Load<'_> {
     /// Whether what a line says that has names of columns could be values of the columns in its places.
     fn may_be_a_row(&self, fields: &[String]) -> bool {
         let may_be = |(position, text): (&usize, &String)| match self.definition.columns()[*position].sql_type {
-            SqlType::Text { .. } | SqlType::Bytea | SqlType::Boolean => true,
+            SqlType::Text { .. } | SqlType::Bytea => true,
+            // Any beginning of a word is one.
+            SqlType::Boolean => {
+                let text = text.to_lowercase();
+                !text.is_empty()
+                    && ["true", "false", "yes", "no", "on", "off", "1", "0"].iter().any(|word| word.starts_with(&text))
+            }
             SqlType::Date | SqlType::Timestamp => {
                 let known = ["epoch", "infinity", "now", "today", "tomorrow", "yesterday"];
                 known.contains(&text.to_lowercase().as_str()) || text.chars().any(|letter| letter.is_ascii_digit())
