@@ -395,3 +395,14 @@ fn what_is_computed_of_columns_from_outside_is_of_the_type_that_they_have_there(
         assert_eq!(shell.rows(query).join(", "), expected, "{query}");
     }
 }
+
+#[test]
+fn a_column_that_can_not_be_null_is_compared_beside_columns_of_one_name() {
+    let shell = Shell::with(
+        "CREATE TABLE ta (id INTEGER, k INTEGER NOT NULL, g INTEGER); INSERT INTO ta VALUES (0, 4, 2), (1, 3, 1), (2, 3, 1);
+         CREATE TABLE tb (id INTEGER PRIMARY KEY, k INTEGER); INSERT INTO tb VALUES (1, 2), (2, 2);
+         CREATE VIEW va AS SELECT k, count(*) AS c, max(g) AS g, 'v' AS s FROM ta GROUP BY k",
+    );
+    let query = "SELECT a.s, b.s, (SELECT count(*) FROM tb z WHERE z.k = b.c) FROM va a FULL JOIN va b ON a.k = b.k WHERE b.k IN (1, 2, a.k) ORDER BY 3";
+    assert_eq!(shell.rows(query), ["v|v|0", "v|v|2"]);
+}
