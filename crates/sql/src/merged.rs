@@ -467,8 +467,9 @@ impl<'a> Resolver<'a> {
         };
         if let TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } = table {
             let mut seen: HashMap<String, usize> = HashMap::new();
-            let names = alias.columns.iter().map(|column| identifier(&column.name)).chain(rest.iter().cloned());
-            names.for_each(|name| *seen.entry(name).or_default() += 1);
+            for name in alias.columns.iter().map(|column| identifier(&column.name)).chain(rest.iter().cloned()) {
+                *seen.entry(name).or_default() += 1;
+            }
             let named = |(name, at): (String, usize)| {
                 // A name that several have means none of them.
                 let name = if seen[&name] > 1 { marked(&name, at) } else { name };
