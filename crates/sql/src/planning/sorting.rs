@@ -9,11 +9,13 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::output_requirements::OutputRequirements;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::veil::Veil;
@@ -33,7 +35,7 @@ impl PhysicalOptimizerRule for SortAgain {
         let sorted = EnsureRequirements::new().optimize(sorted, config)?;
         let sorted = OutputRequirements::new_remove_mode().optimize(sorted, config)?;
         // What the rows of the whole come in stays; else the plan is refused as it is.
-        let keeps_order = match plan.output_ordering() {
+        let keeps_order = match order_of(&plan) {
             Some(order) => sorted.equivalence_properties().ordering_satisfy(order.iter().cloned())?,
             None => true,
         };
@@ -47,6 +49,12 @@ impl PhysicalOptimizerRule for SortAgain {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The order that a plan's rows are to come in. A merge is asked what it merges by: what it knows of its input may be less.
+fn order_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&LexOrdering> {
+    let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(SortPreservingMergeExec::expr);
+    merge.or_else(|| plan.output_ordering())
 }
 
 /// The same, with veils over what does not come in the order that an operator asks for.

@@ -144,6 +144,10 @@ fn an_order_that_the_plan_has_lost_is_made_again() {
         ),
         ("SELECT id, x FROM (SELECT id, g AS x FROM ta ORDER BY g DESC, id OFFSET 1) AS q ORDER BY x, id", "1|1, 2|2"),
         (
+            "(SELECT id, k, g, NULL::INTEGER FROM ta) UNION ALL (SELECT g, NULL::INTEGER, 7, id FROM ta) ORDER BY 1 DESC NULLS LAST, 2 NULLS LAST, 3 NULLS FIRST, 4 NULLS LAST",
+            "3|NULL|NULL|NULL, 2|1|2|NULL, 2|NULL|7|2, 1|1|1|NULL, 1|NULL|7|1, NULL|NULL|7|3",
+        ),
+        (
             "SELECT id, row_number() OVER (ORDER BY (SELECT max(b.id) FROM ta AS b WHERE b.id < 0) DESC, g DESC) FROM ta ORDER BY 2",
             "3|1, 2|2, 1|3",
         ),
