@@ -39,7 +39,7 @@
 //!
 //! Parts: `ahead` is what that takes, `file` is a stub's use, `node` what is known of one, `copying` brings data, `attributes` all else, `listing` and `child` make stubs, `left_out` those that could not be made at first, `conflict` decides on files that have changed at the source, `links` keeps hard
 //! links together, `settling` makes durable and takes marks away, `records` reads and writes them, `asking` waits for sources, `roots` knows whether they are the same ones, `distance` knows how far they are, `hidden` is the
-//! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `sweep` looks for stubs that nothing else
+//! engine's own directory, `log` remembers directories for the crawler, `crawler` goes through them, `way` leads down to an object, `sweep` looks for stubs that nothing else
 //! knows, `progress` counts.
 
 mod ahead;
@@ -63,6 +63,7 @@ mod records;
 mod roots;
 mod settling;
 mod sweep;
+mod way;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ pub use conflict::{AtSource, Resolution};
 pub use crawler::{Crawl, Depth, Passes};
 pub use error::{Error, Result};
 pub use file::{Changing, File};
-pub use hidden::{AHEAD, HIDDEN, STATE};
+pub use hidden::{AHEAD, HIDDEN, LOST_AND_FOUND, STATE};
 pub use left_out::Appeared;
 #[cfg(fuzzing)]
 pub use log::fuzz;

@@ -242,7 +242,8 @@ fn a_directory_that_can_not_be_listed_any_more_is_left_empty_where_a_person_says
         }
         let door = Door::open(&destination, &source).expect("begins");
         let directory = door.find(Path::new("d")).expect("lists the root");
-        let decide = |door: &Door, how| door.engine.resolve(&directory, Path::new("d"), how, &door.cancel);
+        let decide =
+            |door: &Door, how| door.engine.resolve(Path::new("d"), how, &door.cancel).map(|found| found.is_some());
         assert!(!decide(&door, Resolution::KeepHere).expect("nothing is wrong yet"));
         for path in ["d/file", "d"] {
             source.remove(Path::new(path));
@@ -264,8 +265,8 @@ fn a_directory_that_can_not_be_listed_any_more_is_left_empty_where_a_person_says
         }
         // Another directory in no trouble, and the root.
         for path in ["e", ""] {
-            let object = door.find(Path::new(path)).expect("there");
-            assert!(!door.engine.resolve(&object, Path::new(path), Resolution::KeepHere, &door.cancel).expect("looks"));
+            door.find(Path::new(path)).expect("there");
+            assert_eq!(door.engine.resolve(Path::new(path), Resolution::KeepHere, &door.cancel).expect("looks"), None);
         }
         assert!(decide(&door, Resolution::KeepHere).expect("keeps"));
         assert!(!decide(&door, Resolution::KeepHere).expect("it is decided"));
@@ -290,7 +291,8 @@ fn a_directory_that_the_source_has_again_is_taken_in_a_conflict() {
     door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on with others");
     source.add(Path::new("d"), FileType::Directory, Vec::new());
     source.add(Path::new("d/file"), FileType::Regular, bytes(10));
-    assert!(door.engine.resolve(&directory, Path::new("d"), Resolution::TakeSource, &door.cancel).expect("takes"));
+    let taken = door.engine.resolve(Path::new("d"), Resolution::TakeSource, &door.cancel).expect("takes");
+    assert_eq!(taken, Some(door.destination.id(&directory)));
     assert!(door.read(Path::new("d/file")).expect("reads") == bytes(10));
     door.engine.look_again();
     door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
@@ -305,16 +307,20 @@ fn the_sources_version_is_taken_by_another_of_its_names() {
     source.link(Path::new("a"), Path::new("b"));
     source.add(Path::new("c"), FileType::Regular, bytes(10));
     let door = Door::open(&destination, &source).expect("begins");
-    let file = door.find(Path::new("b")).expect("lists the root");
+    door.find(Path::new("b")).expect("lists the root");
     source.remove(Path::new("a"));
     door.engine.crawl(&Crawl::default(), &door.cancel).expect("goes on with others");
     assert!(door.engine.problems().iter().any(|problem| problem.conflict), "{:?}", door.engine.problems());
-    let take = |path| door.engine.resolve(&file, Path::new(path), Resolution::TakeSource, &door.cancel);
-    // Neither where nothing is, nor another file.
-    for path in ["a", "c", "nothing"] {
+    let take = |path| door.engine.resolve(Path::new(path), Resolution::TakeSource, &door.cancel);
+    assert!(matches!(take("a"), Err(Error::NoVersion(_))));
+    // Neither where the source has another file, nor where it has nothing.
+    door.perform(&Op::Unlink("c".into())).expect("removes");
+    for (from, path) in [("b", "c"), ("c", "nothing")] {
+        door.perform(&Op::Rename(from.into(), path.into())).expect("moves");
         assert!(matches!(take(path), Err(Error::NoVersion(_))), "{path}");
     }
-    assert!(take("b").expect("takes"));
+    door.perform(&Op::Rename("nothing".into(), "b".into())).expect("moves");
+    assert!(take("b").expect("takes").is_some());
     assert!(door.read(Path::new("b")).expect("reads") == bytes(3 * UNIT));
     door.engine.crawl(&Crawl::default(), &door.cancel).expect("ends");
     assert_eq!(door.engine.problems(), []);

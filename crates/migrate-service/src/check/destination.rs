@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{AHEAD, Engine, HIDDEN, STATE};
+use ishigaki_migrate::engine::{AHEAD, Engine, HIDDEN, LOST_AND_FOUND, STATE};
 use rustix::fs::{Mode, OFlags};
 
 use super::Finding;
@@ -15,8 +15,6 @@ use crate::{Config, Error, control};
 
 /// File systems that the door serves.
 const KINDS: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
-/// What mkfs puts into a new file system.
-pub(super) const LOST_AND_FOUND: &str = "lost+found";
 /// Any owner that is not this process'.
 const OTHER: u32 = 12_345;
 

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ishigaki_migrate::destination::local::Local;
-use ishigaki_migrate::engine::{Engine, HIDDEN, STATE};
+use ishigaki_migrate::engine::{Engine, HIDDEN, LOST_AND_FOUND, STATE};
 use ishigaki_migrate::source::{Cancel, FileType, Location, Source};
 
 use super::Finding;
-use super::destination::LOST_AND_FOUND;
 use crate::config::SourceConfig;
 use crate::shown::shown;
 use crate::{Config, Error, Result};

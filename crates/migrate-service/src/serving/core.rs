@@ -1,14 +1,12 @@
 //! What the service's threads share, and what it is asked.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::path::{Component, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ishigaki_migrate::destination::Destination;
 use ishigaki_migrate::destination::local::Local;
 use ishigaki_migrate::engine::{self, Absence, Appeared, Engine, Resolution};
 use ishigaki_migrate::source::Cancel;
@@ -348,27 +346,16 @@ impl Core {
             Keep::Here => Resolution::KeepHere,
             Keep::Source => Resolution::TakeSource,
         };
-        let is_resolved = match self.object_at(path)? {
-            Some(object) => {
-                let resolved = self.engine().resolve(&object, &shown::read(path), how, &self.cancel).map_err(
-                    |error| match error {
-                        engine::Error::NoVersion(_) => engine::Error::NoVersion(shown::read(path)),
-                        engine::Error::OtherKind { was, kind, .. } => {
-                            engine::Error::OtherKind { path: shown::read(path), was, kind }
-                        }
-                        error => error,
-                    },
-                )?;
-                if let Some(door) = &*self.door.lock()
-                    && resolved
-                {
-                    door.has_changed(self.engine().destination().id(&object).0);
-                }
-                resolved
-            }
-            None => false,
-        };
-        let is_settled = is_resolved || keep == Keep::Here && self.accept(path);
+        let at = shown::read(path);
+        let resolved = self.engine().resolve(&at, how, &self.cancel).map_err(|error| match error {
+            engine::Error::NoVersion(_) => engine::Error::NoVersion(at.clone()),
+            engine::Error::OtherKind { was, kind, .. } => engine::Error::OtherKind { path: at.clone(), was, kind },
+            error => error,
+        })?;
+        if let (Some(door), Some(node)) = (&*self.door.lock(), resolved) {
+            door.has_changed(node.0);
+        }
+        let is_settled = resolved.is_some() || keep == Keep::Here && self.accept(path);
         if !is_settled {
             let moved = self.conflicts()?.into_iter().find(|conflict| conflict.at_source.as_deref() == Some(path));
             let none = || Error::NoConflict(path.to_owned());
@@ -376,24 +363,6 @@ impl Core {
         }
         self.crawling.again();
         Ok(())
-    }
-
-    /// What is there now, if anything is.
-    fn object_at(&self, path: &str) -> Result<Option<<Local as Destination>::Object>> {
-        let bytes = shown::read(path);
-        let engine = self.engine();
-        let destination = engine.destination();
-        let mut object = destination.root();
-        for part in bytes.components() {
-            let Component::Normal(name) = part else { return Ok(None) };
-            object = match destination.lookup(&object, name) {
-                Ok(Some(found)) => found,
-                Ok(None) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
-                Err(cause) => return Err(Error::Destination { path: self.config.to.join(&bytes), cause }),
-            };
-        }
-        Ok(Some(object))
     }
 
     pub(super) fn finish(&self) -> Result<()> {

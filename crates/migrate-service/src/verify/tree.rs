@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ishigaki_migrate::engine::{AHEAD, HIDDEN, STATE};
+use ishigaki_migrate::engine::{AHEAD, HIDDEN, LOST_AND_FOUND, STATE};
 use ishigaki_migrate::source::{Entry, Location, Result as SourceResult, Source};
 use parking_lot::{Condvar, Mutex};
 
@@ -13,9 +13,6 @@ use super::Comparison;
 use super::pair::{Seen, word};
 use super::report::{Difference, Kind};
 use crate::{Error, Result};
-
-/// What mkfs puts into a new file system.
-const LOST_AND_FOUND: &str = "lost+found";
 
 /// A directory that both sides have.
 struct Folder {

@@ -1,7 +1,6 @@
 //! Decides on files that have changed at the source after the migration began, and on directories that can not be listed there.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use super::file::File;
 use super::progress::Counters;
 use super::sweep::path_of;
 use super::{Doing, Engine, Error, Result};
-use crate::destination::Destination;
+use crate::destination::{Destination, NodeId};
 use crate::ranges::RangeSet;
 use crate::record::{Record, State};
 use crate::source::{Attributes, Cancel, ErrorKind, FileType, Location};
@@ -58,7 +57,10 @@ impl<D: Destination> Engine<D> {
         for (source, path) in wanted.clone() {
             let Some(origin) = self.origins.get(source as usize) else { continue };
             let path = origin.at.join(path);
-            if let Some(object) = self.file_at(&path)? {
+            if let Some(object) = self.object_at(&path)?
+                && self.destination.status(&object).doing("looking for a file in conflict")?.file_type
+                    == FileType::Regular
+            {
                 look(&mut wanted, &object, path)?;
             }
         }
@@ -74,31 +76,35 @@ impl<D: Destination> Engine<D> {
         failed.map(|()| found)
     }
 
-    /// Ends a conflict of what is at that path below the destination; whether there was one. A directory is in conflict that could not be listed: it stays here without what
-    /// the source has in it.
+    /// Ends a conflict of what is at that path below the destination; the number of its inode, if there was one. A directory is in conflict that could not be listed: it stays
+    /// here without what the source has in it.
     ///
     /// # Errors
     ///
     /// Of any kind; then it is still in conflict.
-    pub fn resolve(
+    pub fn resolve(self: &Arc<Self>, path: &Path, how: Resolution, cancel: &Cancel) -> Result<Option<NodeId>> {
+        let Some(object) = self.object_at(path)? else { return Ok(None) };
+        let is_resolved = match self.destination.status(&object).doing("looking for a conflict")?.file_type {
+            FileType::Regular => self.resolve_file(&object, path, how, cancel)?,
+            FileType::Directory => self.resolve_directory(&object, how, cancel)?,
+            _ => false,
+        };
+        Ok(is_resolved.then(|| self.destination.id(&object)))
+    }
+
+    fn resolve_file(
         self: &Arc<Self>,
         object: &D::Object,
         path: &Path,
         how: Resolution,
         cancel: &Cancel,
     ) -> Result<bool> {
-        match self.destination.status(object).doing("looking for a conflict")?.file_type {
-            FileType::Regular => {
-                let Some(file) = self.file(object)?.filter(File::is_in_conflict) else { return Ok(false) };
-                let resolved = match file.resolve(how, cancel) {
-                    Err(Error::NoVersion(_)) if self.takes_name(&file, path, cancel) => file.resolve(how, cancel),
-                    resolved => resolved,
-                };
-                resolved.map(|()| true)
-            }
-            FileType::Directory => self.resolve_directory(object, how, cancel),
-            _ => Ok(false),
-        }
+        let Some(file) = self.file(object)?.filter(File::is_in_conflict) else { return Ok(false) };
+        let resolved = match file.resolve(how, cancel) {
+            Err(Error::NoVersion(_)) if self.takes_name(&file, path, cancel) => file.resolve(how, cancel),
+            resolved => resolved,
+        };
+        resolved.map(|()| true)
     }
 
     /// A file with several names is known by the one that was listed first. Where that has gone, it is known by another one from now on, if the source has the file there.
@@ -143,22 +149,6 @@ impl<D: Destination> Engine<D> {
             return Err(Error::OtherKind { path, was, kind: kind(now.file_type) });
         }
         Ok(now)
-    }
-
-    /// The file of a path below the destination, if one is there.
-    fn file_at(&self, path: &Path) -> Result<Option<D::Object>> {
-        const DOING: &str = "looking for a file in conflict";
-        let mut object = self.destination.root();
-        for name in path {
-            object = match self.destination.lookup(&object, name) {
-                Ok(Some(next)) => next,
-                Ok(None) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
-                Err(error) => return Err(error).doing(DOING),
-            };
-        }
-        let is_file = self.destination.status(&object).doing(DOING)?.file_type == FileType::Regular;
-        Ok(is_file.then_some(object))
     }
 }
 

@@ -31,9 +31,9 @@ use self::crew::{Next, Role};
 use self::lot::Task;
 use self::pace::Pace;
 use super::log::Place;
-use super::{Doing, Engine, Error, Progress, Result};
+use super::{Engine, Error, Progress, Result};
 use crate::destination::{Destination, NodeId};
-use crate::source::{Cancel, ErrorKind, FileType, Location};
+use crate::source::{Cancel, ErrorKind, Location};
 
 /// The order in which directories are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,26 +245,6 @@ impl<D: Destination> Engine<D> {
     fn open_place(&self, place: &Place, cancel: &Cancel) -> Result<Option<D::Object>> {
         let found = self.descend(&super::sweep::path_of(place), cancel)?;
         Ok(found.filter(|directory| self.destination.id(directory) == place.node))
-    }
-
-    /// The object of a path below the destination, if one is there. Directories above it are listed first, as they are for a client: a crash may have taken the listing
-    /// of one of them back, and whatever makes that again may remove what lies below.
-    pub(super) fn descend(&self, path: &std::path::Path, cancel: &Cancel) -> Result<Option<D::Object>> {
-        let mut directory = self.destination.root();
-        for name in path {
-            // A client may have put a file here meanwhile.
-            let status = self.destination.status(&directory).doing("looking for a directory")?;
-            if status.file_type == FileType::Directory {
-                self.look_into_for_crawler(&directory, cancel)?;
-            }
-            match self.destination.lookup(&directory, name) {
-                Ok(Some(next)) => directory = next,
-                Ok(None) => return Ok(None),
-                Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(None),
-                Err(error) => return Err(error).doing("looking for a directory"),
-            }
-        }
-        Ok(Some(directory))
     }
 }
 

@@ -33,7 +33,7 @@ pub const AHEAD: &str = "ahead";
 /// Its file that says by what each source is known.
 const ROOTS: &str = "roots";
 /// What mkfs puts into a new file system.
-pub(super) const LOST_AND_FOUND: &str = "lost+found";
+pub const LOST_AND_FOUND: &str = "lost+found";
 /// What `state` says, before the number of sources in decimal digits, a space, the checksum (CRC-32C) in hexadecimal ones, and a line feed. Versions before wrote
 /// no checksum.
 const BEGUN: &str = "begun ";

@@ -102,13 +102,11 @@ impl<D: Destination> Engine<D> {
 
     /// The directory of a path below the destination, listed, if one is there.
     fn listed(&self, path: &Path, cancel: &Cancel) -> Result<Option<D::Object>> {
-        let found = self.descend(path, cancel);
-        let Some(directory) = (if ends(&found) { found? } else { found.ok().flatten() }) else { return Ok(None) };
-        if self.destination.status(&directory).doing(DOING)?.file_type != FileType::Directory {
-            return Ok(None);
-        }
-        let listed = self.look_into_for_crawler(&directory, cancel);
-        if ends(&listed) { listed.map(|()| None) } else { Ok(listed.ok().map(|()| directory)) }
+        let found = self.descend(path, cancel).and_then(|found| match found {
+            Some(directory) => Ok(self.list_if_directory(&directory, cancel)?.then_some(directory)),
+            None => Ok(None),
+        });
+        if ends(&found) { found } else { Ok(found.ok().flatten()) }
     }
 
     /// Makes the object where no client sees it, durably; whether the source and the destination let it be made.

@@ -201,6 +201,13 @@ impl<D: Destination> Engine<D> {
         done
     }
 
+    /// Whether it is known for a directory that is listed, without looking at it.
+    pub(super) fn is_listed(&self, object: &D::Object) -> bool {
+        let node = self.destination.id(object);
+        self.directories.normal.read().contains(&node)
+            || self.directories.stages.lock().get(&node) == Some(&Stage::Listed)
+    }
+
     /// Whether a directory has no names yet, and no thread that lists it.
     pub(super) fn is_to_be_listed(&self, directory: &D::Object) -> Result<bool> {
         let node = self.destination.id(directory);
