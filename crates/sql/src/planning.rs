@@ -115,7 +115,7 @@ pub(crate) fn optimizers() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules for physical plans, under watch, and those of ours that come before them and before the last one, which checks the plan.
+/// DataFusion's rules for physical plans, under watch, and those of ours that come before.
 pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let watched = |rule| Arc::new(Watched(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>;
     let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] = [
@@ -124,9 +124,7 @@ pub(crate) fn physical_optimizers() -> Vec<Arc<dyn PhysicalOptimizerRule + Send 
         Arc::new(limits::LimitsApart),
         Arc::new(veil::DrawVeils),
     ];
-    let mut rules: Vec<_> = ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect();
-    rules.insert(rules.len().saturating_sub(1), watched(Arc::new(sorting::SortAgain)));
-    rules
+    ours.into_iter().chain(PhysicalOptimizer::new().rules.into_iter().map(watched)).collect()
 }
 
 /// A rule of DataFusion's that looks up before it works.
@@ -200,13 +198,17 @@ impl PhysicalOptimizerRule for Watched<Arc<dyn PhysicalOptimizerRule + Send + Sy
         context: &dyn datafusion::physical_optimizer::PhysicalOptimizerContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         look()?;
+        let config = context.config_options();
+        let finished = |plan| whole::partitions(veil::DrawVeils.optimize(plan, config)?);
         let optimized = |plan| self.0.optimize_with_context(plan, context);
         let optimized = match self.0.name() {
+            "SanityCheckPlan" => optimized(Arc::clone(&plan))
+                .or_else(|_| sorting::again(plan, config).and_then(finished).and_then(optimized)),
             "aggregate_statistics" if totals::are_of_some(&plan)? => Ok(plan),
             name if name.starts_with("FilterPushdown") => gates::gated(plan, optimized),
             _ => optimized(plan),
         };
-        whole::partitions(veil::DrawVeils.optimize(optimized?, context.config_options())?)
+        finished(optimized?)
     }
 
     fn name(&self) -> &str {

@@ -13,42 +13,24 @@ use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::output_requirements::OutputRequirements;
-use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::veil::Veil;
 
-/// The rule. To be run last, before the plan is checked.
-#[derive(Debug)]
-pub(super) struct SortAgain;
-
-impl PhysicalOptimizerRule for SortAgain {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let check = SanityCheckPlan::new();
-        if check.optimize(Arc::clone(&plan), config).is_ok() {
-            return Ok(plan);
-        }
-        let veiled = Arc::clone(&plan).transform_up(veiled)?.data;
-        let sorted = OutputRequirements::new_add_mode().optimize(veiled, config)?;
-        let sorted = EnsureRequirements::new().optimize(sorted, config)?;
-        let sorted = OutputRequirements::new_remove_mode().optimize(sorted, config)?;
-        // What the rows of the whole come in stays; else the plan is refused as it is.
-        let keeps_order = match order_of(&plan) {
-            Some(order) => sorted.equivalence_properties().ordering_satisfy(order.iter().cloned())?,
-            None => true,
-        };
-        Ok(if keeps_order { sorted } else { plan })
-    }
-
-    fn name(&self) -> &'static str {
-        "sort_again"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// A plan that was refused, with the sorts that it lacks.
+pub(super) fn again(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let veiled = Arc::clone(&plan).transform_up(veiled)?.data;
+    let sorted = OutputRequirements::new_add_mode().optimize(veiled, config)?;
+    let sorted = EnsureRequirements::new().optimize(sorted, config)?;
+    let sorted = OutputRequirements::new_remove_mode().optimize(sorted, config)?;
+    // What the rows of the whole come in stays; else the plan is refused as it is.
+    let keeps_order = match order_of(&plan) {
+        Some(order) => sorted.equivalence_properties().ordering_satisfy(order.iter().cloned())?,
+        None => true,
+    };
+    Ok(if keeps_order { sorted } else { plan })
 }
 
 /// The order that a plan's rows are to come in. A merge is asked what it merges by: what it knows of its input may be less.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, VisitMut, VisitorMut};
 
-use super::alike::MARK;
+use super::alike::marked;
 use super::called;
 use crate::functions::APART;
 
@@ -26,7 +26,7 @@ impl VisitorMut for Namer {
             if let SelectItem::UnnamedExpr(expr) = item
                 && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
             {
-                let alias = Ident::with_quote('"', format!("{expr}{MARK}{number}"));
+                let alias = Ident::with_quote('"', marked(&expr.to_string(), number));
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
         }
